@@ -1,0 +1,48 @@
+# Every target sets up what it needs: a .venv in this tree, from Python 3.11+ alone.
+# `uv` is used when it is on the PATH; a second run starts at once.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+SOAK_SECONDS ?= 900
+
+.PHONY: help run test check soak bench clean
+.DEFAULT_GOAL := help
+
+help:            ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Tidings needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
+	@if command -v uv >/dev/null 2>&1; then \
+	    uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	    uv pip install --quiet --python $(BIN)/python -e . --group dev; \
+	else \
+	    $(PYTHON) -m venv $(VENV) && \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' && \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group dev; \
+	fi
+	@touch $@
+
+run: $(READY)    ## say hello (the server comes with the network part)
+	@$(BIN)/python -m tidings
+
+test: check      ## the whole quick suite: style, types, imports, tests
+	$(BIN)/python -m pytest -q -n auto -m "not soak"
+
+check: $(READY)  ## style, types and the import table
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+soak: $(READY)   ## thousands of seeds and fuzzing, for SOAK_SECONDS (default 900)
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -q -n auto -m soak
+
+bench: $(READY)  ## ratios against a peer in the same run
+	$(BIN)/python -m bench
+
+clean:           ## remove everything that the targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

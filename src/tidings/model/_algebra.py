@@ -1,0 +1,1 @@
+"""The relations between filters, from the relations between their constraints."""

@@ -1,0 +1,141 @@
+"""A filter: a predicate on notifications, kept as a disjunction of conjunctions of constraints."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
+
+from . import _algebra
+from ._conjunction import Conjunction
+from ._errors import FilterError
+from ._location import Location
+from ._notification import Notification
+from .operators import Within
+
+
+@runtime_checkable
+class Matches(Protocol):
+    """The least that a filter must do. A class with no more is routed by flooding or simple routing."""
+
+    def matches(self, notification: Notification) -> bool:
+        """Whether the notification passes."""
+        ...
+
+
+class Filter:
+    """A content filter. Immutable, hashable, equal by content.
+
+    >>> f = Filter.parse("type = 'quote' AND price > 100")
+    >>> f.matches({"type": "quote", "symbol": "SAP", "price": 182.4})
+    True
+    >>> f.covers(Filter.parse("type = 'quote' AND price BETWEEN 150 AND 200"))
+    True
+    """
+
+    __slots__ = ("__dict__", "_hash", "conjunctions")
+
+    def __init__(self, conjunctions: Iterable[Conjunction]) -> None:
+        self.conjunctions = tuple(dict.fromkeys(conjunctions))
+        self._hash = hash(self.conjunctions)
+
+    @classmethod
+    def parse(cls, text: str) -> Filter:
+        """The filter that a text in the filter language means (see docs/filters.md)."""
+        from ._language import parse  # the language builds filters: importing it above would be a cycle
+
+        return parse(text)
+
+    def matches(self, notification: Notification | Mapping[str, object]) -> bool:
+        """Whether the notification passes; a plain mapping is checked and flattened first."""
+        if not isinstance(notification, Notification):
+            notification = Notification(notification)
+        attributes = notification.attributes
+        return any(conjunction.passes(attributes) for conjunction in self.conjunctions)
+
+    def __call__(self, notification: Notification | None) -> Notification | None:
+        """The filter as a map: the notification if it passes, else None, which stays None."""
+        return notification if notification is not None and self.matches(notification) else None
+
+    def covers(self, other: Filter) -> bool:
+        """Whether every notification that passes `other` passes this filter. False if undecided."""
+        return _algebra.covers(self.conjunctions, other.conjunctions)
+
+    def overlaps(self, other: Filter) -> bool:
+        """Whether some notification may pass both. True if undecided."""
+        return _algebra.overlaps(self.conjunctions, other.conjunctions)
+
+    def merge(self, other: Filter, *, precision: float = 1.0) -> Filter | None:
+        """One filter for both, if there is a simpler one than `self | other`; else None.
+
+        With `precision` 1 the merger accepts exactly what the two accept. Below 1 it may accept more, as
+        long as the estimated share of wanted notifications does not fall below `precision`.
+        """
+        merged = _algebra.merge(self.conjunctions, other.conjunctions, precision)
+        return None if merged is None else Filter(merged)
+
+    def canonical(self) -> Filter:
+        """The same set of notifications in one form that equal texts share."""
+        return self._canonical
+
+    @functools.cached_property
+    def _canonical(self) -> Filter:
+        return Filter(_algebra.canonical(self.conjunctions))
+
+    @functools.cached_property
+    def id(self) -> str:
+        """A short name of this filter, the same everywhere: equal canonical forms have equal ids."""
+        return hashlib.blake2b(str(self.canonical()).encode(), digest_size=12).hexdigest()
+
+    def resolve(self, here: Location) -> Filter:
+        """This filter with every `myloc` replaced by places around `here`."""
+        if not self.has_marker:
+            return self
+        return Filter(
+            Conjunction(c.resolve(here) if isinstance(c, Within) else c for c in conjunction)
+            for conjunction in self.conjunctions
+        )
+
+    @property
+    def has_marker(self) -> bool:
+        """Whether a `myloc` still waits to be resolved."""
+        return any(
+            isinstance(c, Within) and not isinstance(c.place, Location)
+            for conjunction in self.conjunctions
+            for c in conjunction
+        )
+
+    def __and__(self, other: Filter) -> Filter:
+        return Filter(a & b for a in self.conjunctions for b in other.conjunctions)
+
+    def __or__(self, other: Filter) -> Filter:
+        return Filter((*self.conjunctions, *other.conjunctions))
+
+    def __invert__(self) -> Filter:
+        return Filter(_algebra.negation(self.conjunctions))
+
+    def __bool__(self) -> bool:
+        raise FilterError("a filter is neither true nor false; join filters with &, | and ~, not and, or, not")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and self.conjunctions == other.conjunctions
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Filter.parse({str(self)!r})"
+
+    def __str__(self) -> str:
+        if not self.conjunctions:
+            return "FALSE"
+        if len(self.conjunctions) == 1:
+            return str(self.conjunctions[0])
+        return " OR ".join(f"({c})" if len(c) > 1 else str(c) for c in self.conjunctions)
+
+
+EVERYTHING = Filter([Conjunction()])
+"""The filter that every notification passes."""
+NOTHING = Filter([])
+"""The filter that no notification passes."""

@@ -1,0 +1,67 @@
+"""The two headers that travel with a notification. (The third, the hop, lives on one link: see wire.)
+
+They are never mixed: identity is stamped once by the border broker and kept for ever; a route belongs
+to one copy on its way through the scopes.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+import msgspec
+
+ROOT_SCOPE = ""
+"""The scope that everything belongs to when nobody has defined any."""
+
+
+class EventKey(NamedTuple):
+    """The name of an event for ever: border broker, its incarnation, counter."""
+
+    origin: str
+    epoch: int
+    seq: int
+
+
+class Identity(msgspec.Struct, frozen=True, array_like=True):
+    """Who published what when. Stamped by the border broker; a client cannot forge it."""
+
+    origin: str
+    epoch: int
+    seq: int
+    publisher: str
+    publisher_seq: int
+    published_at: int
+    """Microseconds since 1970 UTC, by the clock of the border broker."""
+    graph_epoch: int = 0
+    ttl: int | None = None
+    """Microseconds after `published_at` for which live delivery still makes sense."""
+
+    @property
+    def key(self) -> EventKey:
+        """The event's key."""
+        return EventKey(self.origin, self.epoch, self.seq)
+
+
+class RouteState(enum.IntEnum):
+    """How a copy moves through the scope graph; once downward, never back."""
+
+    INTERNAL = 0
+    UPWARD = 1
+    DOWNWARD = 2
+
+
+class Route(msgspec.Struct, frozen=True, array_like=True):
+    """Where one copy is in the scope graph. One envelope may carry several routes over one body."""
+
+    scope: str = ROOT_SCOPE
+    state: RouteState = RouteState.INTERNAL
+    source: str = ""
+    path: tuple[str, ...] = ()
+    version: int = 0
+    """0 as published, else a digest of the mapped body."""
+    tags: tuple[str, ...] = ()
+
+
+ROOT_ROUTE = Route()
+"""The route of a notification in a system without scopes."""

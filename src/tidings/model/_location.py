@@ -1,0 +1,41 @@
+"""Where something is: a path from the widest place to the narrowest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._errors import ValueRefused
+
+MAX_DEPTH = 32
+"""The most levels that a location may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place, written as a path: ``Location("/berlin/campus/building-3")``.
+
+    >>> Location("/berlin/campus/building-3").within(Location("/berlin"))
+    True
+    """
+
+    parts: tuple[str, ...]
+
+    def __init__(self, path: str | tuple[str, ...]) -> None:
+        parts = tuple(path.strip("/").split("/")) if isinstance(path, str) else tuple(path)
+        if parts == ("",):
+            parts = ()
+        if not all(parts) or any("/" in part for part in parts):
+            raise ValueRefused(f"{path!r} is not a location: write it like '/berlin/campus', no empty parts")
+        if len(parts) > MAX_DEPTH:
+            raise ValueRefused(f"a location of {len(parts)} levels is too deep: at most {MAX_DEPTH}")
+        object.__setattr__(self, "parts", parts)
+
+    def within(self, place: Location) -> bool:
+        """Whether this place is `place` or lies somewhere inside it."""
+        return self.parts[: len(place.parts)] == place.parts
+
+    def __str__(self) -> str:
+        return "/" + "/".join(self.parts)
+
+    def __repr__(self) -> str:
+        return f"Location({str(self)!r})"

@@ -1,0 +1,20 @@
+"""`LIKE '%abc%'`: the attribute is a text that contains this."""
+
+from __future__ import annotations
+
+from .._values import Scalar
+from .like import ANY, Like
+
+
+class Contains(Like):
+    """`name LIKE '%text%'`; the text is not empty."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name, (ANY, text, ANY))
+        self.text = text
+
+    def holds(self, scalar: Scalar) -> bool:
+        """Whether the operand occurs in the text."""
+        return type(scalar) is str and self.text in scalar

@@ -1,0 +1,64 @@
+"""`EXISTS` (also `IS NOT NULL`): the attribute is there. `IS NULL`: it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._constraint import Constraint
+from .._names import quoted
+from .._values import Scalar, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Constraint):
+    """`name EXISTS`: any value passes, an empty list too."""
+
+    name: str
+
+    @property
+    def kind(self) -> None:
+        """Every kind passes."""
+        return
+
+    def holds(self, scalar: Scalar) -> bool:
+        """Every scalar passes."""
+        return True
+
+    def passes(self, value: Value | None) -> bool:
+        """Whether the attribute is there."""
+        return value is not None
+
+    def includes(self, other: Constraint) -> bool:
+        """What passes another constraint is there, unless that one asks for absence."""
+        return not isinstance(other, IsNull)
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} EXISTS"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Constraint):
+    """`name IS NULL`: the attribute is missing; no value passes."""
+
+    name: str
+
+    @property
+    def kind(self) -> None:
+        """No kind in particular."""
+        return
+
+    def holds(self, scalar: Scalar) -> bool:
+        """No scalar passes."""
+        return False
+
+    def passes(self, value: Value | None) -> bool:
+        """Whether the attribute is missing."""
+        return value is None
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """None at all."""
+        return ()
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} IS NULL"

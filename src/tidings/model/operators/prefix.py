@@ -1,0 +1,20 @@
+"""`LIKE 'abc%'`: the attribute is a text that starts so."""
+
+from __future__ import annotations
+
+from .._values import Scalar
+from .like import ANY, Like
+
+
+class Prefix(Like):
+    """`name LIKE 'text%'`; an empty text passes every string."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name, (text, ANY) if text else (ANY,))
+        self.text = text
+
+    def holds(self, scalar: Scalar) -> bool:
+        """Whether the text starts with the operand."""
+        return type(scalar) is str and scalar.startswith(self.text)

@@ -1,0 +1,20 @@
+"""`LIKE '%abc'`: the attribute is a text that ends so."""
+
+from __future__ import annotations
+
+from .._values import Scalar
+from .like import ANY, Like
+
+
+class Suffix(Like):
+    """`name LIKE '%text'`; the text is not empty."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(name, (ANY, text))
+        self.text = text
+
+    def holds(self, scalar: Scalar) -> bool:
+        """Whether the text ends with the operand."""
+        return type(scalar) is str and scalar.endswith(self.text)
