@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ._errors import ValueRefused
 
 MAX_DEPTH = 32
 """The most levels that a location may have."""
 
 
-@dataclass(frozen=True, slots=True)
 class Location:
     """A place, written as a path: ``Location("/berlin/campus/building-3")``.
 
     >>> Location("/berlin/campus/building-3").within(Location("/berlin"))
     True
     """
+
+    __slots__ = ("parts",)
 
     parts: tuple[str, ...]
 
@@ -30,9 +29,18 @@ class Location:
             raise ValueRefused(f"a location of {len(parts)} levels is too deep: at most {MAX_DEPTH}")
         object.__setattr__(self, "parts", parts)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a location cannot be changed")
+
     def within(self, place: Location) -> bool:
         """Whether this place is `place` or lies somewhere inside it."""
         return self.parts[: len(place.parts)] == place.parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
 
     def __str__(self) -> str:
         return "/" + "/".join(self.parts)

@@ -1,0 +1,78 @@
+"""Frames to bytes and back. Filters travel as text in the filter language.
+
+A filter class of a user's own travels under the name of its filter model, as data that its codec makes and
+reads; a model that the receiver has not registered is refused. Nothing that arrives is ever executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
+
+from ._messages import Frame
+
+
+class WireError(TidingsError):
+    """Bytes that are not a frame, or a frame that cannot be made into bytes."""
+
+
+class _FilterModel(NamedTuple):
+    name: str
+    dump: Callable[[Any], str]
+    load: Callable[[str], Matches]
+
+
+_by_class: dict[type, _FilterModel] = {}
+_by_name: dict[str, _FilterModel] = {}
+
+
+def register_filter_model(
+    name: str, cls: type, dump: Callable[[Any], str], load: Callable[[str], Matches]
+) -> None:
+    """Let filters of the class `cls` travel, as the text that `dump` makes and `load` reads."""
+    if name in _by_name and cls not in _by_class:
+        raise UnsupportedFilter(f"the filter model '{name}' is registered already; choose another name")
+    _by_class[cls] = _by_name[name] = _FilterModel(name, dump, load)
+
+
+def _enc_hook(value: object) -> object:
+    if isinstance(value, Filter):
+        return str(value)
+    if model := _by_class.get(type(value)):
+        return [model.name, model.dump(value)]
+    raise UnsupportedFilter(
+        f"a filter of class {type(value).__name__} cannot leave this process; "
+        "give its model a name with register_filter_model"
+    )
+
+
+def _dec_hook(kind: type, data: object) -> Matches:
+    match data:
+        case str():
+            return Filter.parse(data)
+        case [str() as name, str() as text] if name in _by_name:
+            return _by_name[name].load(text)
+        case [str() as name, str()]:
+            raise ValueError(f"the filter model '{name}' is not registered here")
+    raise ValueError("a filter is a text or a pair (model, text)")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_enc_hook)
+_decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_dec_hook)
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame as bytes."""
+    return _encoder.encode(frame)
+
+
+def decode(data: bytes) -> Frame:
+    """The frame in these bytes, or `WireError`."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise WireError(f"not a frame: {error}") from None

@@ -1,0 +1,287 @@
+"""Every message that travels on a link, as frozen structs.
+
+A link carries frames; a frame is a message and its hop header. The same struct is used on links between
+brokers and on links between a client and its border broker, where both can say the same thing.
+
+    between brokers                 client to border broker        border broker to client
+    -----------------------------   ----------------------------   ------------------------------
+    LinkState, Attach               Publish                        Deliver, Gap
+    Notify, Mark                    Subscribe, Unsubscribe         PublishAck, Settled, Refused
+    Subscribe, Unsubscribe          Advertise, Unadvertise
+    Advertise, Unadvertise          DeliverAck
+    Settled, Wave, WaveAnswer
+    Fetch, Fetched
+    Extension                       Extension                      Extension
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import TypeAlias
+
+import msgspec
+
+from tidings.model import ROOT_SCOPE, Identity, Matches, Notification, Route
+
+from ._body import decode_body
+
+
+class Quality(enum.IntEnum):
+    """What the acknowledgement of a publication means."""
+
+    FIRE = 0
+    """No acknowledgement."""
+    ACCEPTED = 1
+    """The border broker has it in memory."""
+    STORED = 2
+    """The border broker has it on disk, synced."""
+
+
+class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """Headers and the encoded notification: what a broker forwards, byte for byte."""
+
+    identity: Identity
+    routes: tuple[Route, ...]
+    body: bytes
+    quality: Quality = Quality.ACCEPTED
+
+    @functools.cached_property
+    def notification(self) -> Notification:
+        """The decoded body; decoded on the first use, then kept."""
+        return decode_body(self.body)
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The root of all messages."""
+
+
+# --- topology -----------------------------------------------------------------------------------------
+
+
+class LinkState(Message, frozen=True):
+    """What one broker says about its own links; flooded on every link. Newer is larger (epoch, version)."""
+
+    broker: str
+    epoch: int
+    version: int
+    neighbours: dict[str, int]
+    """Each neighbour, and the version of this state in which the link came up."""
+
+
+class Attach(Message, frozen=True):
+    """The sender has adopted a tree in which this link is an edge, and knows nothing of this link yet.
+
+    `generation` counts the sender's trees; `seen` is the receiver's generation if the sender knows it.
+    """
+
+    tree_epoch: int
+    generation: int
+    seen: int | None = None
+
+
+# --- notifications ------------------------------------------------------------------------------------
+
+
+class Publish(Message, frozen=True):
+    """A client publishes. The border broker adds identity; nothing else of the header can be claimed."""
+
+    seq: int
+    body: bytes
+    quality: Quality = Quality.ACCEPTED
+    ttl: int | None = None
+
+
+class PublishAck(Message, frozen=True):
+    """The publication has reached the quality it asked for."""
+
+    seq: int
+
+
+class Notify(Message, frozen=True):
+    """A notification on its way between brokers."""
+
+    envelope: Envelope
+
+
+class Deliver(Message, frozen=True):
+    """A notification for a client, once, with all its subscriptions that match."""
+
+    envelope: Envelope
+    subscriptions: tuple[str, ...]
+
+
+class DeliverAck(Message, frozen=True):
+    """The client has handled everything up to this event of this origin."""
+
+    origin: str
+    epoch: int
+    seq: int
+
+
+class Gap(Message, frozen=True):
+    """Notifications that are lost for these subscriptions: `first` to `last` of an origin's epoch.
+
+    `last` None: to the end of that epoch, whose length nobody knows any more.
+    """
+
+    origin: str
+    epoch: int
+    first: int
+    last: int | None
+    subscriptions: tuple[str, ...] = ()
+
+
+class Mark(Message, frozen=True):
+    """Everything of this origin up to `seq` has gone before, on this same FIFO link."""
+
+    origin: str
+    epoch: int
+    seq: int
+
+
+# --- subscriptions and advertisements -----------------------------------------------------------------
+
+
+class Subscribe(Message, frozen=True):
+    """From now on, send what matches. `id` names the subscription on this link."""
+
+    id: str
+    filter: Matches
+    scope: str = ROOT_SCOPE
+    receive_own: bool = True
+    meta: dict[str, str] = {}
+    """What an application adds: credentials, timing; no routing decision depends on it."""
+
+
+class Unsubscribe(Message, frozen=True):
+    """The subscription of this id has ended."""
+
+    id: str
+    scope: str = ROOT_SCOPE
+
+
+class Advertise(Message, frozen=True):
+    """From now on, publications that match may come."""
+
+    id: str
+    filter: Matches
+    scope: str = ROOT_SCOPE
+
+
+class Unadvertise(Message, frozen=True):
+    """The advertisement of this id has ended."""
+
+    id: str
+    scope: str = ROOT_SCOPE
+
+
+class Settled(Message, frozen=True):
+    """Everything behind the sender that must know this subscription or advertisement knows it."""
+
+    id: str
+    scope: str = ROOT_SCOPE
+    advertisement: bool = False
+
+
+class Refused(Message, frozen=True):
+    """What a client asked for was not done. `reference` is the id or publication number it used."""
+
+    error: str
+    reason: str
+    reference: str
+
+
+# --- waves and recovery -------------------------------------------------------------------------------
+
+
+class Wave(Message, frozen=True):
+    """A question to every broker of a scope's overlay; answers come back collated, hop by hop."""
+
+    initiator: str
+    number: int
+    kind: str
+    body: bytes
+    deadline: int
+    """Microseconds that the receiver may take."""
+    scope: str = ROOT_SCOPE
+
+
+class WaveAnswer(Message, frozen=True):
+    """The collated answer of the sender and everything behind it."""
+
+    initiator: str
+    number: int
+    body: bytes
+    complete: bool
+
+
+class Fetch(Message, frozen=True):
+    """A border broker asks an origin for what follows a mark, to fill what a lost link took."""
+
+    origin: str
+    requester: str
+    number: int
+    after: dict[int, int]
+    """For each epoch of the origin, the last number that the requester has."""
+    filters: tuple[Matches, ...]
+
+
+class Fetched(Message, frozen=True):
+    """The origin's answer, in pieces; the last one says up to where it is complete and what is lost."""
+
+    requester: str
+    number: int
+    envelopes: tuple[Envelope, ...]
+    last: bool = False
+    upto: dict[int, int] = {}
+    """For each epoch asked about, the last number that this answer covers."""
+    lost: tuple[tuple[int, int, int | None], ...] = ()
+    """Ranges (epoch, first, last) that no store holds; last None: up to an unknown end."""
+
+
+class Extension(Message, frozen=True):
+    """A message that a feature owns; the core only carries it to the neighbour."""
+
+    feature: str
+    body: bytes
+
+
+class Hop(msgspec.Struct, frozen=True, array_like=True):
+    """The header that lives for one link; never cached or stored."""
+
+    tree_epoch: int = 0
+    channel: str | None = None
+    attachments: dict[str, bytes] | None = None
+    """What features ride along on this message, by feature name."""
+
+
+AnyMessage: TypeAlias = (
+    LinkState
+    | Attach
+    | Publish
+    | PublishAck
+    | Notify
+    | Deliver
+    | DeliverAck
+    | Gap
+    | Mark
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Settled
+    | Refused
+    | Wave
+    | WaveAnswer
+    | Fetch
+    | Fetched
+    | Extension
+)
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A message and its hop: what a link carries."""
+
+    message: AnyMessage
+    hop: Hop = Hop()
