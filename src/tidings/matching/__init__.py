@@ -1,1 +1,20 @@
-"""(being written)"""
+"""Which of these many filters match this notification."""
+
+from ._counting import CountingIndex
+from ._index import Index
+from ._matcher import K, Matcher
+from ._naive import NaiveIndex
+
+__all__ = ["CountingIndex", "Index", "Matcher", "NaiveIndex", "make_index"]
+
+
+def make_index() -> Matcher[K]:
+    """The engine that a broker uses unless it is told otherwise.
+
+    >>> from tidings.model import EVERYTHING, Notification
+    >>> index = make_index()
+    >>> index.add(EVERYTHING, "alice")
+    >>> index.match(Notification(price=7))
+    ['alice']
+    """
+    return Index()
