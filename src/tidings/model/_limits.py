@@ -20,18 +20,20 @@ MAX_CONJUNCTIONS = 256
 MAX_CONSTRAINTS = 1_024
 """The most constraints of one filter, in all its conjunctions together."""
 
+_REMEDY = "use IN for many values of one attribute, or several subscriptions"
+
 
 def checked_size(conjunctions: int, constraints: int) -> None:
     """Raise `FilterTooLarge` for a filter of this many conjunctions and constraints."""
     if conjunctions > MAX_CONJUNCTIONS:
         raise FilterTooLarge(
-            f"the filter comes to {_rounded(conjunctions)} alternatives joined by OR, at most {MAX_CONJUNCTIONS} "
-            "are allowed; use IN for many values of one attribute, or several subscriptions"
+            f"the filter comes to {_rounded(conjunctions)} alternatives joined by OR, "
+            f"at most {MAX_CONJUNCTIONS} are allowed; {_REMEDY}"
         )
     if constraints > MAX_CONSTRAINTS:
         raise FilterTooLarge(
-            f"the filter comes to {_rounded(constraints)} comparisons, at most {MAX_CONSTRAINTS:,} are allowed; "
-            "use IN for many values of one attribute, or several subscriptions"
+            f"the filter comes to {_rounded(constraints)} comparisons, "
+            f"at most {MAX_CONSTRAINTS:,} are allowed; {_REMEDY}"
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ._errors import ValueRefused
+from ._text import encodable
 
 MAX_DEPTH = 32
 """The most levels that a location may have."""
+MAX_PATH = 1_024
+"""The most characters that the levels of a location may have together."""
 
 
 class Location:
@@ -20,13 +23,21 @@ class Location:
     parts: tuple[str, ...]
 
     def __init__(self, path: str | tuple[str, ...]) -> None:
-        parts = tuple(path.strip("/").split("/")) if isinstance(path, str) else tuple(path)
+        if not isinstance(path, (str, tuple)):
+            raise ValueRefused(f"{path!r:.60} is not a location; write it like '/berlin/campus'")
+        parts = tuple(path.strip("/").split("/")) if isinstance(path, str) else path
         if parts == ("",):
             parts = ()
-        if not all(parts) or any("/" in part for part in parts):
-            raise ValueRefused(f"{path!r} is not a location: write it like '/berlin/campus', no empty parts")
+        if not all(type(part) is str and part and "/" not in part for part in parts):
+            raise ValueRefused(
+                f"{path!r:.60} is not a location; write it like '/berlin/campus', no empty parts"
+            )
         if len(parts) > MAX_DEPTH:
-            raise ValueRefused(f"a location of {len(parts)} levels is too deep: at most {MAX_DEPTH}")
+            raise ValueRefused(f"a location of {len(parts):,} levels is too deep; use at most {MAX_DEPTH}")
+        if (length := sum(map(len, parts))) > MAX_PATH:
+            raise ValueRefused(f"a location of {length:,} characters is too long; use at most {MAX_PATH:,}")
+        if not all(map(encodable, parts)):
+            raise ValueRefused(f"{path!r:.60} is not Unicode text (a lone surrogate); rename the place")
         object.__setattr__(self, "parts", parts)
 
     def __setattr__(self, name: str, value: object) -> None:

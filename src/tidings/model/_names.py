@@ -5,9 +5,24 @@ from __future__ import annotations
 import re
 
 KEYWORDS = frozenset(
-    "AND OR NOT IN LIKE ESCAPE BETWEEN IS NULL EXISTS WITHIN TRUE FALSE TIMESTAMP LOCATION MYLOC X".split()
+    (
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "LIKE",
+        "ESCAPE",
+        "BETWEEN",
+        "IS",
+        "NULL",
+        "EXISTS",
+        "WITHIN",
+        "TRUE",
+        "FALSE",
+        "MYLOC",
+    )
 )
-"""Words that a name must be quoted to be."""
+"""Words that a name must be quoted to be. (TIMESTAMP, LOCATION and X are words only before a quote.)"""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._errors import ValueRefused
+from ._text import encodable
 from ._values import Value, checked_value
 
 MAX_ATTRIBUTES = 256
@@ -79,10 +80,12 @@ def checked_name(name: object, place: str = "an attribute") -> str:
         raise ValueRefused(f"{place}: {name!r} is not a name; use a string that is not empty")
     if len(name) > MAX_NAME:
         raise ValueRefused(f"{place}: a name of {len(name):,} characters, at most {MAX_NAME} are allowed")
+    if not encodable(name):
+        raise ValueRefused(f"{place}: the name {name!r} is not Unicode text (a lone surrogate); rename it")
     return name
 
 
-def _flatten(source: Mapping[str, Any], prefix: str, flat: dict[str, Value], depth: int) -> None:
+def _flatten(source: Mapping[Any, Any], prefix: str, flat: dict[str, Value], depth: int) -> None:
     if depth > MAX_NESTING:
         raise ValueRefused(f"attribute '{prefix[:60]}...': nested deeper than {MAX_NESTING} levels")
     for key, value in source.items():
@@ -94,4 +97,6 @@ def _flatten(source: Mapping[str, Any], prefix: str, flat: dict[str, Value], dep
             raise ValueRefused(f"attribute '{name}' is given twice; rename one of them")
         flat[name] = checked_value(value, f"attribute '{name}'")
         if len(flat) > MAX_ATTRIBUTES:
-            raise ValueRefused(f"attribute '{name}': more than {MAX_ATTRIBUTES} attributes in one notification")
+            raise ValueRefused(
+                f"attribute '{name}': more than {MAX_ATTRIBUTES} attributes in one notification"
+            )

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ._errors import ValueRefused
 from ._location import Location
+from ._text import encodable
 
 Scalar: TypeAlias = bool | int | float | str | bytes | datetime | Location
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
@@ -54,6 +56,15 @@ _KINDS: dict[type, Kind] = {
 }
 
 
+_PLAIN: dict[type, Callable[[Any], Scalar]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,  # str() would ask an enum for its name
+    bytes: bytes,
+}
+"""How an instance of a subclass becomes a plain one."""
+
+
 def kind_of(scalar: Scalar) -> Kind:
     """The kind of a scalar that has been checked."""
     return _KINDS[type(scalar)]
@@ -65,12 +76,19 @@ def checked_scalar(value: object, place: str) -> Scalar:
     if kind is str or kind is bytes:
         if len(value) > MAX_TEXT:  # type: ignore[arg-type]
             raise ValueRefused(f"{place}: {len(value):,} long, at most {MAX_TEXT:,} are allowed")  # type: ignore[arg-type]
+        if kind is str and not encodable(value):  # type: ignore[arg-type]
+            raise ValueRefused(
+                f"{place}: {value!r:.60} is not Unicode text (a lone surrogate); send it as bytes"
+            )
         return value  # type: ignore[return-value]
     if kind is bool or kind is Location:
         return value  # type: ignore[return-value]
     if kind is int:
         if value not in INT_RANGE:
-            raise ValueRefused(f"{place}: {value} does not fit into 64 bits; use a float or a string")
+            bits = value.bit_length()  # type: ignore[attr-defined]
+            raise ValueRefused(
+                f"{place}: a number of {bits} bits does not fit into 64; use a float or a string"
+            )
         return value  # type: ignore[return-value]
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
@@ -79,16 +97,28 @@ def checked_scalar(value: object, place: str) -> Scalar:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueRefused(f"{place}: {value!r} has no time zone; use datetime.now(UTC) or .astimezone()")
-        return value.astimezone(UTC)
-    if isinstance(value, (bool, int, float, str, bytes)):  # a subclass: an IntEnum, a numpy scalar
-        base = next(base for base in type(value).__mro__ if base in _KINDS)
-        return checked_scalar(base(value), place)  # type: ignore[call-arg]
+        return _in_utc(value, place)
+    for base, plain in _PLAIN.items():
+        if isinstance(value, base):  # a subclass: an IntEnum, a numpy scalar
+            return checked_scalar(plain(value), place)
     if value is None:
         raise ValueRefused(f"{place}: None is not a value; leave the attribute out")
     raise ValueRefused(
         f"{place}: {kind.__name__} is not a value; use bool, int, float, str, bytes, datetime, Location "
         "or a list of these"
     )
+
+
+def _in_utc(moment: datetime, place: str) -> datetime:
+    try:
+        utc = moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueRefused(
+            f"{place}: {moment!r} leaves the years 1 to 9999 in UTC; use a time within"
+        ) from None
+    if type(utc) is datetime:
+        return utc
+    return datetime.combine(utc.date(), utc.time(), UTC)  # a subclass, like pandas.Timestamp
 
 
 def checked_value(value: object, place: str) -> Value:
