@@ -1,7 +1,9 @@
 """Values, notifications, filters and their algebra, the filter language: what everything else speaks of."""
 
+from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
+from ._encodings import on_subject
 from ._errors import (
     AlreadyPublished,
     FeatureError,
@@ -16,12 +18,18 @@ from ._errors import (
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
 from ._headers import ROOT_ROUTE, ROOT_SCOPE, EventKey, Identity, Route, RouteState
+from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
+from ._models import channel, of_type, rectangle, subject, template
 from ._notification import Notification
+from ._operator_words import register_operator
 from ._values import Kind, Scalar, Value, kind_of
 
 __all__ = [
     "EVERYTHING",
+    "MAX_CONJUNCTIONS",
+    "MAX_CONSTRAINTS",
+    "MAX_FILTER_TEXT",
     "NOTHING",
     "ROOT_ROUTE",
     "ROOT_SCOPE",
@@ -49,5 +57,14 @@ __all__ = [
     "UnsupportedFilter",
     "Value",
     "ValueRefused",
+    "attr",
+    "channel",
     "kind_of",
+    "myloc",
+    "of_type",
+    "on_subject",
+    "rectangle",
+    "register_operator",
+    "subject",
+    "template",
 ]

@@ -22,12 +22,11 @@ from lark import Token
 from ._errors import FilterError, FilterSyntaxError, FilterTooLarge
 from ._expression import Expression, filter_of
 from ._filter import Filter
+from ._limits import MAX_FILTER_TEXT
 from ._reductions import Reductions
 from ._remedies import unexpected
 from ._tokens import END, Misfit, tokens
 
-MAX_FILTER_TEXT = 16_384
-"""The most characters of a filter's text."""
 _CACHED_TEXTS = 1_024
 """How many texts are remembered with their filters."""
 _CACHED_LENGTH = 1_024

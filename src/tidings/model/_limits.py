@@ -15,6 +15,8 @@ from ._errors import FilterTooLarge
 if TYPE_CHECKING:
     from ._conjunction import Conjunction
 
+MAX_FILTER_TEXT = 16_384
+"""The most characters of a filter's text."""
 MAX_CONJUNCTIONS = 256
 """The most conjunctions of one filter."""
 MAX_CONSTRAINTS = 1_024

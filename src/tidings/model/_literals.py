@@ -9,7 +9,7 @@ from lark import Token
 
 from ._errors import FilterError, ValueRefused
 from ._location import Location
-from ._notification import checked_name
+from ._names import checked_name
 from ._tokens import Misfit, shortened
 from ._values import Scalar, checked_scalar
 

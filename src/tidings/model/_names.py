@@ -1,9 +1,14 @@
-"""How the filter language writes the name of an attribute."""
+"""The names of attributes: which there are, and how the filter language writes them."""
 
 from __future__ import annotations
 
 import re
 
+from ._errors import ValueRefused
+from ._text import encodable
+
+MAX_NAME = 256
+"""The most characters of an attribute's name."""
 KEYWORDS = frozenset(
     (
         "AND",
@@ -32,3 +37,14 @@ def quoted(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+def checked_name(name: object, place: str = "an attribute") -> str:
+    """The name of an attribute, or `ValueRefused`."""
+    if not isinstance(name, str) or not name:
+        raise ValueRefused(f"{place}: {name!r} is not a name; use a string that is not empty")
+    if len(name) > MAX_NAME:
+        raise ValueRefused(f"{place}: a name of {len(name):,} characters, at most {MAX_NAME} are allowed")
+    if not encodable(name):
+        raise ValueRefused(f"{place}: the name {name!r} is not Unicode text (a lone surrogate); rename it")
+    return name

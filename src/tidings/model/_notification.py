@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
 
+from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
 from ._errors import ValueRefused
-from ._text import encodable
+from ._names import checked_name
 from ._values import Value, checked_value
 
 MAX_ATTRIBUTES = 256
 """The most attributes of one notification, after nested input has been flattened."""
-MAX_NESTING = 16
-"""How deep nested input may go."""
-MAX_NAME = 256
-"""The most characters of an attribute's name."""
 
 
 class Notification(Mapping[str, Value]):
@@ -44,6 +41,30 @@ class Notification(Mapping[str, Value]):
         self._hash = None
         return self
 
+    @classmethod
+    def from_object(cls, instance: object) -> Self:
+        """A dataclass or a msgspec Struct; `type` holds the names of its class and all its superclasses."""
+        return cls(object_attributes(instance))
+
+    @classmethod
+    def from_json(cls, document: str | bytes) -> Self:
+        """A JSON object; an array of objects becomes a list under each of their names.
+
+        >>> Notification.from_json('{"order": {"items": [{"sku": "A7"}, {"sku": "B2"}]}}')
+        Notification(order.items.sku=('A7', 'B2'))
+        """
+        return cls(json_attributes(document))
+
+    @classmethod
+    def from_tuple(cls, fields: Sequence[object]) -> Self:
+        """A tuple; the attributes are "1", "2", ..."""
+        return cls(tuple_attributes(fields))
+
+    @classmethod
+    def opaque(cls, body: bytes, *, channel: str | None = None, subject: str | None = None) -> Self:
+        """Bytes that the service does not look into, selected by a channel or a subject."""
+        return cls(opaque_attributes(body, channel, subject))
+
     @property
     def attributes(self) -> dict[str, Value]:
         """The attributes as a plain dict, for reading only: the fast way for code that matches."""
@@ -72,17 +93,6 @@ class Notification(Mapping[str, Value]):
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
         return f"{type(self).__name__}({inside})"
-
-
-def checked_name(name: object, place: str = "an attribute") -> str:
-    """The name of an attribute, or `ValueRefused`."""
-    if not isinstance(name, str) or not name:
-        raise ValueRefused(f"{place}: {name!r} is not a name; use a string that is not empty")
-    if len(name) > MAX_NAME:
-        raise ValueRefused(f"{place}: a name of {len(name):,} characters, at most {MAX_NAME} are allowed")
-    if not encodable(name):
-        raise ValueRefused(f"{place}: the name {name!r} is not Unicode text (a lone surrogate); rename it")
-    return name
 
 
 def _flatten(source: Mapping[Any, Any], prefix: str, flat: dict[str, Value], depth: int) -> None:

@@ -180,11 +180,11 @@ def _levels(token: Token | None) -> int:
 def _extended(factory: OperatorFactory, name: str, values: list[Scalar]) -> Constraint:
     """What a user's operator makes of its operands; its own complaints become `FilterError`."""
     try:
-        constraint = factory(name, *values)
+        constraint: object = factory(name, *values)
     except (FilterError, ValueRefused):
         raise
     except Exception as error:  # the factory is not ours, and a text must never do more than be refused
         raise FilterError(f"the operator refuses its operands ({error}); see its documentation") from error
-    if not isinstance(constraint, Constraint) or constraint.name != name:
-        raise FilterError(f"the operator made {constraint!r:.60}; it must make a Constraint on '{name}'")
-    return constraint
+    if isinstance(constraint, Constraint) and constraint.name == name:
+        return constraint
+    raise FilterError(f"the operator made {constraint!r:.60}; it must make a Constraint on '{name}'")
