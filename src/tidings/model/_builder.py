@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
-from ._errors import FilterError
+from ._errors import FilterError, ValueRefused
 from ._filter import Filter
 from ._location import MAX_DEPTH, Location
 from ._names import checked_name
@@ -102,7 +102,10 @@ class Attribute:
         if isinstance(place, MyLocMarker):
             place = place(0)
         if not isinstance(place, (Location, MyLoc)):
-            place = Location(place)
+            try:
+                place = Location(place)
+            except ValueRefused as error:
+                raise FilterError(f"'{self._name}': {error}") from None
         return _filter(Within(self._name, place))
 
     def _checked(self, value: object) -> Scalar:

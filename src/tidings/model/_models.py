@@ -59,8 +59,8 @@ def of_type(kind: type | str) -> Filter:
 def template(*fields: object) -> Filter:
     """Every tuple of this length with these fields; `...` stands for any.
 
-    >>> template("quote", ..., 20)
-    Filter.parse("\\"1\\" = 'quote' AND \\"2\\" EXISTS AND \\"3\\" = 20 AND \\"4\\" IS NULL")
+    >>> print(template("quote", ..., 20))
+    "1" = 'quote' AND "2" EXISTS AND "3" = 20 AND "4" IS NULL
     """
     selected = attr[str(len(fields) + 1)].is_null()
     for at, field in enumerate(fields, 1):
