@@ -42,7 +42,5 @@ class NaiveIndex(Generic[K]):
 
     def statistics(self) -> dict[str, int]:
         """The size of the table."""
-        conjunctions = sum(
-            len(f.conjunctions) if isinstance(f, Filter) else 1 for f in self._filters.values()
-        )
+        conjunctions = sum(len(f.conjunctions) if isinstance(f, Filter) else 1 for f in self._filters.values())
         return {"filters": len(self._filters), "conjunctions": conjunctions}

@@ -1,0 +1,128 @@
+"""Probes: from the value of an attribute to the nodes that it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from tidings.model import Kind, Value
+
+from ._atom import TYPES
+from ._node import Node
+from ._pivot import How, Pivot, scale
+
+Table: TypeAlias = dict[Any, Node]
+
+
+class Probe:
+    """The pivots on one attribute, for values of one kind."""
+
+    __slots__ = ("_sized", "equal", "more", "name", "present")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.equal: Table = {}
+        self.present: Table = {}
+        self._sized: dict[How, dict[Any, Table]] = {}
+        self.more = False
+        """Whether `find` has anything to say."""
+
+    def find(self, value: Any, hit: list[Node]) -> None:
+        """Append the nodes that a scalar leads to, other than by equality."""
+        if self.present:
+            hit.append(self.present[None])
+        sized = self._sized
+        if How.GRID in sized:
+            number = value if type(value) is float else scale(value)
+            for size, table in sized[How.GRID].items():
+                if (node := table.get(number // size)) is not None:
+                    hit.append(node)
+        if How.PREFIX in sized:
+            for size, table in sized[How.PREFIX].items():
+                if (node := table.get(value[:size])) is not None:
+                    hit.append(node)
+        if How.SUFFIX in sized:
+            for size, table in sized[How.SUFFIX].items():
+                if (node := table.get(value[-size:])) is not None:
+                    hit.append(node)
+        if How.WITHIN in sized:
+            for size, table in sized[How.WITHIN].items():
+                if (node := table.get(value.parts[:size])) is not None:
+                    hit.append(node)
+
+    def tables(self, how: How) -> Iterator[Table]:
+        """All tables of one way to look up."""
+        yield from self._sized.get(how, {}).values()
+
+    def nodes(self, pivot: Pivot) -> tuple[Node, ...]:
+        """The nodes of a pivot, made if need be."""
+        if pivot.how is How.VALUE:
+            table = self.equal
+        elif pivot.how is How.PRESENT:
+            table = self.present
+        else:
+            table = self._sized.setdefault(pivot.how, {}).setdefault(pivot.size, {})
+        self.more = self.more or pivot.how is not How.VALUE
+        return tuple([table.get(key) or Node(table, key) for key in pivot.keys])
+
+    def prune(self, pivot: Pivot) -> bool:
+        """Drop the pivot's table if it is empty; True if the whole probe is."""
+        sizes = self._sized.get(pivot.how)
+        if sizes is not None and not sizes.get(pivot.size, True):
+            del sizes[pivot.size]
+            if not sizes:
+                del self._sized[pivot.how]
+        self.more = bool(self._sized or self.present)
+        return not (self.equal or self.more)
+
+
+class Probes:
+    """All probes, by the type of the value and the name of the attribute."""
+
+    def __init__(self) -> None:
+        tables: dict[Kind, dict[str, Probe]] = {kind: {} for kind in TYPES}
+        self._by_kind = tables
+        self.by_type = {type_: tables[kind] for kind, types in TYPES.items() for type_ in types}
+        """For the reader in a hurry. There is no entry for lists."""
+
+    def nodes(self, pivot: Pivot) -> tuple[Node, ...]:
+        """The nodes of a pivot, made if need be."""
+        probes = self._by_kind[pivot.kind]
+        probe = probes.get(pivot.name)
+        if probe is None:
+            probe = probes[pivot.name] = Probe(pivot.name)
+        return probe.nodes(pivot)
+
+    def prune(self, pivot: Pivot) -> None:
+        """Drop what is empty after a conjunction left its nodes."""
+        probes = self._by_kind[pivot.kind]
+        if probes[pivot.name].prune(pivot):
+            del probes[pivot.name]
+
+    def candidates(self, name: str, value: Value) -> list[Node]:
+        """All nodes that an attribute may lead to; the value may be a list.
+
+        On a list, the two bounds of a range may be passed by different elements, and a negated constraint
+        by elements of any kind: a grid says nothing, and a list is present in every kind.
+        """
+        if type(value) is not tuple:
+            return self._scalar(name, value)
+        hit = [node for item in value for node in self._scalar(name, item)]
+        for probes in self._by_kind.values():
+            if (probe := probes.get(name)) is not None:
+                hit += probe.present.values()
+                for table in probe.tables(How.GRID):
+                    hit += table.values()
+        return hit
+
+    def _scalar(self, name: str, value: Any) -> list[Node]:
+        hit: list[Node] = []
+        if (probe := self.by_type[type(value)].get(name)) is not None:
+            if (node := probe.equal.get(value)) is not None:
+                hit.append(node)
+            if probe.more:
+                probe.find(value, hit)
+        return hit
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_kind.values()))
