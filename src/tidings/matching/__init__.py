@@ -4,8 +4,9 @@ from ._counting import CountingIndex
 from ._index import Index
 from ._matcher import K, Matcher
 from ._naive import NaiveIndex
+from ._points import Points
 
-__all__ = ["CountingIndex", "Index", "Matcher", "NaiveIndex", "make_index"]
+__all__ = ["CountingIndex", "Index", "Matcher", "NaiveIndex", "Points", "make_index"]
 
 
 def make_index() -> Matcher[K]:

@@ -30,9 +30,7 @@ _by_class: dict[type, _FilterModel] = {}
 _by_name: dict[str, _FilterModel] = {}
 
 
-def register_filter_model(
-    name: str, cls: type, dump: Callable[[Any], str], load: Callable[[str], Matches]
-) -> None:
+def register_filter_model(name: str, cls: type, dump: Callable[[Any], str], load: Callable[[str], Matches]) -> None:
     """Let filters of the class `cls` travel, as the text that `dump` makes and `load` reads."""
     if name in _by_name and cls not in _by_class:
         raise UnsupportedFilter(f"the filter model '{name}' is registered already; choose another name")

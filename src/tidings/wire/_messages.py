@@ -46,6 +46,20 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
     body: bytes
     quality: Quality = Quality.ACCEPTED
 
+    @classmethod
+    def of(
+        cls,
+        identity: Identity,
+        routes: tuple[Route, ...],
+        body: bytes,
+        quality: Quality,
+        notification: Notification,
+    ) -> Envelope:
+        """An envelope whose body has been decoded already."""
+        envelope = cls(identity, routes, body, quality)
+        envelope.__dict__["notification"] = notification
+        return envelope
+
     @functools.cached_property
     def notification(self) -> Notification:
         """The decoded body; decoded on the first use, then kept."""

@@ -1,0 +1,135 @@
+"""Adjacency: from links to a tree whose neighbours are ready to be told things.
+
+Theory of operation
+-------------------
+When this broker's tree changes it forgets what neighbours said, starts a new *generation* and sends `Attach` with
+it to every tree neighbour. On both sides of a tree edge:
+
+    Attach(e, g, seen) from h, e being my own tree epoch (any other is stale and dropped):
+      g is new to me       h has started anew: forget what it said, answer Attach(e, my generation, seen=g),
+                           then tell it everything (the link is *open*)
+      seen is my current   h answered my current generation: what follows is meant for it (the link is *accepting*)
+        generation
+
+Links are FIFO, so what a neighbour said to an earlier generation arrives before its answer to the current one and is
+dropped, and what it says afterwards is complete. A broker that goes from one tree to another and back to the first
+is understood although the tree epoch is the same as before: its generation is new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidings.model import TopologyError
+from tidings.wire import Attach, LinkState
+
+from ._links import Link
+from ._topology import Topology, Tree
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+
+class Adjacency:
+    """The links to neighbour brokers, the current tree, and how far each tree neighbour has come."""
+
+    def __init__(self, broker: Broker, epoch: int, *, strict: bool) -> None:
+        self._broker = broker
+        self._strict = strict
+        self.topology = Topology(broker.name, epoch)
+        self.tree: Tree = self.topology.tree()
+        self.generation = 0
+        self.neighbours: dict[str, Link] = {}
+        self._peers: dict[Link, int] = {}
+        self._accepting: set[Link] = set()
+
+    @property
+    def tree_links(self) -> list[Link]:
+        """The links that the tree uses, ready or not."""
+        return [self.neighbours[name] for name in sorted(self.tree.neighbours) if name in self.neighbours]
+
+    def is_open(self, link: Link) -> bool:
+        """Whether the neighbour is ready to be told things."""
+        return link in self._peers
+
+    @property
+    def open_links(self) -> list[Link]:
+        """The tree neighbours that are ready to be told things."""
+        return [link for link in self.tree_links if link in self._peers]
+
+    def accepts(self, link: Link, tree_epoch: int) -> bool:
+        """Whether a frame of this tree epoch from this neighbour is meant for the current generation."""
+        return tree_epoch == self.tree.epoch and link in self._accepting
+
+    def hop_towards(self, broker: str) -> Link | None:
+        """The open link in whose direction a broker lies."""
+        link = self.neighbours.get(self.tree.hops.get(broker, ""))
+        return link if link is not None and self.is_open(link) else None
+
+    # --- physical links -------------------------------------------------------------------------------
+
+    def link_up(self, link: Link) -> None:
+        """A link to a neighbour has come up."""
+        neighbour = link.name
+        if neighbour == self._broker.name:
+            raise TopologyError(f"broker '{neighbour}' cannot be its own neighbour; check the configured links")
+        if neighbour in self.neighbours:
+            raise TopologyError(f"there is a link to '{neighbour}' already; close it first")
+        if self._strict and self.topology.reachable(neighbour):
+            raise TopologyError(
+                f"a link to '{neighbour}' would close a cycle, and topology is \"strict\"; "
+                'leave it out, or use topology = "tree"'
+            )
+        self.neighbours[neighbour] = link
+        self.topology.link_up(neighbour)
+        for state in self.topology.states():
+            self._broker.send(link, state)
+        self._flood(self.topology.own, link)
+        self._adopt()
+
+    def link_down(self, link: Link) -> None:
+        """A link is lost, and with it everything that was under way on it."""
+        del self.neighbours[link.name]
+        self._flood(self.topology.link_down(link.name), None)
+        self._adopt()
+
+    def learn(self, link: Link, state: LinkState) -> None:
+        """A state has come from a neighbour."""
+        if self.topology.learn(state):
+            self._flood(state, link)
+            self._adopt()
+
+    def _flood(self, state: LinkState, source: Link | None) -> None:
+        for link in self.neighbours.values():
+            if link is not source:
+                self._broker.send(link, state)
+
+    # --- the tree -------------------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        tree = self.topology.tree()
+        if tree.epoch != self.tree.epoch:
+            self._broker.at_tree(self.tree, tree)
+
+    def adopt(self, tree: Tree) -> None:
+        """Start a new generation on a new tree."""
+        self.tree = tree
+        self.generation += 1
+        self._peers.clear()
+        self._accepting.clear()
+        for link in self.tree_links:
+            self._broker.send(link, Attach(tree.epoch, self.generation))
+
+    def attach(self, link: Link, message: Attach) -> None:
+        """A tree neighbour has started anew, or answers."""
+        if message.tree_epoch != self.tree.epoch or link.name not in self.tree.neighbours:
+            self._broker.statistics.stale_frames += 1
+            return
+        if self._peers.get(link) != message.generation:
+            started_before = link in self._peers
+            self._peers[link] = message.generation
+            self._accepting.discard(link)
+            self._broker.send(link, Attach(self.tree.epoch, self.generation, message.generation))
+            self._broker.neighbour_ready(link, anew=started_before)
+        if message.seen == self.generation:
+            self._accepting.add(link)

@@ -1,0 +1,212 @@
+"""A book: the filters that came in over links, and what each neighbour has been told of them.
+
+A broker keeps two books per scope, one of subscriptions and one of advertisements. Both work alike: entries come
+and go per link; for each neighbour a reduction decides what it is told; an announced filter is *pending* until the
+neighbour says that everything behind it knows, then *settled*. An entry is settled once what stands for it is
+settled at every neighbour but the one it came from. Make before break keeps it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from tidings.model import Filter, Matches
+
+from ._links import Link
+from ._reduction import Delta, Reduction
+
+
+class Entry:
+    """One subscription or advertisement of one link. Compared by identity."""
+
+    __slots__ = ("filter", "id", "link", "meta", "public_id", "receive_own", "settled")
+
+    def __init__(
+        self,
+        link: Link,
+        id: str,
+        filter: Matches,
+        *,
+        public_id: str,
+        receive_own: bool = True,
+        meta: Mapping[str, str] | None = None,
+    ) -> None:
+        self.link = link
+        self.id = id
+        self.filter = filter
+        self.public_id = public_id
+        """What the neighbours may call it."""
+        self.receive_own = receive_own
+        self.meta = meta or {}
+        self.settled = False
+
+    def __repr__(self) -> str:
+        return f"Entry({self.link.name!r}, {self.id!r}, {str(self.filter)!r})"
+
+
+class _Out:
+    """What one neighbour has been told."""
+
+    __slots__ = ("members", "pending", "reduction", "waiting")
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+        self.members: dict[Entry, None] = {}
+        self.pending: set[str] = set()
+        self.waiting: dict[str, dict[Entry, None]] = {}
+
+    def add(self, entry: Entry) -> Delta:
+        self.members[entry] = None
+        return self.reduction.add(entry, entry.public_id, entry.filter)
+
+    def remove(self, entry: Entry) -> Delta:
+        del self.members[entry]
+        return self.reduction.remove(entry)
+
+
+class Book:
+    """The entries of one scope, and what the neighbours know of them."""
+
+    def __init__(self, reduction: Callable[[], Reduction], relevant: Callable[[Entry, Link], bool]) -> None:
+        self._reduction = reduction
+        self._relevant = relevant
+        self._entries: dict[tuple[Link, str], Entry] = {}
+        self._of_link: dict[Link, dict[str, Entry]] = {}
+        self._outs: dict[Link, _Out] = {}
+        self._expected: list[Link] = []
+        self._unsettled: dict[Entry, None] = {}
+        self._dirty: dict[Entry, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, link: Link, id: str) -> Entry | None:
+        """The entry that this link calls by this id."""
+        return self._entries.get((link, id))
+
+    def of(self, link: Link) -> list[Entry]:
+        """The entries of a link."""
+        return list(self._of_link.get(link, {}).values())
+
+    def told(self, link: Link) -> dict[str, Matches]:
+        """What a neighbour has been told."""
+        out = self._outs.get(link)
+        return dict(out.reduction.announced) if out else {}
+
+    def add(self, entry: Entry) -> dict[Link, Delta]:
+        """Take in an entry; what the neighbours have to be told."""
+        self._entries[entry.link, entry.id] = entry
+        self._of_link.setdefault(entry.link, {})[entry.id] = entry
+        self._unsettled[entry] = self._dirty[entry] = None
+        return self._changes((link, self._admit(link, out, entry)) for link, out in self._others(entry.link))
+
+    def remove(self, entry: Entry) -> dict[Link, Delta]:
+        """Take out an entry; what the neighbours have to be told."""
+        del self._entries[entry.link, entry.id]
+        own = self._of_link[entry.link]
+        del own[entry.id]
+        if not own:
+            del self._of_link[entry.link]
+        self._unsettled.pop(entry, None)
+        return self._changes(
+            (link, out.remove(entry)) for link, out in self._others(entry.link) if entry in out.members
+        )
+
+    def reconsider(self, link: Link) -> dict[Link, Delta]:
+        """Relevance for a neighbour has changed; what it has to be told."""
+        out = self._outs.get(link)
+        if out is None:
+            return {}
+        delta = Delta()
+        for entry in self:
+            if entry.link is link or self._relevant(entry, link) == (entry in out.members):
+                continue
+            delta.then(self._admit(link, out, entry) if entry not in out.members else out.remove(entry))
+        return self._changes([(link, delta)])
+
+    # --- neighbours -----------------------------------------------------------------------------------
+
+    def expect(self, links: Iterable[Link]) -> None:
+        """A new tree with these neighbours: nobody has been told anything, nothing is settled."""
+        self._expected = list(links)
+        self._outs = {}
+        for entry in self:
+            entry.settled = False
+            self._unsettled[entry] = self._dirty[entry] = None
+
+    def open(self, link: Link) -> dict[Link, Delta]:
+        """A neighbour is ready to be told; what it has to be told."""
+        self._outs[link] = out = _Out(self._reduction())
+        self._dirty.update(self._unsettled)
+        delta = Delta()
+        for entry in self:
+            if entry.link is not link:
+                delta.then(self._admit(link, out, entry))
+        return self._changes([(link, delta)])
+
+    def close(self, link: Link) -> None:
+        """A neighbour has forgotten everything it was told."""
+        self._outs.pop(link, None)
+
+    # --- settling -------------------------------------------------------------------------------------
+
+    def confirm(self, link: Link, id: str) -> list[Entry]:
+        """A neighbour says that what it was told by this id has settled; the entries that settle by that."""
+        out = self._outs.get(link)
+        if out is None or id not in out.pending:
+            return []
+        out.pending.discard(id)
+        return self._review(out.waiting.pop(id, {}))
+
+    def review(self) -> list[Entry]:
+        """The entries that this turn has settled; asked once, at its end."""
+        dirty, self._dirty = self._dirty, {}
+        return self._review(dirty)
+
+    def _review(self, entries: Iterable[Entry]) -> list[Entry]:
+        settled = []
+        for entry in entries:
+            if entry in self._unsettled and not self._waits(entry):
+                del self._unsettled[entry]
+                entry.settled = True
+                settled.append(entry)
+        return settled
+
+    def _waits(self, entry: Entry) -> bool:
+        waits = False
+        for link in self._expected:
+            if link is entry.link:
+                continue
+            out = self._outs.get(link)
+            if out is None:
+                waits = True
+            elif entry in out.members:
+                id = out.reduction.representative(entry)
+                if id is not None and id in out.pending:
+                    out.waiting.setdefault(id, {})[entry] = None
+                    waits = True
+        return waits
+
+    def _others(self, link: Link) -> Iterator[tuple[Link, _Out]]:
+        return ((other, out) for other, out in self._outs.items() if other is not link)
+
+    def _admit(self, link: Link, out: _Out, entry: Entry) -> Delta:
+        if isinstance(entry.filter, Filter) and not entry.filter.conjunctions:
+            return Delta()  # it accepts nothing: nobody has to know
+        return out.add(entry) if self._relevant(entry, link) else Delta()
+
+    def _changes(self, changes: Iterable[tuple[Link, Delta]]) -> dict[Link, Delta]:
+        result = {}
+        for link, delta in changes:
+            if not delta:
+                continue
+            out = self._outs[link]
+            out.pending.update(delta.announce)
+            for id in delta.withdraw:
+                out.pending.discard(id)
+                self._dirty.update(out.waiting.pop(id, {}))
+            result[link] = delta
+        return result

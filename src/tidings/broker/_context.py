@@ -1,0 +1,99 @@
+"""The context: the broker as far as a feature may see and use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidings.model import FeatureError
+from tidings.wire import Extension
+
+from ._book import Entry
+from ._joinpoints import Feature
+from ._links import Link
+from ._runtime import Timer
+from ._topology import Tree
+from ._waves import WAVE_DEADLINE
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+MAX_ATTACHMENT = 65_536
+"""The most bytes that one feature may attach to one message."""
+
+
+class Context:
+    """One per broker and feature. Reading never changes the broker; everything sent carries the feature's name."""
+
+    def __init__(self, broker: Broker, feature: Feature) -> None:
+        self._broker = broker
+        self._feature = feature
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self._broker.name
+
+    @property
+    def epoch(self) -> int:
+        """The broker's incarnation."""
+        return self._broker.epoch
+
+    @property
+    def tree(self) -> Tree:
+        """The current tree."""
+        return self._broker.adjacency.tree
+
+    @property
+    def neighbours(self) -> list[Link]:
+        """The tree neighbours that are ready."""
+        return self._broker.adjacency.open_links
+
+    @property
+    def clients(self) -> list[Link]:
+        """The attached clients."""
+        return self._broker.clients
+
+    @property
+    def subscriptions(self) -> list[Entry]:
+        """Every subscription that the broker knows, of clients and neighbours."""
+        return list(self._broker.root.subscriptions)
+
+    @property
+    def advertisements(self) -> list[Entry]:
+        """Every advertisement that the broker knows, of clients and neighbours."""
+        return list(self._broker.root.advertisements)
+
+    @property
+    def progress(self) -> dict[str, tuple[int, int]]:
+        """For each origin, the (epoch, seq) up to which everything has passed here."""
+        return self._broker.progress.seen
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
+        return self._broker.now()
+
+    def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
+        """Call `action` in a turn of its own."""
+        return self._broker.call_later(delay, action)
+
+    def send(self, link: Link, body: bytes) -> None:
+        """Send a message of this feature to a neighbour or client; it gets it in `on_message`."""
+        self._broker.send(link, Extension(self._feature.name, body))
+
+    def attach(self, link: Link, data: bytes) -> None:
+        """Let the message that this step sends to a link carry something; see `attached`.
+
+        To be called in advice around a SEND joinpoint, before `proceed`. What finds no message is dropped.
+        """
+        if len(data) > MAX_ATTACHMENT:
+            raise FeatureError(f"an attachment of {len(data):,} bytes is too large: at most {MAX_ATTACHMENT:,}")
+        self._broker.attach_to_next(link, self._feature.name, data)
+
+    def attached(self) -> bytes | None:
+        """What this feature attached, on the neighbour's side, to the message of this turn."""
+        return self._broker.arrived(self._feature.name)
+
+    def wave(self, kind: str, body: bytes, done: Callable[[bytes, bool], None], deadline: int = WAVE_DEADLINE) -> None:
+        """Ask every broker; `done(answer, complete)` is called exactly once. See `Feature.wave_kinds`."""
+        self._broker.waves.start(f"{self._feature.name}.{kind}", body, done, deadline)

@@ -1,0 +1,204 @@
+"""The local broker: the first hop of an application, inside its own process.
+
+It turns calls into messages and messages into calls. It is attached to exactly one border broker, holds the
+application's subscriptions and their callbacks, and keeps the last promises that only it can keep: after
+`unsubscribe` has returned no callback runs for that subscription, whatever is still under way, and no notification
+is handed over twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from tidings.model import AlreadyPublished, EventKey, Filter, Matches, Notification
+from tidings.wire import (
+    Advertise,
+    AnyMessage,
+    Deliver,
+    Frame,
+    Gap,
+    Publish,
+    PublishAck,
+    Quality,
+    Refused,
+    Settled,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    encode_body,
+)
+
+DUPLICATE_WINDOW = 8_192
+"""How many of the latest deliveries are remembered to recognise a second copy."""
+
+Callback: TypeAlias = Callable[[Notification], None]
+
+
+class Observer(Protocol):
+    """Who wants to know what happens between the application and the service. Every call is optional to use."""
+
+    def settled(self, id: str, advertisement: bool) -> None:
+        """Everything that must know the subscription or advertisement knows it."""
+
+    def acknowledged(self, seq: int) -> None:
+        """A publication has reached its quality."""
+
+    def refused(self, refusal: Refused) -> None:
+        """Something was not done."""
+
+    def gap(self, gap: Gap) -> None:
+        """Notifications are lost for some subscriptions."""
+
+
+class _Subscription:
+    __slots__ = ("callback", "filter", "message")
+
+    def __init__(self, message: Subscribe, callback: Callback) -> None:
+        self.message = message
+        self.filter = message.filter
+        self.callback = callback
+
+
+class LocalBroker:
+    """The subscriptions of one application, and its way to the border broker."""
+
+    def __init__(
+        self,
+        name: str,
+        send: Callable[[Frame], None],
+        observer: Observer | None = None,
+        *,
+        duplicate_window: int = DUPLICATE_WINDOW,
+    ) -> None:
+        """`send` puts a frame on the link to the border broker; a `duplicate_window` of 0 switches the check off."""
+        self.name = name
+        self._send = send
+        self._observer = observer
+        self._window = duplicate_window
+        self._seen: dict[tuple[str, EventKey, int], None] = {}
+        self._subscriptions: dict[str, _Subscription] = {}
+        self._advertisements: dict[str, Advertise] = {}
+        self._numbers = 0
+        self._published = 0
+        self.duplicates = 0
+        """Second copies that were dropped."""
+
+    # --- what the application calls -------------------------------------------------------------------
+
+    def publish(
+        self,
+        notification: Notification | Mapping[str, object],
+        *,
+        quality: Quality = Quality.ACCEPTED,
+        ttl: int | None = None,
+        seq: int | None = None,
+    ) -> int:
+        """Publish; the number by which the publication is acknowledged or refused.
+
+        A `seq` of the caller's own must be larger than every one before: each publication happens once.
+        """
+        if not isinstance(notification, Notification):
+            notification = Notification(notification)
+        body = encode_body(notification)
+        if seq is not None and seq <= self._published:
+            raise AlreadyPublished(
+                f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
+            )
+        self._published = self._published + 1 if seq is None else seq
+        self._out(Publish(self._published, body, quality, ttl))
+        return self._published
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        callback: Callback,
+        *,
+        id: str | None = None,
+        receive_own: bool = True,
+        meta: Mapping[str, str] | None = None,
+    ) -> str:
+        """Subscribe; the id of the subscription. The same id again changes its filter, without a gap."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        if id is None:
+            self._numbers += 1
+            id = f"s{self._numbers}"
+        message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}))
+        self._subscriptions[id] = _Subscription(message, callback)
+        self._out(message)
+        return id
+
+    def unsubscribe(self, id: str) -> None:
+        """End a subscription. No callback runs for it any more. Ending it again does nothing."""
+        if self._subscriptions.pop(id, None) is not None:
+            self._out(Unsubscribe(id))
+
+    def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
+        """Announce what may be published; the id of the advertisement."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        if id is None:
+            self._numbers += 1
+            id = f"a{self._numbers}"
+        message = self._advertisements[id] = Advertise(id, filter)
+        self._out(message)
+        return id
+
+    def unadvertise(self, id: str) -> None:
+        """End an advertisement. Ending it again does nothing."""
+        if self._advertisements.pop(id, None) is not None:
+            self._out(Unadvertise(id))
+
+    def announce(self) -> None:
+        """Tell a border broker that knows nothing of this application what it advertises and wants."""
+        for advertisement in self._advertisements.values():
+            self._out(advertisement)
+        for subscription in self._subscriptions.values():
+            self._out(subscription.message)
+
+    @property
+    def subscriptions(self) -> dict[str, Matches]:
+        """The active subscriptions."""
+        return {id: subscription.filter for id, subscription in self._subscriptions.items()}
+
+    # --- what the link calls --------------------------------------------------------------------------
+
+    def receive(self, frame: Frame) -> None:
+        """A frame has come from the border broker."""
+        message = frame.message
+        if isinstance(message, Deliver):
+            self._deliver(message)
+        elif self._observer is None:
+            return
+        elif isinstance(message, Settled):
+            self._observer.settled(message.id, message.advertisement)
+        elif isinstance(message, PublishAck):
+            self._observer.acknowledged(message.seq)
+        elif isinstance(message, Refused):
+            self._observer.refused(message)
+        elif isinstance(message, Gap):
+            self._observer.gap(message)
+
+    def _deliver(self, message: Deliver) -> None:
+        envelope = message.envelope
+        for id in message.subscriptions:
+            subscription = self._subscriptions.get(id)
+            # The filter is tested again: the subscription may have changed while the notification was under way.
+            if subscription is None or not subscription.filter.matches(envelope.notification):
+                continue
+            if self._window and self._repeated((id, envelope.identity.key, envelope.routes[0].version)):
+                self.duplicates += 1
+                continue
+            subscription.callback(envelope.notification)
+
+    def _repeated(self, key: tuple[str, EventKey, int]) -> bool:
+        if key in self._seen:
+            return True
+        self._seen[key] = None
+        if len(self._seen) > self._window:
+            del self._seen[next(iter(self._seen))]
+        return False
+
+    def _out(self, message: AnyMessage) -> None:
+        self._send(Frame(message))

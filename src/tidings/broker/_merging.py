@@ -1,0 +1,163 @@
+"""Merging: on top of covering, filters that are alike are announced as one broader filter.
+
+Theory of operation
+-------------------
+Three stages, each fed with what the stage before it announces and withdraws:
+
+    given filters --> CoverSet --> groups of maximal filters --> CoverSet over the mergers --> neighbour
+
+A *group* is a set of maximal filters with one merger. A new filter joins a group if the two merge; groups are
+found by what they have in common: filters that differ in one attribute only share a bucket. A perfect merger
+accepts exactly what its group accepts, so it is computed anew when a filter leaves. An imperfect one may accept more,
+down to a given precision, and is *lazy*: it stays as it is until a given share of its filters has gone, so most
+changes under it are never propagated. A merger whose last filter goes is withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+from tidings.model import Filter, Matches
+
+from ._covering import CoverSet
+from ._reduction import ALGORITHMS, Delta, Key, RoutingOptions, algebraic
+
+MERGE_TRIES = 8
+"""How many groups of a bucket a new filter tries to join."""
+
+
+class _Group:
+    """Maximal filters and the one filter that stands for them."""
+
+    __slots__ = ("gone", "members", "merger")
+
+    def __init__(self, id: str, filter: Filter) -> None:
+        self.members = {id: filter}
+        self.merger = filter
+        self.gone = 0
+
+
+class Merging:
+    """Tells mergers of the maximal filters."""
+
+    def __init__(self, options: RoutingOptions, *, precision: float, slack: float) -> None:
+        self._precision = precision
+        self._slack = slack
+        self._width = options.merge_width
+        self._ids: dict[Key, str] = {}
+        self._holders: dict[str, int] = {}
+        self._base = CoverSet()
+        self._groups: dict[str, _Group] = {}
+        self._buckets: dict[Hashable, dict[_Group, None]] = {}
+        self._mergers: dict[str, int] = {}
+        self._top = CoverSet()
+
+    @property
+    def announced(self) -> Mapping[str, Matches]:
+        """The maximal mergers."""
+        return self._top.maximal
+
+    def add(self, key: Key, id: str, filter: Matches) -> Delta:
+        """Merge the filter into what is announced, unless something covers it."""
+        canonical = algebraic(filter).canonical()
+        self._ids[key] = canonical.id
+        self._holders[canonical.id] = holders = self._holders.get(canonical.id, 0) + 1
+        return Delta() if holders > 1 else self._regroup(self._base.add(canonical.id, canonical))
+
+    def remove(self, key: Key) -> Delta:
+        """Take the filter out of its merger."""
+        id = self._ids.pop(key)
+        self._holders[id] -= 1
+        if self._holders[id]:
+            return Delta()
+        del self._holders[id]
+        return self._regroup(self._base.remove(id))
+
+    def representative(self, key: Key) -> str:
+        """The announced merger that stands for this filter."""
+        group = self._groups[self._base.cover_of(self._ids[key])]
+        return self._top.cover_of(group.merger.id)
+
+    def _regroup(self, change: Delta) -> Delta:
+        delta = Delta()
+        for id, filter in change.announce.items():
+            delta.then(self._join(id, algebraic(filter)))
+        for id in change.withdraw:
+            delta.then(self._leave(id))
+        return delta
+
+    def _join(self, id: str, filter: Filter) -> Delta:
+        for group in self._alike(filter):
+            merger = group.merger.merge(filter, precision=self._precision)
+            if merger is not None and len(merger.conjunctions) == 1:
+                group.members[id] = filter
+                self._groups[id] = group
+                return self._replace(group, merger.canonical())
+        self._groups[id] = group = _Group(id, filter)
+        self._enter(group)
+        return self._announce(filter)
+
+    def _leave(self, id: str) -> Delta:
+        group = self._groups.pop(id)
+        del group.members[id]
+        group.gone += 1
+        if group.members and group.gone <= self._slack * (len(group.members) + group.gone):
+            return Delta()
+        # Those that stay join anew before the old merger goes: what hides under it never lacks a cover.
+        delta = Delta()
+        self._forget(group)
+        for other, filter in group.members.items():
+            delta.then(self._join(other, filter))
+        return delta.then(self._withdraw(group.merger))
+
+    def _alike(self, filter: Filter) -> Iterator[_Group]:
+        seen: dict[_Group, None] = {}
+        for bucket in self._keys(filter):
+            for group in list(self._buckets.get(bucket, ()))[-MERGE_TRIES:]:
+                if group not in seen and len(group.members) < self._width:
+                    seen[group] = None
+                    yield group
+
+    def _keys(self, filter: Filter) -> Iterator[Hashable]:
+        if len(filter.conjunctions) != 1:
+            return
+        by_name = filter.conjunctions[0].by_name
+        for name in by_name:
+            yield name, tuple(constraints for other, constraints in by_name.items() if other != name)
+        if self._precision < 1:
+            yield frozenset(by_name)
+
+    def _enter(self, group: _Group) -> None:
+        for bucket in self._keys(group.merger):
+            self._buckets.setdefault(bucket, {})[group] = None
+
+    def _forget(self, group: _Group) -> None:
+        for bucket in self._keys(group.merger):
+            groups = self._buckets[bucket]
+            del groups[group]
+            if not groups:
+                del self._buckets[bucket]
+
+    def _replace(self, group: _Group, merger: Filter) -> Delta:
+        old = group.merger
+        if merger.id == old.id:
+            return Delta()
+        self._forget(group)
+        group.merger = merger
+        self._enter(group)
+        return self._announce(merger).then(self._withdraw(old))
+
+    def _announce(self, merger: Filter) -> Delta:
+        self._mergers[merger.id] = holders = self._mergers.get(merger.id, 0) + 1
+        return self._top.add(merger.id, merger) if holders == 1 else Delta()
+
+    def _withdraw(self, merger: Filter) -> Delta:
+        self._mergers[merger.id] -= 1
+        if self._mergers[merger.id]:
+            return Delta()
+        del self._mergers[merger.id]
+        return self._top.remove(merger.id)
+
+
+ALGORITHMS["merging"] = lambda options: Merging(options, precision=1.0, slack=0.0)
+ALGORITHMS["imperfect-merging"] = lambda options: Merging(options, precision=options.precision, slack=options.slack)

@@ -1,0 +1,61 @@
+"""The one seam between the core and the world. `net` and `sim` are its two sides.
+
+The core never reads a clock, a socket, a file or a random number by itself. It is called with one message or
+one expired timer at a time (a *turn*), changes its state, and asks the runtime to send, to wait or to store.
+A runtime must never call back into the core before the current turn has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from tidings.wire import Envelope, Frame
+
+from ._links import Link
+
+
+class Timer(Protocol):
+    """Something that will happen unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Forget it. Cancelling what has happened already does nothing."""
+        ...
+
+
+class Log(Protocol):
+    """The durable publications of this broker, its own and nobody else's."""
+
+    def append(self, envelope: Envelope, synced: Callable[[], None]) -> None:
+        """Keep the envelope; call `synced`, in a later turn, when it would survive a crash."""
+        ...
+
+    def read(self, epoch: int, after: int) -> Iterator[Envelope]:
+        """What is kept of one epoch with a number above `after`, in order."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a broker gets from the world."""
+
+    @property
+    def epoch(self) -> int:
+        """The incarnation of this broker: larger after every restart."""
+        ...
+
+    @property
+    def log(self) -> Log | None:
+        """The durable log, if this broker has a disk."""
+        ...
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
+        ...
+
+    def send(self, link: Link, frame: Frame) -> None:
+        """Put a frame on a link. Links are FIFO."""
+        ...
+
+    def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
+        """Call `action` in a turn of its own, `delay` microseconds from now."""
+        ...

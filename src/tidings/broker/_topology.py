@@ -1,0 +1,150 @@
+"""Which links the brokers use: link states, and the tree that every broker computes from them.
+
+Theory of operation
+-------------------
+Every broker floods the state of its own links (`LinkState`) on *all* its links; each broker keeps the newest
+state of every broker it has heard of. An edge exists where both ends list each other. The forwarding tree is a
+pure function of the known edges: a breadth-first tree from the broker with the smallest name in this broker's
+connected part, neighbours in the order of their names. Brokers that know the same edges compute the same tree.
+
+A tree is named by its *tree epoch*, a digest of its edges and of when each of them came up. So a tree over a link
+that was lost and came back is another tree, although its edges have the same ends.
+
+A broker sends every state that it has accepted before it sends anything that belongs to the tree it computed from
+it. So whoever receives a frame knows at least as much as the sender knew: if the frame's epoch is not the
+receiver's own, the frame is the older one, and it is dropped. The sender will get there, too, and start anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tidings.model import TopologyError
+from tidings.wire import LinkState
+
+
+class Tree(NamedTuple):
+    """A spanning tree as one broker sees it."""
+
+    epoch: int
+    neighbours: frozenset[str]
+    """The neighbours of this broker in the tree."""
+    hops: Mapping[str, str]
+    """For every other broker that the tree connects, the neighbour in whose direction it lies."""
+
+
+class Topology:
+    """The link states that one broker knows, its own among them."""
+
+    def __init__(self, name: str, epoch: int) -> None:
+        self.name = name
+        self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, {})}
+
+    @property
+    def own(self) -> LinkState:
+        """The state of this broker's own links."""
+        return self._states[self.name]
+
+    def states(self) -> list[LinkState]:
+        """All known states, for a neighbour that has just come."""
+        return list(self._states.values())
+
+    def link_up(self, neighbour: str) -> LinkState:
+        """Note a new link; the state to flood."""
+        version = self.own.version + 1
+        return self._own(version, {**self.own.neighbours, neighbour: version})
+
+    def link_down(self, neighbour: str) -> LinkState:
+        """Note a lost link; the state to flood."""
+        kept = {name: since for name, since in self.own.neighbours.items() if name != neighbour}
+        return self._own(self.own.version + 1, kept)
+
+    def _own(self, version: int, neighbours: dict[str, int]) -> LinkState:
+        self._states[self.name] = state = LinkState(self.name, self.own.epoch, version, neighbours)
+        return state
+
+    def learn(self, state: LinkState) -> bool:
+        """Take a state from a neighbour; False if it is not newer than what is known."""
+        if state.broker == self.name:
+            return False
+        known = self._states.get(state.broker)
+        if known is not None and (state.epoch, state.version) <= (known.epoch, known.version):
+            return False
+        self._states[state.broker] = state
+        return True
+
+    def reachable(self, broker: str) -> bool:
+        """Whether the known edges lead to this broker."""
+        return broker in self._search(self.name)
+
+    def tree(self) -> Tree:
+        """The tree of this broker's connected part."""
+        parents = self._search(min(self._search(self.name)))
+        edges = sorted((child, parent) for child, parent in parents.items() if parent is not None)
+        digest = hashlib.blake2b(digest_size=7)
+        for child, parent in edges:
+            digest.update(repr((child, parent, self._since(child, parent), self._since(parent, child))).encode())
+        hops = _hops(self.name, edges)
+        return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops)
+
+    def _search(self, start: str) -> dict[str, str | None]:
+        parents: dict[str, str | None] = {start: None}
+        queue = deque([start])
+        while queue:
+            broker = queue.popleft()
+            for neighbour in sorted(self._states[broker].neighbours):
+                if neighbour not in parents and self._confirmed(broker, neighbour):
+                    parents[neighbour] = broker
+                    queue.append(neighbour)
+        return parents
+
+    def _confirmed(self, broker: str, neighbour: str) -> bool:
+        other = self._states.get(neighbour)
+        return other is not None and broker in other.neighbours
+
+    def _since(self, broker: str, neighbour: str) -> tuple[int, int]:
+        state = self._states[broker]
+        return state.epoch, state.neighbours[neighbour]
+
+
+def _hops(start: str, edges: list[tuple[str, str]]) -> dict[str, str]:
+    """For every broker that the edges reach from `start`, the first step towards it."""
+    adjacent: dict[str, list[str]] = {}
+    for one, two in edges:
+        adjacent.setdefault(one, []).append(two)
+        adjacent.setdefault(two, []).append(one)
+    hops: dict[str, str] = {}
+    stack = [(neighbour, neighbour, start) for neighbour in adjacent.get(start, ())]
+    while stack:
+        broker, first, previous = stack.pop()
+        hops[broker] = first
+        stack.extend((further, first, broker) for further in adjacent[broker] if further != previous)
+    return hops
+
+
+def check_tree(brokers: Iterable[str], links: Iterable[tuple[str, str]]) -> None:
+    """Raise `TopologyError` unless these links make one tree of these brokers.
+
+    >>> check_tree(["a", "b", "c"], [("a", "b"), ("b", "c"), ("c", "a")])
+    Traceback (most recent call last):
+    tidings.model._errors.TopologyError: the link c - a closes a cycle; leave it out, or use topology = "tree"
+    """
+    group = {broker: broker for broker in brokers}
+
+    def leader(broker: str) -> str:
+        if broker not in group:
+            raise TopologyError(f"a link names the broker '{broker}', which does not exist; define it first")
+        while group[broker] != broker:
+            broker = group[broker]
+        return broker
+
+    for one, two in links:
+        if leader(one) == leader(two):
+            raise TopologyError(f'the link {one} - {two} closes a cycle; leave it out, or use topology = "tree"')
+        group[leader(one)] = leader(two)
+    parts = sorted({leader(broker) for broker in group})
+    if len(parts) > 1:
+        raise TopologyError(f"no path of links joins {parts[0]} and {parts[1]}; add a link between their parts")

@@ -1,0 +1,149 @@
+"""Waves: a question that goes out over the tree and comes back as one answer.
+
+Theory of operation
+-------------------
+A wave visits every broker once. Each broker gives its own answer, sends the wave on to its other tree neighbours, waits
+for theirs, combines them all and answers the neighbour that it came from. Waves travel on the same FIFO links as
+notifications and subscriptions: when an answer arrives, everything that the answering brokers sent before it has
+arrived, too. That is what makes a wave useful for activation, drain and completeness.
+
+An answer is *complete* if every broker contributed. A lost link or a new tree ends a wave as incomplete at once, a
+deadline ends it wherever it waits. The initiator is always called back exactly once; it may start the wave again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tidings.wire import Wave, WaveAnswer
+
+from ._links import Link
+from ._runtime import Timer
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+MAX_WAVES = 10_000
+"""The most waves that one broker takes part in at a time; further ones are answered as incomplete."""
+WAVE_DEADLINE = 10_000_000
+"""Microseconds after which a wave ends, if its initiator does not say otherwise."""
+HOP_ALLOWANCE = 0.9
+"""The share of the remaining time that a broker gives to those behind it, so that its own answer is in time."""
+
+
+class WaveKind(Protocol):
+    """How brokers answer one kind of wave."""
+
+    def visit(self, body: bytes) -> bytes:
+        """The answer of this broker alone."""
+        ...
+
+    def combine(self, answers: list[bytes]) -> bytes:
+        """One answer for several; the order of the given ones must not matter."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    wave: Wave
+    source: Link | None
+    done: Callable[[bytes, bool], None] | None
+    answers: list[bytes]
+    waiting: set[Link]
+    timer: Timer | None = None
+    complete: bool = True
+
+
+class Waves:
+    """The waves that this broker started or passes on."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._kinds: dict[str, WaveKind] = {}
+        self._pending: dict[tuple[str, int], _Pending] = {}
+        self._number = 0
+
+    def register(self, kind: str, handler: WaveKind) -> None:
+        """Let this broker answer waves of a kind."""
+        self._kinds[kind] = handler
+
+    def start(self, kind: str, body: bytes, done: Callable[[bytes, bool], None], deadline: int = WAVE_DEADLINE) -> None:
+        """Ask every broker; `done(answer, complete)` is called exactly once, perhaps before this returns."""
+        self._number += 1
+        wave = Wave(self._broker.name, self._number, kind, body, deadline)
+        self._spread(wave, None, done)
+
+    def receive(self, link: Link, wave: Wave) -> None:
+        """A neighbour asks."""
+        if wave.kind not in self._kinds or len(self._pending) >= MAX_WAVES:
+            self._broker.send(link, WaveAnswer(wave.initiator, wave.number, b"", False))
+            return
+        self._spread(wave, link, None)
+
+    def answer(self, link: Link, message: WaveAnswer) -> None:
+        """A neighbour answers."""
+        pending = self._pending.get((message.initiator, message.number))
+        if pending is None or link not in pending.waiting:
+            return
+        pending.waiting.discard(link)
+        if message.body:
+            pending.answers.append(message.body)
+        pending.complete &= message.complete
+        if not pending.waiting:
+            self._finish(pending)
+
+    def link_lost(self, link: Link) -> None:
+        """A neighbour has started anew and forgotten what it was asked."""
+        for pending in [p for p in self._pending.values() if link in p.waiting or p.source is link]:
+            if pending.source is link:
+                self._drop(pending)
+                continue
+            pending.waiting.discard(link)
+            pending.complete = False
+            if not pending.waiting:
+                self._finish(pending)
+
+    def end_all(self) -> None:
+        """A new tree: every wave ends here, incomplete; what others started is forgotten."""
+        for pending in list(self._pending.values()):
+            pending.complete = False
+            if pending.source is None:
+                self._finish(pending)
+            else:
+                self._drop(pending)
+
+    def _spread(self, wave: Wave, source: Link | None, done: Callable[[bytes, bool], None] | None) -> None:
+        adjacency = self._broker.adjacency
+        targets = [link for link in adjacency.open_links if link is not source]
+        unready = [link for link in adjacency.tree_links if link is not source and link not in targets]
+        answers = [self._kinds[wave.kind].visit(wave.body)]
+        pending = _Pending(wave, source, done, answers, set(targets), complete=not unready)
+        if not targets:
+            self._finish(pending)
+            return
+        self._pending[wave.initiator, wave.number] = pending
+        onward = Wave(wave.initiator, wave.number, wave.kind, wave.body, int(wave.deadline * HOP_ALLOWANCE), wave.scope)
+        pending.timer = self._broker.call_later(wave.deadline, lambda: self._expire(pending))
+        for link in targets:
+            self._broker.send(link, onward)
+
+    def _expire(self, pending: _Pending) -> None:
+        if self._pending.get((pending.wave.initiator, pending.wave.number)) is pending:
+            pending.complete = False
+            self._finish(pending)
+
+    def _drop(self, pending: _Pending) -> None:
+        self._pending.pop((pending.wave.initiator, pending.wave.number), None)
+        if pending.timer is not None:
+            pending.timer.cancel()
+
+    def _finish(self, pending: _Pending) -> None:
+        self._drop(pending)
+        wave = pending.wave
+        combined = self._kinds[wave.kind].combine(pending.answers)
+        if pending.source is not None:
+            self._broker.send(pending.source, WaveAnswer(wave.initiator, wave.number, combined, pending.complete))
+        elif pending.done is not None:
+            pending.done(combined, pending.complete)

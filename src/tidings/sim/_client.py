@@ -1,0 +1,172 @@
+"""A simulated application: the production local broker on a virtual link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tidings.broker import Link, LocalBroker
+from tidings.model import Filter, Matches, Notification
+from tidings.wire import Deliver, Frame, Gap, Quality, Refused
+
+from ._trace import Op
+
+if TYPE_CHECKING:
+    from ._network import Network
+
+
+class SimClient:
+    """An application that records what it does and what reaches it."""
+
+    def __init__(self, network: Network, name: str) -> None:
+        self._network = network
+        self._trace = network.trace
+        self.name = name
+        self.broker: str | None = None
+        self._link: Link | None = None
+        self._local = LocalBroker(name, self._send, self)
+        self._to_broker: Callable[[Frame], None] | None = None
+        self._current: Deliver | None = None
+        self._advertisements: dict[str, Matches] = {}
+        self._own: dict[str, bool] = {}
+        self.received: list[Notification] = []
+        """The notifications that reached the application, in order."""
+        self.gaps: list[Gap] = []
+        self.refusals: list[Refused] = []
+        self.acknowledged_numbers: set[int] = set()
+        self.settled_ids: set[str] = set()
+
+    # --- the link -------------------------------------------------------------------------------------
+
+    def attach(self, broker: str) -> None:
+        """Connect to a broker, and tell it again what this application wants."""
+        self.broker = broker
+        self._link, pipe = self._network.attach_client(self, broker)
+        self._to_broker = pipe.send
+        self._trace.add(Op.ATTACH, self.name, detail=(broker,))
+        self._local.announce()
+
+    def lost(self) -> None:
+        """The broker has died."""
+        self._to_broker = self._link = None
+        self.settled_ids.clear()
+        self._trace.add(Op.LOST, self.name)
+
+    def detach(self) -> None:
+        """Leave for good."""
+        if self._link is not None and self.broker is not None:
+            self._network.detach_client(self.broker, self._link)
+        self._to_broker = self._link = self.broker = None
+        self._trace.add(Op.DETACH, self.name)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a broker at the other end."""
+        return self._to_broker is not None
+
+    def _send(self, frame: Frame) -> None:
+        if self._to_broker is not None:
+            self._to_broker(frame)
+
+    def receive(self, link: Link, frame: Frame) -> None:
+        """A frame has come; one of a connection that is gone is dropped."""
+        if link is self._link:
+            self._current = frame.message if isinstance(frame.message, Deliver) else None
+            self._local.receive(frame)
+
+    # --- the application ------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        notification: Mapping[str, object] | None = None,
+        *,
+        quality: Quality = Quality.ACCEPTED,
+        **attributes: object,
+    ) -> int:
+        """Publish attributes; the number of the publication."""
+        whole = notification if isinstance(notification, Notification) else Notification(notification, **attributes)
+        number = self._local.publish(whole, quality=quality)
+        self._trace.add(
+            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=(quality,)
+        )
+        return number
+
+    def subscribe(self, filter: Matches | str, *, id: str | None = None, receive_own: bool = True) -> str:
+        """Subscribe; the id of the subscription."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        names: list[str] = []
+        id = self._local.subscribe(filter, lambda n: self._notify(names[0], n), id=id, receive_own=receive_own)
+        names.append(id)
+        self.settled_ids.discard(id)
+        self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=(receive_own,))
+        return id
+
+    def unsubscribe(self, id: str) -> None:
+        """End a subscription."""
+        self._local.unsubscribe(id)
+        self.settled_ids.discard(id)
+        self._trace.add(Op.UNSUB, self.name, subscription=id)
+
+    def advertise(self, filter: Matches | str) -> str:
+        """Advertise; the id of the advertisement."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        id = self._local.advertise(filter)
+        self._advertisements[id] = filter
+        self._trace.add(Op.ADV, self.name, subscription=id, filter=filter)
+        return id
+
+    def unadvertise(self, id: str) -> None:
+        """End an advertisement."""
+        self._local.unadvertise(id)
+        self._advertisements.pop(id, None)
+        self.settled_ids.discard(id)
+        self._trace.add(Op.UNADV, self.name, subscription=id)
+
+    @property
+    def subscriptions(self) -> dict[str, Matches]:
+        """The active subscriptions."""
+        return self._local.subscriptions
+
+    @property
+    def advertisements(self) -> dict[str, Matches]:
+        """The active advertisements."""
+        return dict(self._advertisements)
+
+    # --- what the local broker calls ------------------------------------------------------------------
+
+    def _notify(self, id: str, notification: Notification) -> None:
+        assert self._current is not None
+        identity = self._current.envelope.identity
+        self.received.append(notification)
+        self._trace.add(
+            Op.NOTIFY,
+            self.name,
+            subscription=id,
+            publication=identity.publisher_seq,
+            publisher=identity.publisher,
+            notification=notification,
+            detail=(identity.origin, identity.epoch, identity.seq, self._current.envelope.routes[0].version),
+        )
+
+    def settled(self, id: str, advertisement: bool) -> None:
+        """The service says that a subscription or advertisement has settled."""
+        self.settled_ids.add(id)
+        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement,))
+
+    def acknowledged(self, seq: int) -> None:
+        """The service has acknowledged a publication."""
+        self.acknowledged_numbers.add(seq)
+        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name)
+
+    def refused(self, refusal: Refused) -> None:
+        """The service has refused something."""
+        self.refusals.append(refusal)
+        self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
+
+    def gap(self, gap: Gap) -> None:
+        """The service reports a loss."""
+        self.gaps.append(gap)
+        for id in gap.subscriptions:
+            self._trace.add(Op.GAP, self.name, subscription=id, detail=(gap.origin, gap.epoch, gap.first, gap.last))

@@ -1,0 +1,48 @@
+"""A disk that forgets: what was written but not synced does not survive a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidings.wire import Envelope
+
+from ._scheduler import Event, Scheduler
+
+
+class SimDisk:
+    """The durable log of one broker. Writes are synced together, `sync_time` microseconds after the first."""
+
+    def __init__(self, scheduler: Scheduler, sync_time: int) -> None:
+        self._scheduler = scheduler
+        self._sync_time = sync_time
+        self._synced: dict[int, list[Envelope]] = {}
+        self._written: list[tuple[Envelope, Callable[[], None]]] = []
+        self._sync: Event | None = None
+        self.incarnations = 0
+
+    def append(self, envelope: Envelope, synced: Callable[[], None]) -> None:
+        """Write; `synced` is called when the write would survive a crash."""
+        self._written.append((envelope, synced))
+        if self._sync is None:
+            self._sync = self._scheduler.after(self._sync_time, self._flush)
+
+    def read(self, epoch: int, after: int) -> Iterator[Envelope]:
+        """What the running broker can read of an epoch: synced or not."""
+        pending = [envelope for envelope, _ in self._written if envelope.identity.epoch == epoch]
+        kept = [*self._synced.get(epoch, ()), *pending]
+        return (envelope for envelope in kept if envelope.identity.seq > after)
+
+    def crash(self) -> None:
+        """Lose what was not synced."""
+        self._written.clear()
+        if self._sync is not None:
+            self._sync.cancel()
+            self._sync = None
+
+    def _flush(self) -> None:
+        self._sync = None
+        written, self._written = self._written, []
+        for envelope, _ in written:
+            self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
+        for _, synced in written:
+            synced()

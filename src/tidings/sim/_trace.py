@@ -1,0 +1,96 @@
+"""The trace: everything that applications do and everything that reaches them, in order.
+
+The records are flat, so that the same checks can run over a small list here and over a large table elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidings.model import Matches, Notification
+
+if TYPE_CHECKING:
+    from ._scheduler import Scheduler
+
+
+class Op(enum.Enum):
+    """What happened."""
+
+    SUB = "sub"
+    UNSUB = "unsub"
+    ADV = "adv"
+    UNADV = "unadv"
+    SETTLED = "settled"
+    PUB = "pub"
+    ACK = "ack"
+    REFUSED = "refused"
+    NOTIFY = "notify"
+    GAP = "gap"
+    ATTACH = "attach"
+    DETACH = "detach"
+    LOST = "lost"
+    """The border broker of a client has died; the client is without service until it is attached again."""
+    FAULT = "fault"
+    QUIESCE = "quiesce"
+
+
+class Record(NamedTuple):
+    """One line of a trace."""
+
+    seq: int
+    time: int
+    op: Op
+    component: str = ""
+    subscription: str = ""
+    """The id of the subscription or advertisement."""
+    filter: Matches | None = None
+    publication: int = 0
+    """The publisher's own number of a publication."""
+    publisher: str = ""
+    notification: Notification | None = None
+    detail: tuple[object, ...] = ()
+
+
+class Trace:
+    """A list of records with the clock that stamps them."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.records: list[Record] = []
+
+    def add(
+        self,
+        op: Op,
+        component: str = "",
+        *,
+        subscription: str = "",
+        filter: Matches | None = None,
+        publication: int = 0,
+        publisher: str = "",
+        notification: Notification | None = None,
+        detail: tuple[object, ...] = (),
+    ) -> None:
+        """Record that something happened now."""
+        self.records.append(
+            Record(
+                len(self.records),
+                self._scheduler.now,
+                op,
+                component,
+                subscription,
+                filter,
+                publication,
+                publisher,
+                notification,
+                detail,
+            )
+        )
+
+    def fault(self, kind: str, where: str) -> None:
+        """Record that something was broken or mended."""
+        self.add(Op.FAULT, detail=(kind, where))
+
+    def quiesce(self) -> None:
+        """Record that nothing is left to happen."""
+        self.add(Op.QUIESCE)
