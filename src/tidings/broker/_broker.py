@@ -304,8 +304,6 @@ class Broker:
         client = self._by_link[link]
         if message.seq <= client.last_seq:
             self.statistics.repeated_publications += 1
-            if message.quality is not Quality.FIRE:
-                self.send(link, PublishAck(message.seq))
             return
         client.last_seq = message.seq
         notification = checked_body(message.body)
@@ -318,15 +316,16 @@ class Broker:
         number = self.publications.number()
         identity = Identity(self.name, self.epoch, number, link.name, message.seq, self.now(), ttl=message.ttl)
         envelope = Envelope.of(identity, (ROOT_ROUTE,), message.body, message.quality, notification)
-        self.publications.keep(envelope, lambda: self._stored(link, message.seq))
+        acknowledgement = PublishAck(message.seq, self.name, self.epoch, number)
+        self.publications.keep(envelope, lambda: self._stored(link, acknowledgement))
         if message.quality is Quality.ACCEPTED:
-            self.send(link, PublishAck(message.seq))
+            self.send(link, acknowledgement)
         self.progress.published()
         self._route(envelope, link)
 
-    def _stored(self, link: Link, seq: int) -> None:
+    def _stored(self, link: Link, acknowledgement: PublishAck) -> None:
         if link in self._by_link:
-            self.send(link, PublishAck(seq))
+            self.send(link, acknowledgement)
 
     def _notified(self, link: Link, message: Notify) -> None:
         self.recovery.passed(message.envelope)

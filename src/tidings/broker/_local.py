@@ -41,8 +41,8 @@ class Observer(Protocol):
     def settled(self, id: str, advertisement: bool) -> None:
         """Everything that must know the subscription or advertisement knows it."""
 
-    def acknowledged(self, seq: int) -> None:
-        """A publication has reached its quality."""
+    def acknowledged(self, seq: int, key: EventKey) -> None:
+        """A publication has reached its quality; the event has this key."""
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
@@ -174,7 +174,7 @@ class LocalBroker:
         elif isinstance(message, Settled):
             self._observer.settled(message.id, message.advertisement)
         elif isinstance(message, PublishAck):
-            self._observer.acknowledged(message.seq)
+            self._observer.acknowledged(message.seq, EventKey(message.origin, message.epoch, message.number))
         elif isinstance(message, Refused):
             self._observer.refused(message)
         elif isinstance(message, Gap):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ._constraint import Constraint
+from ._terms import Terms, terms_of
 from ._values import Value
 
 
 class Conjunction:
     """Constraints joined by AND, each once, in a fixed order. Empty: everything passes."""
 
-    __slots__ = ("_hash", "by_name", "constraints")
+    __slots__ = ("_hash", "_terms", "by_name", "constraints")
 
     def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
         unique = {str(constraint): constraint for constraint in constraints}
@@ -22,6 +23,14 @@ class Conjunction:
         self.by_name = by_name
         """The constraints of each attribute."""
         self._hash = hash(self.constraints)
+        self._terms: dict[str, Terms] | None = None
+
+    @property
+    def terms(self) -> dict[str, Terms]:
+        """What is asked of each attribute, as the algebra sees it."""
+        if self._terms is None:
+            self._terms = {name: terms_of(constraints) for name, constraints in self.by_name.items()}
+        return self._terms
 
     def passes(self, attributes: dict[str, Value]) -> bool:
         """Whether these attributes pass every constraint."""

@@ -12,22 +12,43 @@ attribute follows from that set, by the same rule for every operator:
 A negated constraint (`<>`, `NOT IN`, `NOT LIKE`, ...) is the wrapper `Negated`: a scalar of the
 operand's kind passes if the operator does not hold for it, a list passes if it holds for *no* element.
 
-The filter algebra needs four relations between the scalar sets of two operators on one attribute.
-Each has an answer that is always right, so an operator may start with `holds` alone and still be
-routed correctly; it is merely suppressed and merged less often:
+So a list is asked two sorts of questions: some element must be in this set, no element may be in that
+one. `wants` names the sets of the first sort: the constraint itself, and for `BETWEEN`, which asks for
+each bound separately, its two bounds. The second sort is what `Negated` holds as `inner`.
+
+The filter algebra needs these relations between the scalar sets of operators on one attribute. Each has
+an answer that is always right, so an operator may start with `holds` alone and still be routed
+correctly; it is merely suppressed and merged less often:
 
     includes(other)   every scalar of `other` is one of mine          safe answer: False
+    inside(others)    every scalar of mine is one of some other's     safe answer: False
     meets(other)      some scalar belongs to both                     safe answer: True
-    union(other)      the operator that accepts exactly both sets     safe answer: None
-    hull(other)       an operator that accepts at least both sets     safe answer: None
+    examples()        a few of my scalars                             safe answer: none
+    simplest()        the same constraint, written in one way         safe answer: itself
 
-An operator with finitely many scalars lists them in `values`; all its relations follow from that.
+and these between whole constraints, so they must be right for lists, too:
+
+    follows_from(other)  what passes `other` passes this one          safe answer: False
+    union(other)         passes exactly what passes either            safe answer: None
+    hull(other)          passes what passes either, and little else   safe answer: None
+
+An operator with finitely many scalars lists them in `values`, an operator on texts may give its
+`automaton`; most relations follow from that.
+
+How to write an operator
+------------------------
+Derive from `Constraint`; have a `name`, a `kind`, `holds` and `__str__`; be immutable and equal by
+content. That is all. `holds` is asked about scalars of every kind and must answer False for a foreign
+one. Leave `passes` alone: the algebra relies on the rule above. Give it relations when it shows up in
+routing tables, and run it through the laws of `tests/model/test_algebra_operators.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 
+from ._automaton import NONE, Automaton, find
 from ._values import Kind, Scalar, Value, kind_of
 
 
@@ -64,33 +85,81 @@ class Constraint(ABC):
             return any(self.holds(item) for item in value)
         return self.holds(value)  # type: ignore[arg-type]
 
+    # What the relations are made of.
+
     @property
     def values(self) -> tuple[Scalar, ...] | None:
         """All scalars that pass, if they are finitely many and known."""
         return None
 
+    @property
+    def settled(self) -> bool:
+        """Whether `holds` has the last word; not so for a marker that the broker has yet to resolve."""
+        return True
+
+    @property
+    def wants(self) -> tuple[Constraint, ...]:
+        """What a list is asked: each of these must hold for some element, whichever it is."""
+        return (self,)
+
+    def automaton(self) -> Automaton | None:
+        """The texts that pass, as a machine; None if other kinds pass, too, or nobody has built one."""
+        return None
+
+    def examples(self) -> Iterable[Scalar]:
+        """A few scalars that pass, the plainest first."""
+        return self.values or ()
+
+    def simplest(self) -> Constraint:
+        """The same constraint as it is written in canonical filters."""
+        return self
+
+    # Relations between sets of scalars.
+
     def includes(self, other: Constraint) -> bool:
         """Whether every scalar that passes `other` passes this one. False if undecided."""
         values = other.values
         if values is not None:
-            return all(self.holds(value) for value in values)
-        return self == other
+            return all(map(self.holds, values))
+        if self == other:
+            return True
+        return self.kind is Kind.TEXT is other.kind and no_text((other,), (self,))
+
+    def inside(self, others: Sequence[Constraint]) -> bool:
+        """Whether every scalar that passes this one passes one of the others. False if undecided."""
+        values = self.values
+        if values is not None:
+            return all(any(other.holds(value) for other in others) for value in values)
+        if any(other.includes(self) for other in others):
+            return True
+        return self.kind is Kind.TEXT and len(others) > 1 and no_text((self,), others)
 
     def meets(self, other: Constraint) -> bool:
         """Whether some scalar passes both. True if undecided."""
         for one, two in ((self, other), (other, self)):
-            if (values := one.values) is not None:
-                return any(two.holds(value) for value in values)
-        return self.kind is None or other.kind is None or self.kind is other.kind
+            if (values := one.values) is not None and two.settled:
+                return any(map(two.holds, values))
+        if self.kind is None or other.kind is None:
+            return True
+        if self.kind is not other.kind:
+            return False
+        return self.kind is not Kind.TEXT or not no_text((self, other))
+
+    # Relations between constraints.
+
+    def follows_from(self, other: Constraint) -> bool:
+        """Whether every value that passes `other`, a list too, passes this one. False if undecided."""
+        given = other.wants
+        return all(any(want.includes(one) for one in given) for want in self.wants)
 
     def union(self, other: Constraint) -> Constraint | None:
-        """The constraint that accepts exactly what either accepts, if there is one."""
-        if self.includes(other):
+        """The constraint that passes exactly what passes either, if there is one."""
+        if self.follows_from(other):
             return self
-        return other if other.includes(self) else None
+        return other if other.follows_from(self) else None
 
     def hull(self, other: Constraint) -> Constraint | None:
-        """A constraint that accepts at least what either accepts, if there is a useful one."""
+        """A constraint that passes at least what passes either, if there is a useful one."""
         return self.union(other)
 
 
@@ -110,7 +179,8 @@ class Negated(Constraint):
 
     def holds(self, scalar: Scalar) -> bool:
         """Whether the scalar compares with the operand and does not pass the inner constraint."""
-        return kind_of(scalar) is self.inner.kind and not self.inner.holds(scalar)
+        kind = self.inner.kind
+        return (kind is None or kind_of(scalar) is kind) and not self.inner.holds(scalar)
 
     def passes(self, value: Value | None) -> bool:
         """As `holds`; a list passes if none of its elements passes the inner constraint."""
@@ -119,6 +189,37 @@ class Negated(Constraint):
         if type(value) is tuple:
             return not any(self.inner.holds(item) for item in value)
         return self.holds(value)  # type: ignore[arg-type]
+
+    @property
+    def wants(self) -> tuple[Constraint, ...]:
+        """Nothing: an empty list passes."""
+        return ()
+
+    def simplest(self) -> Constraint:
+        """The opposite of the operand as it is written in canonical filters."""
+        return Negated(self.inner.simplest())
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether no scalar of `other` is excluded, and all of them compare."""
+        if other.values is not None or self == other:
+            return super().includes(other)
+        if self.kind is not None and other.kind is not self.kind:
+            return False
+        if isinstance(other, Negated):
+            return self.inner.inside((other.inner,))
+        return not self.inner.meets(other)
+
+    def meets(self, other: Constraint) -> bool:
+        """Whether something of `other` is left when what this one excludes is taken away."""
+        if self.kind is not None and other.kind is not None and self.kind is not other.kind:
+            return False
+        return isinstance(other, Negated) or not other.inside((self.inner,))
+
+    def follows_from(self, other: Constraint) -> bool:
+        """Whether `other` excludes as much. A positive constraint excludes nothing from a list."""
+        if not isinstance(other, Negated) or self.kind not in (None, other.kind):
+            return False
+        return self.inner.inside((other.inner,))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Negated) and self.inner == other.inner
@@ -131,3 +232,12 @@ class Negated(Constraint):
 
     def __str__(self) -> str:
         return self.inner.negated_text()
+
+
+def no_text(inside: Sequence[Constraint], outside: Sequence[Constraint] = ()) -> bool:
+    """Whether it is certain that no text passes all of `inside` and none of `outside`."""
+    required = [machine for one in inside if (machine := one.automaton()) is not None]
+    if len(required) < len(inside):
+        return False
+    refused = [machine for one in outside if (machine := one.automaton()) is not None]
+    return find(required, refused) is NONE

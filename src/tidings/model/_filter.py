@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from . import _algebra
 from ._conjunction import Conjunction
 from ._errors import FilterError
+from ._limits import checked
 from ._location import Location
 from ._notification import Notification
 from .operators import Within
@@ -107,10 +108,10 @@ class Filter:
         )
 
     def __and__(self, other: Filter) -> Filter:
-        return Filter(a & b for a in self.conjunctions for b in other.conjunctions)
+        return Filter(checked(a & b for a in self.conjunctions for b in other.conjunctions))
 
     def __or__(self, other: Filter) -> Filter:
-        return Filter((*self.conjunctions, *other.conjunctions))
+        return Filter(checked((*self.conjunctions, *other.conjunctions)))
 
     def __invert__(self) -> Filter:
         return Filter(_algebra.negation(self.conjunctions))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link, LocalBroker
-from tidings.model import Filter, Matches, Notification
+from tidings.model import EventKey, Filter, Matches, Notification
 from tidings.wire import Deliver, Frame, Gap, Quality, Refused
 
 from ._trace import Op
@@ -153,12 +153,17 @@ class SimClient:
     def settled(self, id: str, advertisement: bool) -> None:
         """The service says that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
-        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement,))
+        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach()))
 
-    def acknowledged(self, seq: int) -> None:
+    def _reach(self) -> frozenset[str]:
+        """The brokers that the client's broker is connected to right now, itself included."""
+        broker = self._network.brokers.get(self.broker or "")
+        return frozenset() if broker is None else frozenset({broker.name, *broker.adjacency.tree.hops})
+
+    def acknowledged(self, seq: int, key: EventKey) -> None:
         """The service has acknowledged a publication."""
         self.acknowledged_numbers.add(seq)
-        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name)
+        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=key)
 
     def refused(self, refusal: Refused) -> None:
         """The service has refused something."""

@@ -107,9 +107,12 @@ class Publish(Message, frozen=True):
 
 
 class PublishAck(Message, frozen=True):
-    """The publication has reached the quality it asked for."""
+    """The publication has reached the quality it asked for; from now on the event has this key."""
 
     seq: int
+    origin: str
+    epoch: int
+    number: int
 
 
 class Notify(Message, frozen=True):

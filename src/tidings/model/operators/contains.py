@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._constraint import Constraint
 from .._values import Scalar
 from .like import ANY, Like
 
@@ -18,3 +19,9 @@ class Contains(Like):
     def holds(self, scalar: Scalar) -> bool:
         """Whether the operand occurs in the text."""
         return type(scalar) is str and self.text in scalar
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether every match of the other contains this."""
+        if not isinstance(other, Like):
+            return super().includes(other)
+        return any(isinstance(token, str) and self.text in token for token in other.tokens)

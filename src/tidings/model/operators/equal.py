@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .._automaton import Automaton, Words
 from .._constraint import Constraint
 from .._names import quoted
+from .._plain import plain
 from .._values import Kind, Scalar, kind_of, literal
+from .member import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,26 @@ class Equal(Constraint):
         """The operand."""
         return (self.value,)
 
+    def automaton(self) -> Automaton | None:
+        """The one text."""
+        return Words((self.value,)) if type(self.value) is str else None
+
+    def simplest(self) -> Equal:
+        """`x = 3.0` is `x = 3`."""
+        return Equal(self.name, plain(self.value))
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether the other accepts nothing but the operand."""
+        if type(other) is Equal:  # the most frequent question of all
+            return self.value == other.value and kind_of(self.value) is kind_of(other.value)
+        return Constraint.includes(self, other)
+
+    def union(self, other: Constraint) -> Constraint | None:
+        """`x = 1 OR x = 2` is `x IN (1, 2)`."""
+        if type(other) is Equal and not self.includes(other) and self.kind is other.kind:
+            return Member(self.name, (self.value, other.value))
+        return Constraint.union(self, other) or (other.union(self) if type(other) is Member else None)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Equal) and self.name == other.name and self.holds(other.value)
 
@@ -42,3 +65,8 @@ class Equal(Constraint):
     def negated_text(self) -> str:
         """`name <> value`."""
         return f"{quoted(self.name)} <> {literal(self.value)}"
+
+
+def among(name: str, values: tuple[Scalar, ...]) -> Constraint:
+    """`name = value` for one value, `name IN (...)` for several of one kind."""
+    return Equal(name, values[0]) if len(values) == 1 else Member(name, values)

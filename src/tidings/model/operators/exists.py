@@ -28,7 +28,24 @@ class Exists(Constraint):
         """Whether the attribute is there."""
         return value is not None
 
+    @property
+    def wants(self) -> tuple[Constraint, ...]:
+        """Nothing: an empty list is there, too."""
+        return ()
+
+    def examples(self) -> tuple[Scalar, ...]:
+        """Any value will do."""
+        return (True,)
+
     def includes(self, other: Constraint) -> bool:
+        """Every scalar passes, so all of the other's do."""
+        return True
+
+    def meets(self, other: Constraint) -> bool:
+        """Every scalar passes, so it takes but one of the other's."""
+        return not other.inside(())
+
+    def follows_from(self, other: Constraint) -> bool:
         """What passes another constraint is there, unless that one asks for absence."""
         return not isinstance(other, IsNull)
 
@@ -59,6 +76,15 @@ class IsNull(Constraint):
     def values(self) -> tuple[Scalar, ...]:
         """None at all."""
         return ()
+
+    @property
+    def wants(self) -> tuple[Constraint, ...]:
+        """Nothing, and no list could give it."""
+        return ()
+
+    def follows_from(self, other: Constraint) -> bool:
+        """What passes any other constraint is there."""
+        return isinstance(other, IsNull)
 
     def __str__(self) -> str:
         return f"{quoted(self.name)} IS NULL"

@@ -3,6 +3,10 @@
 The pattern is kept as a tuple of tokens: a string of literal characters, `ANY` for `%`, `ONE` for `_`.
 Prefix, suffix and contains are patterns of a simple form; each is a class of its own, because each
 matches and indexes faster than a general pattern. `like` chooses the class.
+
+The relations of patterns are decided by their automata. The simple forms need none: a wildcard can
+stand for characters that no operand contains, so a text that every match must have at its start, at its
+end or somewhere has to stand in the pattern, in one piece.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import functools
 import re
 from typing import TypeAlias
 
+from .._automaton import Automaton, Pattern
 from .._constraint import Constraint
 from .._names import quoted
 from .._values import Kind, Scalar, literal
@@ -26,6 +31,9 @@ class Wild(enum.Enum):
 
 ANY, ONE = Wild.ANY, Wild.ONE
 Tokens: TypeAlias = tuple[str | Wild, ...]
+
+MAX_PATTERN = 1_024
+"""The most characters of a pattern that is compared with others; a longer one is only matched."""
 
 
 class Like(Constraint):
@@ -46,6 +54,77 @@ class Like(Constraint):
         """Whether the whole text fits the pattern."""
         return type(scalar) is str and _compiled(self.tokens).fullmatch(scalar) is not None
 
+    def automaton(self) -> Automaton | None:
+        """The texts of the pattern."""
+        if sum(1 if isinstance(token, Wild) else len(token) for token in self.tokens) > MAX_PATTERN:
+            return None
+        steps: list[str | None] = []
+        for token in self.tokens:
+            steps.extend((None,) if token is ANY else ("",) if isinstance(token, Wild) else token)
+        return Pattern(steps)
+
+    def examples(self) -> tuple[Scalar, ...]:
+        """The shortest match, and others with something in place of each `%`."""
+        return tuple(
+            "".join(
+                token if isinstance(token, str) else "x" if token is ONE else any_ for token in self.tokens
+            )
+            for any_ in ("", "x", "y")
+        )
+
+    def simplest(self) -> Constraint:
+        """The simplest class for these tokens."""
+        # The subclasses need this module first.
+        from .pattern import from_tokens  # noqa: PLC0415
+
+        return from_tokens(self.name, self.tokens)
+
+    def meets(self, other: Constraint) -> bool:
+        """Whether some text fits both."""
+        if not isinstance(other, Like):
+            return super().meets(other)
+        head, other_head, tail, other_tail = self.head, other.head, self.tail, other.tail
+        if not (head.startswith(other_head) or other_head.startswith(head)):
+            return False
+        if not (tail.endswith(other_tail) or other_tail.endswith(tail)):
+            return False
+        return (self._has_room and other._has_room) or super().meets(other)
+
+    def hull(self, other: Constraint) -> Constraint | None:
+        """What the two have in common at the start, or else at the end."""
+        if (union := self.union(other)) is not None:
+            return union
+        if isinstance(other, Like):
+            heads, tails = [self.head, other.head], [self.tail, other.tail]
+        elif other.kind is Kind.TEXT and other.values:
+            heads = [self.head, *map(str, other.values)]
+            tails = [self.tail, *map(str, other.values)]
+        else:
+            return None
+        if head := _shared(heads):
+            return Like(self.name, (head, ANY)).simplest()
+        if tail := _shared([tail[::-1] for tail in tails])[::-1]:
+            return Like(self.name, (ANY, tail)).simplest()
+        return None
+
+    @property
+    def head(self) -> str:
+        """What every match starts with."""
+        first = self.tokens[0] if self.tokens else ANY
+        return first if isinstance(first, str) else ""
+
+    @property
+    def tail(self) -> str:
+        """What every match ends with."""
+        last = self.tokens[-1] if self.tokens else ANY
+        return last if isinstance(last, str) else ""
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether anything may stand right behind the head and right before the tail."""
+        inner = self.tokens[bool(self.head) : len(self.tokens) - bool(self.tail)]
+        return bool(inner) and inner[0] is ANY is inner[-1]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Like) and self.name == other.name and self.tokens == other.tokens
 
@@ -63,16 +142,37 @@ class Like(Constraint):
         return f"{quoted(self.name)} NOT LIKE {_pattern(self.tokens)}"
 
 
+def _shared(texts: list[str]) -> str:
+    """The longest text that all of them start with."""
+    low, high = min(texts), max(texts)
+    end = next((at for at, letter in enumerate(low) if high[at] != letter), len(low))
+    return low[:end]
+
+
 @functools.lru_cache(maxsize=4096)
 def _compiled(tokens: Tokens) -> re.Pattern[str]:
-    parts = [re.escape(token) if isinstance(token, str) else (".*" if token is ANY else ".") for token in tokens]
-    return re.compile("".join(parts), re.DOTALL)
+    """The pattern as a regular expression that never looks back.
+
+    What stands between two `%` is best found as early as possible, so each finding is final (`(?>...)`).
+    With a plain `.*` for each `%`, one long text could keep a broker busy for hours.
+    """
+    parts = [""]
+    for token in tokens:
+        if token is ANY:
+            parts.append("")
+        else:
+            parts[-1] += "." if isinstance(token, Wild) else re.escape(token)
+    first, *middle = parts
+    last = f".*{middle.pop()}" if middle else ""
+    return re.compile("".join((first, *(f"(?>.*?{part})" for part in middle), last)), re.DOTALL)
 
 
 def _pattern(tokens: Tokens) -> str:
     special = any(isinstance(token, str) and ("%" in token or "_" in token) for token in tokens)
     text = "".join(
-        token.value if isinstance(token, Wild) else (re.sub(r"([%_\\])", r"\\\1", token) if special else token)
+        token.value
+        if isinstance(token, Wild)
+        else (re.sub(r"([%_\\])", r"\\\1", token) if special else token)
         for token in tokens
     )
     return literal(text) + (r" ESCAPE '\'" if special else "")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .._automaton import Automaton, Words
 from .._constraint import Constraint
 from .._errors import FilterError
 from .._names import quoted
+from .._plain import plain
 from .._values import Kind, Scalar, kind_of, literal
 
 
@@ -19,7 +21,9 @@ class Member(Constraint):
         kinds = {kind_of(value) for value in values}
         if len(kinds) > 1:
             listed = " and ".join(sorted(kind.value for kind in kinds))
-            raise FilterError(f"'{name} IN (...)' mixes {listed}; write one IN per kind and join them with OR")
+            raise FilterError(
+                f"'{name} IN (...)' mixes {listed}; write one IN per kind and join them with OR"
+            )
         self.name = name
         self._kind = kinds.pop()
         self._set = frozenset(values)
@@ -38,6 +42,20 @@ class Member(Constraint):
     def values(self) -> tuple[Scalar, ...]:
         """The operands, each once, in a fixed order."""
         return self._values
+
+    def automaton(self) -> Automaton | None:
+        """The texts, if they are texts."""
+        return Words(map(str, self._values)) if self._kind is Kind.TEXT else None
+
+    def simplest(self) -> Member:
+        """`x IN (2.0, 1)` is `x IN (1, 2)`."""
+        return Member(self.name, tuple(map(plain, self._values)))
+
+    def union(self, other: Constraint) -> Constraint | None:
+        """All operands of both, if the other has finitely many of the same kind."""
+        if other.values and other.kind is self._kind:
+            return Member(self.name, (*self._values, *other.values))
+        return super().union(other)
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -17,8 +17,12 @@ def like(name: str, pattern: str, escape: str | None = None) -> Constraint:
     >>> like("symbol", "SA%")
     Prefix("symbol LIKE 'SA%'")
     """
-    tokens = _tokens(name, pattern, escape)
-    match tokens:
+    return from_tokens(name, _tokens(name, pattern, escape))
+
+
+def from_tokens(name: str, tokens: Tokens) -> Constraint:
+    """The simplest constraint for these tokens."""
+    match _joined(tokens):
         case ():
             return Equal(name, "")
         case (str() as text,):
@@ -31,7 +35,19 @@ def like(name: str, pattern: str, escape: str | None = None) -> Constraint:
             return Suffix(name, text)
         case (Wild.ANY, str() as text, Wild.ANY):
             return Contains(name, text)
-    return Like(name, tokens)
+        case joined:
+            return Like(name, joined)
+
+
+def _joined(tokens: Tokens) -> Tokens:
+    """The tokens as a pattern's text would give them: literals in one piece, wildcards in one order."""
+    joined: list[str | Wild] = []
+    for token in tokens:
+        if isinstance(token, Wild):
+            _wild(joined, token)
+        elif token:
+            _append(joined, token)
+    return tuple(joined)
 
 
 def _tokens(name: str, pattern: str, escape: str | None) -> Tokens:

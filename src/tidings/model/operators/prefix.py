@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._constraint import Constraint
 from .._values import Scalar
 from .like import ANY, Like
 
@@ -18,3 +19,9 @@ class Prefix(Like):
     def holds(self, scalar: Scalar) -> bool:
         """Whether the text starts with the operand."""
         return type(scalar) is str and scalar.startswith(self.text)
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether every match of the other starts so."""
+        if not isinstance(other, Like):
+            return super().includes(other)
+        return other.head.startswith(self.text)

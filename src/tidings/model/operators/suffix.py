@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._constraint import Constraint
 from .._values import Scalar
 from .like import ANY, Like
 
@@ -18,3 +19,9 @@ class Suffix(Like):
     def holds(self, scalar: Scalar) -> bool:
         """Whether the text ends with the operand."""
         return type(scalar) is str and scalar.endswith(self.text)
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether every match of the other ends so."""
+        if not isinstance(other, Like):
+            return super().includes(other)
+        return other.tail.endswith(self.text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .._constraint import Constraint
-from .._location import Location
+from .._location import MAX_DEPTH, Location
 from .._names import quoted
 from .._values import Kind, Scalar, literal
 
@@ -36,6 +37,51 @@ class Within(Constraint):
         """Whether the location lies at or below the operand."""
         return type(scalar) is Location and type(self.place) is Location and scalar.within(self.place)
 
+    @property
+    def settled(self) -> bool:
+        """Whether the place is known."""
+        return isinstance(self.place, Location)
+
+    def examples(self) -> tuple[Scalar, ...]:
+        """The place itself, and one inside it; nothing is known of a marker's."""
+        if not isinstance(self.place, Location):
+            return ()
+        parts = self.place.parts
+        return (self.place,) if len(parts) == MAX_DEPTH else (self.place, Location((*parts, "x")))
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether the other place is this one or inside it.
+
+        A marker is unknown, but the same for both sides, so it can be compared with a marker.
+        """
+        if not isinstance(other, Within):
+            return Constraint.includes(self, other)
+        mine, theirs = self.place, other.place
+        if isinstance(mine, MyLoc):
+            return isinstance(theirs, MyLoc) and theirs.levels_up <= mine.levels_up
+        return not mine.parts or (isinstance(theirs, Location) and theirs.within(mine))
+
+    def inside(self, others: Sequence[Constraint]) -> bool:
+        """Whether one of the others includes this one: a place has more rooms than anybody can list."""
+        return any(other.includes(self) for other in others)
+
+    def meets(self, other: Constraint) -> bool:
+        """Whether one of the two places is inside the other. A marker may turn out to be anywhere."""
+        if not (self.settled and isinstance(other, Within) and other.settled):
+            return Constraint.meets(self, other)
+        return self.includes(other) or other.includes(self)
+
+    def hull(self, other: Constraint) -> Constraint | None:
+        """The smallest place around both, if it is smaller than the world."""
+        if (union := self.union(other)) is not None:
+            return union
+        shared = self.place
+        for place in (other.place,) if isinstance(other, Within) else other.values or (None,):
+            if not isinstance(shared, Location) or not isinstance(place, Location):
+                return None
+            shared = _around(shared, place)
+        return Within(self.name, shared) if isinstance(shared, Location) and shared.parts else None
+
     def resolve(self, here: Location) -> Within:
         """This constraint for a client that is at `here`."""
         if isinstance(self.place, Location):
@@ -52,3 +98,13 @@ class Within(Constraint):
 
     def _operand(self) -> str:
         return literal(self.place) if isinstance(self.place, Location) else str(self.place)
+
+
+def _around(one: Location, two: Location) -> Location:
+    """The smallest place that both are within."""
+    shared = 0
+    for mine, theirs in zip(one.parts, two.parts, strict=False):
+        if mine != theirs:
+            break
+        shared += 1
+    return Location(one.parts[:shared])

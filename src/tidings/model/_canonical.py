@@ -1,0 +1,126 @@
+"""The canonical form: one way to write a filter, whatever way it was written in.
+
+Theory of operation
+-------------------
+Every step below keeps the set of notifications, lists included, and the result does not depend on the
+order of what came in, because whatever is dropped is looked at in the order of its text.
+
+For each attribute of a conjunction, with its wants and bans (see `_terms`):
+
+1. Operands are written plainly, and each constraint in its simplest class.
+2. All excluded values of one kind go into one `NOT IN`. Bans that others imply are dropped.
+3. Wanted values that are excluded are dropped from `IN`; an excluded end of a range becomes open.
+4. A want that another one implies is dropped. So of several lower bounds one is left, and one upper bound:
+   together they are one range. Two `IN` both stay, as they may be answered by different elements.
+
+Conjunctions that nothing can pass are dropped, then those that another one covers; the rest is sorted.
+
+Conjunctions of `=`, `IN`, order, prefix, `WITHIN`, `EXISTS`, `IS NULL` and their opposites that cover
+each other have the same canonical form. Beyond that (two patterns of one set of texts, a disjunction that can be
+cut into conjunctions in several ways) equal forms mean equal filters, but not the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ._conjunction import Conjunction
+from ._constraint import Constraint, Negated
+from ._cover import conjunction_covers, possible
+from ._terms import Terms
+from ._values import Kind, Scalar
+from .operators import Equal, Exists, IsNull, Member, Range
+from .operators.equal import among
+
+
+def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
+    """The same notifications, written in one way."""
+    parts = {str(part): part for one in conjunctions if possible(one) for part in (_simplified(one),)}
+    return maximal(parts[text] for text in sorted(parts))
+
+
+def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
+    """Those of the conjunctions that no other one covers; of two that cover each other, the first one."""
+    kept = list(conjunctions)
+    for one in kept[::-1]:
+        if any(other is not one and conjunction_covers(other, one) for other in kept):
+            kept = [other for other in kept if other is not one]
+    return tuple(kept)
+
+
+def _simplified(conjunction: Conjunction) -> Conjunction:
+    return Conjunction(
+        constraint for name, terms in conjunction.terms.items() for constraint in _rewritten(name, terms)
+    )
+
+
+def _rewritten(name: str, terms: Terms) -> Iterable[Constraint]:
+    """The constraints for terms that can be fulfilled."""
+    if terms.null:
+        return (IsNull(name),)
+    if not terms.bans and len(terms.wants) == 1:
+        return (_without(name, terms.wants[0].simplest(), ()),)
+    bans = _bans(name, terms)
+    wants = _wants(name, terms, bans)
+    return (*_joined(wants), *map(Negated, bans)) or (Exists(name),)
+
+
+def _bans(name: str, terms: Terms) -> list[Constraint]:
+    values: dict[Kind, dict[Scalar, None]] = {}
+    sets: dict[str, Constraint] = {}
+    for ban in terms.bans:
+        simple = ban.simplest()
+        if isinstance(simple, (Equal, Member)):
+            values.setdefault(simple.kind, {}).update(dict.fromkeys(simple.values))
+        else:
+            sets[str(simple)] = simple
+    finite = [among(name, tuple(excluded)) for excluded in values.values()]
+    bans = [sets[text] for text in sorted(sets)]
+    for ban in tuple(bans):
+        others = [*(other for other in bans if other is not ban), *finite]
+        if ban.inside(others) and Terms(terms.wants, tuple(others)).fixes_kind(ban.kind):
+            bans.remove(ban)
+    for kind, excluded in values.items():
+        alike = [ban for ban in bans if ban.kind is kind]
+        left = tuple(value for value in excluded if not any(ban.holds(value) for ban in alike))
+        if left:
+            bans.append(among(name, left))
+    return bans
+
+
+def _wants(name: str, terms: Terms, bans: Sequence[Constraint]) -> list[Constraint]:
+    simple = [_without(name, want.simplest(), bans) for want in terms.wants]
+    unique = {str(want): want for want in simple}
+    wants = [unique[text] for text in sorted(unique)]
+    for want in tuple(wants):
+        if any(other is not want and other.inside((want, *bans)) for other in wants):
+            wants.remove(want)
+    return wants
+
+
+def _without(name: str, want: Constraint, bans: Sequence[Constraint]) -> Constraint:
+    """The want without what is banned, where the result is a constraint of the same sort."""
+    if isinstance(want, (Equal, Member)):
+        return among(name, tuple(value for value in want.values if not any(b.holds(value) for b in bans)))
+    if type(want) is Range and bans:
+        return Range(
+            name,
+            want.low,
+            want.high,
+            low_open=want.low_open or (want.low is not None and any(b.holds(want.low) for b in bans)),
+            high_open=want.high_open or (want.high is not None and any(b.holds(want.high) for b in bans)),
+        )
+    return want
+
+
+def _joined(wants: Sequence[Constraint]) -> Iterable[Constraint]:
+    """The wants, with a lower and an upper bound of one kind joined into one range."""
+    ranges: dict[Kind, Range] = {}
+    for want in wants:
+        if type(want) is not Range:
+            yield want
+        elif want.kind in ranges:
+            ranges[want.kind] = ranges[want.kind].intersection(want)
+        else:
+            ranges[want.kind] = want
+    yield from ranges.values()
