@@ -81,8 +81,9 @@ class _Pipe:
 class SimRuntime:
     """The world of one broker in one incarnation."""
 
-    def __init__(self, network: Network, epoch: int, disk: SimDisk | None) -> None:
+    def __init__(self, network: Network, name: str, epoch: int, disk: SimDisk | None) -> None:
         self._network = network
+        self._name = name
         self._timers: set[Event] = set()
         self.epoch = epoch
         self.log = disk
@@ -96,6 +97,8 @@ class SimRuntime:
         """Put a frame on the pipe of a link; a lost link takes it with it."""
         pipe = self.pipes.get(link)
         if pipe is not None:
+            if self._network.tap is not None:
+                self._network.tap(self._name, link, frame)
             pipe.send(frame)
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Event:
@@ -150,6 +153,8 @@ class Network:
         self.clients: dict[str, SimClient] = {}
         self.frames = 0
         self.bytes = 0
+        self.tap: Callable[[str, Link, Frame], None] | None = None
+        """Called with every frame that a broker sends: the broker's name, the link, the frame."""
         self._features = features
         self._strict = strict_topology
         self._roles: dict[str, Role] = {}
@@ -177,7 +182,7 @@ class Network:
     def _start(self, name: str) -> Broker:
         disk = self._disks[name]
         disk.incarnations += 1
-        runtime = self._runtimes[name] = SimRuntime(self, disk.incarnations, disk)
+        runtime = self._runtimes[name] = SimRuntime(self, name, disk.incarnations, disk)
         broker = self.brokers[name] = Broker(
             name,
             runtime,
