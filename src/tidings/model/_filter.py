@@ -84,6 +84,17 @@ class Filter:
     def _canonical(self) -> Filter:
         return Filter(_algebra.canonical(self.conjunctions))
 
+    def witness(self) -> Notification | None:
+        """One notification that passes, so that every filter that covers this one accepts it; None if none is found."""
+        return self._witness
+
+    @functools.cached_property
+    def _witness(self) -> Notification | None:
+        for conjunction in self.conjunctions:
+            if (attributes := _algebra.witness(conjunction)) is not None:
+                return Notification.trusted(attributes)
+        return None
+
     @functools.cached_property
     def id(self) -> str:
         """A short name of this filter, the same everywhere: equal canonical forms have equal ids."""
