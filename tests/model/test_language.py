@@ -153,9 +153,7 @@ def test_everything_and_nothing() -> None:
     assert str(NOTHING) == "FALSE"
 
 
-@pytest.mark.parametrize(
-    "word", ["timestamp", "location", "x", "X", "Location", "escape_", "null.x", "größe"]
-)
+@pytest.mark.parametrize("word", ["timestamp", "location", "x", "X", "Location", "escape_", "null.x", "größe"])
 def test_a_word_that_is_no_keyword_is_a_name(word: str) -> None:
     assert parse(f"{word} = 1").matches({word: 1})
 
@@ -217,9 +215,7 @@ def test_not_and_or_follow_three_valued_logic(tree: object, notification: Notifi
 
 
 @given(constraints(), notifications())
-def test_on_lists_too_a_text_and_its_constraint_agree(
-    constraint: Constraint, notification: Notification
-) -> None:
+def test_on_lists_too_a_text_and_its_constraint_agree(constraint: Constraint, notification: Notification) -> None:
     passes = constraint.passes(notification.get(constraint.name))
     assert parse(str(constraint)).matches(notification) is passes
 
@@ -582,9 +578,7 @@ _TIGHT_SOUP = st.lists(st.sampled_from(_PIECES), max_size=20).map("".join)
 _MUTANTS = st.builds(
     _mutated,
     filters(kinds=KINDS).map(str),
-    st.lists(
-        st.tuples(st.integers(0, 10_000), st.sampled_from(_PIECES) | st.just("")), min_size=1, max_size=3
-    ),
+    st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(_PIECES) | st.just("")), min_size=1, max_size=3),
 )
 
 

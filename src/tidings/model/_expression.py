@@ -22,6 +22,8 @@ from ._constraint import Constraint
 from ._errors import FilterTooLarge
 from ._filter import Filter
 from ._limits import checked, checked_size
+from ._values import Kind
+from .operators import Range
 
 MAX_DEPTH = 64
 """How deep parentheses and NOT may be nested."""
@@ -46,9 +48,7 @@ class Nested:
 
     def __post_init__(self) -> None:
         if self.part.depth >= MAX_DEPTH:
-            raise FilterTooLarge(
-                f"parentheses and NOT are nested deeper than {MAX_DEPTH} levels; remove some of them"
-            )
+            raise FilterTooLarge(f"parentheses and NOT are nested deeper than {MAX_DEPTH} levels; remove some of them")
         object.__setattr__(self, "depth", self.part.depth + 1)
 
 
@@ -70,7 +70,7 @@ _Terms: TypeAlias = tuple[tuple[Constraint, ...], ...]
 
 def filter_of(expression: Expression) -> Filter:
     """The filter that an expression means, or `FilterTooLarge`."""
-    return Filter(checked(Conjunction(term) for term in _terms(expression, True)))
+    return Filter(checked(Conjunction(_with_ranges(term)) for term in _terms(expression, True)))
 
 
 def _terms(expression: Expression, positive: bool) -> _Terms:
@@ -86,6 +86,28 @@ def _terms(expression: Expression, positive: bool) -> _Terms:
     return _product(parts) if expression.every is positive else _sum(parts)
 
 
+def _with_ranges(term: tuple[Constraint, ...]) -> Iterable[Constraint]:
+    """The constraints with `a > 1 AND a < 5` as the one range that prints so; it means the same."""
+    bounds: dict[tuple[str, Kind], list[Range]] = {}
+    for constraint in dict.fromkeys(term):
+        if type(constraint) is Range:
+            bounds.setdefault((constraint.name, constraint.kind), []).append(constraint)
+    joined: dict[Constraint, Range] = {
+        bound: range for pair in bounds.values() if (range := _range(pair)) for bound in pair
+    }
+    return [joined.get(constraint, constraint) for constraint in term] if joined else term
+
+
+def _range(bounds: list[Range]) -> Range | None:
+    """The one range between a lower and an upper bound, if that is what these are."""
+    lows = [bound for bound in bounds if bound.high is None]
+    highs = [bound for bound in bounds if bound.low is None]
+    if len(bounds) != 2 or len(lows) != 1 or len(highs) != 1:
+        return None
+    (low,), (high,) = lows, highs
+    return Range(low.name, low.low, high.high, low_open=low.low_open, high_open=high.high_open)
+
+
 def _sum(parts: Iterable[_Terms]) -> _Terms:
     terms = tuple(dict.fromkeys(itertools.chain.from_iterable(parts)))
     checked_size(len(terms), sum(map(len, terms)))
@@ -97,6 +119,4 @@ def _product(parts: list[_Terms]) -> _Terms:
     if count:
         constraints = sum(count // len(terms) * sum(map(len, terms)) for terms in parts)
         checked_size(count, constraints)
-    return tuple(
-        tuple(itertools.chain.from_iterable(combination)) for combination in itertools.product(*parts)
-    )
+    return tuple(tuple(itertools.chain.from_iterable(combination)) for combination in itertools.product(*parts))

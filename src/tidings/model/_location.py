@@ -53,6 +53,9 @@ class Location:
     def __hash__(self) -> int:
         return hash(self.parts)
 
+    def __reduce__(self) -> tuple[type[Location], tuple[tuple[str, ...]]]:
+        return Location, (self.parts,)  # copying and unpickling would set `parts`, which is not allowed
+
     def __str__(self) -> str:
         return "/" + "/".join(self.parts)
 

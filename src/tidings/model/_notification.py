@@ -83,7 +83,10 @@ class Notification(Mapping[str, Value]):
         return name in self._attributes
 
     def __eq__(self, other: object) -> bool:
-        return self._attributes == other._attributes if isinstance(other, Notification) else NotImplemented
+        if not isinstance(other, Notification):
+            return NotImplemented
+        mine, theirs = self._attributes, other._attributes
+        return mine == theirs and all(map(_same_kinds, mine.values(), map(theirs.__getitem__, mine)))
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -93,6 +96,13 @@ class Notification(Mapping[str, Value]):
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
         return f"{type(self).__name__}({inside})"
+
+
+def _same_kinds(one: Value, other: Value) -> bool:
+    """Whether two values that Python calls equal are, too: to Python, True is 1."""
+    if type(one) is tuple:
+        return all(map(_same_kinds, one, other))  # type: ignore[arg-type]
+    return (type(one) is bool) is (type(other) is bool)
 
 
 def _flatten(source: Mapping[Any, Any], prefix: str, flat: dict[str, Value], depth: int) -> None:
@@ -107,6 +117,4 @@ def _flatten(source: Mapping[Any, Any], prefix: str, flat: dict[str, Value], dep
             raise ValueRefused(f"attribute '{name}' is given twice; rename one of them")
         flat[name] = checked_value(value, f"attribute '{name}'")
         if len(flat) > MAX_ATTRIBUTES:
-            raise ValueRefused(
-                f"attribute '{name}': more than {MAX_ATTRIBUTES} attributes in one notification"
-            )
+            raise ValueRefused(f"attribute '{name}': more than {MAX_ATTRIBUTES} attributes in one notification")
