@@ -221,6 +221,4 @@ def _between(first: int, end: int) -> list[str]:
 def _filler(letters: list[str]) -> str:
     """A character that no machine knows."""
     known = frozenset(letters)
-    return next(
-        letter for letter in itertools.chain(_FILLERS, map(chr, range(0xD800))) if letter not in known
-    )
+    return next(letter for letter in itertools.chain(_FILLERS, map(chr, range(0xD800))) if letter not in known)

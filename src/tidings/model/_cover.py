@@ -50,7 +50,7 @@ def conjunction_covers(one: Conjunction, other: Conjunction) -> bool:
     given = other.terms
     for name, asked in one.terms.items():
         answer = given.get(name)
-        if answer is None or not _follows(asked, answer):
+        if answer is None or not follows(asked, answer):
             return False
     return True
 
@@ -60,7 +60,8 @@ def possible(conjunction: Conjunction) -> bool:
     return all(terms.possible for terms in conjunction.terms.values())
 
 
-def _follows(asked: Terms, given: Terms) -> bool:
+def follows(asked: Terms, given: Terms) -> bool:
+    """Whether every value that passes what is given passes what is asked. False if undecided."""
     if asked.null or given.null:
         return asked.null and given.null and not asked.others
     wants = given.wants
@@ -72,18 +73,12 @@ def _follows(asked: Terms, given: Terms) -> bool:
             bans = given.bans
             if not bans or not any(want.inside((ask, *bans)) for want in wants):
                 return False
-    for ban in asked.bans:
-        if not (given.fixes_kind(ban.kind) and ban.inside(given.bans)):
-            return False
-    return True
+    return not asked.bans or all(given.fixes_kind(ban.kind) and ban.inside(given.bans) for ban in asked.bans)
 
 
 def _covers_pieces(mine: tuple[Conjunction, ...], other: Conjunction) -> bool:
     """Whether the other is covered once each of its `IN` is taken apart, value by value."""
-    choices = [
-        [Equal(part.name, value) for value in part.values] if type(part) is Member else [part]
-        for part in other
-    ]
+    choices = [[Equal(part.name, value) for value in part.values] if type(part) is Member else [part] for part in other]
     if not 1 < math.prod(map(len, choices)) <= MAX_PIECES:
         return False
     pieces = map(Conjunction, itertools.product(*choices))

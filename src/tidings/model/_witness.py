@@ -9,8 +9,7 @@ operators, else with a list, one element for each want. Nothing is returned that
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ._automaton import find
@@ -61,13 +60,9 @@ def _value(terms: Terms) -> Value | None:
 
 
 def _passes(scalar: Scalar, wants: Sequence[Constraint], bans: Sequence[Constraint]) -> bool:
-    for want in wants:
-        if not want.holds(scalar):
-            return False
-    for ban in bans:
-        if ban.holds(scalar) or ban.kind not in (None, kind_of(scalar)):
-            return False
-    return True
+    if not all([want.holds(scalar) for want in wants]):
+        return False
+    return not any(ban.holds(scalar) or ban.kind not in (None, kind_of(scalar)) for ban in bans)
 
 
 def _of_no_kind(terms: Terms) -> Value:

@@ -66,9 +66,7 @@ class Like(Constraint):
     def examples(self) -> tuple[Scalar, ...]:
         """The shortest match, and others with something in place of each `%`."""
         return tuple(
-            "".join(
-                token if isinstance(token, str) else "x" if token is ONE else any_ for token in self.tokens
-            )
+            "".join(token if isinstance(token, str) else "x" if token is ONE else any_ for token in self.tokens)
             for any_ in ("", "x", "y")
         )
 
@@ -170,9 +168,7 @@ def _compiled(tokens: Tokens) -> re.Pattern[str]:
 def _pattern(tokens: Tokens) -> str:
     special = any(isinstance(token, str) and ("%" in token or "_" in token) for token in tokens)
     text = "".join(
-        token.value
-        if isinstance(token, Wild)
-        else (re.sub(r"([%_\\])", r"\\\1", token) if special else token)
+        token.value if isinstance(token, Wild) else (re.sub(r"([%_\\])", r"\\\1", token) if special else token)
         for token in tokens
     )
     return literal(text) + (r" ESCAPE '\'" if special else "")

@@ -21,9 +21,7 @@ class Member(Constraint):
         kinds = {kind_of(value) for value in values}
         if len(kinds) > 1:
             listed = " and ".join(sorted(kind.value for kind in kinds))
-            raise FilterError(
-                f"'{name} IN (...)' mixes {listed}; write one IN per kind and join them with OR"
-            )
+            raise FilterError(f"'{name} IN (...)' mixes {listed}; write one IN per kind and join them with OR")
         self.name = name
         self._kind = kinds.pop()
         self._set = frozenset(values)
