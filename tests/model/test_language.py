@@ -27,6 +27,7 @@ from tidings.model import (
     Location,
     Notification,
     Scalar,
+    attr,
     kind_of,
     register_operator,
 )
@@ -452,6 +453,23 @@ def test_a_monotonous_text_is_refused_in_linear_time(unit: str) -> None:
     with pytest.raises(FilterError):
         parse(text)
     assert time.perf_counter() - started < 1
+
+
+def test_a_filter_that_would_print_too_long_is_refused_where_it_is_made() -> None:
+    long, other = "x" * (MAX_FILTER_TEXT // 2), "y" * (MAX_FILTER_TEXT // 2)
+    with pytest.raises(FilterTooLarge, match="a text of"):
+        attr.a == "x" * MAX_FILTER_TEXT  # noqa: B015
+    with pytest.raises(FilterTooLarge, match="a text of"):
+        (attr.a == long) | (attr.b == other)
+    with pytest.raises(FilterTooLarge, match="a text of"):
+        parse(f"a = '{long}' AND (b = 1 OR b = 2)")
+
+
+def test_a_merger_that_could_not_travel_is_none() -> None:
+    low = Filter.parse(f"a IN ({', '.join(map(str, range(10_000, 12_000)))})")
+    high = Filter.parse(f"a IN ({', '.join(map(str, range(20_000, 22_000)))})")
+    assert low.merge(high) is None
+    assert parse("a IN (1, 2)").merge(parse("a IN (3, 4)")) == parse("a IN (1, 2, 3, 4)")
 
 
 def test_the_memory_of_texts_is_bounded() -> None:

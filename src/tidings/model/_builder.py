@@ -13,6 +13,7 @@ from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._errors import FilterError, ValueRefused
 from ._filter import Filter
+from ._limits import checked
 from ._location import MAX_DEPTH, Location
 from ._names import checked_name
 from ._values import MAX_LIST, Scalar, checked_scalar
@@ -65,13 +66,11 @@ class Attribute:
     def isin(self, values: Iterable[object]) -> Filter:
         """One of these values, all of one kind."""
         if isinstance(values, (str, bytes)):
-            raise FilterError(
-                f"'{self._name}' in one text; give a list of values, or use .contains for a part"
-            )
-        checked = tuple(self._checked(value) for value in values)
-        if len(checked) > MAX_LIST:
-            raise FilterError(f"'{self._name}' in {len(checked):,} values; use at most {MAX_LIST:,}")
-        return _filter(Member(self._name, checked))
+            raise FilterError(f"'{self._name}' in one text; give a list of values, or use .contains for a part")
+        operands = tuple(self._checked(value) for value in values)
+        if len(operands) > MAX_LIST:
+            raise FilterError(f"'{self._name}' in {len(operands):,} values; use at most {MAX_LIST:,}")
+        return _filter(Member(self._name, operands))
 
     def like(self, pattern: str, escape: str | None = None) -> Filter:
         """A text of this pattern: `%` stands for any text, `_` for one character."""
@@ -112,9 +111,7 @@ class Attribute:
         if value is None:
             raise FilterError(f"'{self._name}' compared with None; use .is_null() or .exists()")
         if isinstance(value, Attribute):
-            raise FilterError(
-                f"'{self._name}' compared with '{value._name}'; an attribute compares with constants"
-            )
+            raise FilterError(f"'{self._name}' compared with '{value._name}'; an attribute compares with constants")
         if isinstance(value, (list, tuple, set, frozenset)):
             raise FilterError(f"'{self._name}' compared with several values; use .isin(...)")
         return checked_scalar(value, f"'{self._name}'")
@@ -179,4 +176,4 @@ myloc = MyLocMarker()
 
 
 def _filter(constraint: Constraint) -> Filter:
-    return Filter([Conjunction([constraint])])
+    return Filter(checked([Conjunction([constraint])]))

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from . import _algebra
 from ._conjunction import Conjunction
 from ._errors import FilterError
-from ._limits import checked
+from ._limits import checked, printable
 from ._location import Location
 from ._notification import Notification
 from .operators import Within
@@ -44,7 +44,7 @@ class Filter:
     @classmethod
     def parse(cls, text: str) -> Filter:
         """The filter that a text in the filter language means (see docs/filters.md)."""
-        from ._language import parse  # the language builds filters: importing it above would be a cycle
+        from ._language import parse  # noqa: PLC0415 - the language builds filters: above, it would be a cycle
 
         return parse(text)
 
@@ -74,7 +74,7 @@ class Filter:
         long as the estimated share of wanted notifications does not fall below `precision`.
         """
         merged = _algebra.merge(self.conjunctions, other.conjunctions, precision)
-        return None if merged is None else Filter(merged)
+        return Filter(merged) if merged is not None and printable(merged) else None
 
     def canonical(self) -> Filter:
         """The same set of notifications in one form that equal texts share."""
@@ -128,7 +128,10 @@ class Filter:
         return Filter(_algebra.negation(self.conjunctions))
 
     def __bool__(self) -> bool:
-        raise FilterError("a filter is neither true nor false; join filters with &, | and ~, not and, or, not")
+        raise FilterError(
+            "a filter is neither true nor false; join filters with &, | and ~ instead of and, or, not, "
+            "and write 1 < x < 5 as (1 < x) & (x < 5)"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.conjunctions == other.conjunctions

@@ -19,10 +19,10 @@ from typing import Any
 import lark
 from lark import Token
 
-from ._errors import FilterError, FilterSyntaxError, FilterTooLarge
+from ._errors import FilterError, FilterSyntaxError
 from ._expression import Expression, filter_of
 from ._filter import Filter
-from ._limits import MAX_FILTER_TEXT
+from ._limits import checked_length
 from ._reductions import Reductions
 from ._remedies import unexpected
 from ._tokens import END, Misfit, tokens
@@ -70,11 +70,7 @@ def parse(text: str) -> Filter:
     """
     if not isinstance(text, str):
         raise FilterError(f'a filter\'s text is a string, not {type(text).__name__}; write "price > 20"')
-    if len(text) > MAX_FILTER_TEXT:
-        raise FilterTooLarge(
-            f"a filter's text of {len(text):,} characters, at most {MAX_FILTER_TEXT:,} are allowed; "
-            "use several subscriptions"
-        )
+    checked_length(len(text))
     return _remembered(text) if len(text) <= _CACHED_LENGTH else _parsed(text)
 
 
