@@ -89,16 +89,6 @@ class Role(enum.Enum):
     """Serves neighbours only."""
 
 
-class _Client:
-    """What the broker remembers of a client while it is attached."""
-
-    __slots__ = ("last_seq", "link")
-
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.last_seq = 0
-
-
 class Broker:
     """One broker of the network."""
 
@@ -124,8 +114,7 @@ class Broker:
         self.statistics = Statistics()
         self._attachments: dict[Link, dict[str, bytes]] = {}
         self._arrived: dict[str, bytes] = {}
-        self._clients: dict[str, _Client] = {}
-        self._by_link: dict[Link, _Client] = {}
+        self._clients: dict[str, Link] = {}
         self._unreported: list[Entry] = []
         self.root = Table(ROOT_SCOPE, self.routing)
         self.publications = Publications(self.epoch, runtime.log)
@@ -237,7 +226,7 @@ class Broker:
             else:
                 self.statistics.refused += 1
                 return
-        elif link in self._by_link:
+        elif self._clients.get(link.name) is link:
             self._client_turn(link, message)
         self._arrived = {}
         self.settle()
@@ -284,7 +273,7 @@ class Broker:
     @property
     def clients(self) -> list[Link]:
         """The attached clients."""
-        return [client.link for client in self._clients.values()]
+        return list(self._clients.values())
 
     def client_subscriptions(self) -> list[Entry]:
         """The subscriptions of attached clients."""
@@ -301,11 +290,11 @@ class Broker:
     # --- publications ---------------------------------------------------------------------------------
 
     def _published(self, link: Link, message: Publish) -> None:
-        client = self._by_link[link]
-        if message.seq <= client.last_seq:
+        if not self.publications.is_new(link.name, message.seq):
             self.statistics.repeated_publications += 1
+            if message.quality is not Quality.FIRE:
+                self.send(link, PublishAck(message.seq, self.name, self.epoch, 0))
             return
-        client.last_seq = message.seq
         notification = checked_body(message.body)
         if self.routing.advertisements and not advertises(self.root.advertisements.of(link), notification):
             raise NotAdvertised(
@@ -324,7 +313,7 @@ class Broker:
         self._route(envelope, link)
 
     def _stored(self, link: Link, acknowledgement: PublishAck) -> None:
-        if link in self._by_link:
+        if self._clients.get(link.name) is link:
             self.send(link, acknowledgement)
 
     def _notified(self, link: Link, message: Notify) -> None:
@@ -406,6 +395,8 @@ class Broker:
             meta=message.meta,
         )
         if known is None:
+            if message.after and not link.is_broker:
+                self.recovery.resume(entry, message.after)
             self._announce_subscriptions(link, self.at_sub_add(ROOT_SCOPE, entry))
             return
         # A new filter under an old id: what the neighbours hear is the difference, announced before withdrawn.
@@ -510,19 +501,26 @@ class Broker:
 
     def _report(self, book: Book, entries: list[Entry]) -> None:
         for entry in entries:
-            if entry.link.is_broker or self.recovery.baseline:
-                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, book is self.root.advertisements))
-            else:
+            advertisement = book is self.root.advertisements
+            if entry.link.is_broker:
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, advertisement))
+            elif not self.recovery.baseline:
                 self._unreported.append(entry)
+            elif advertisement:
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, True))
+            else:
+                marks = self.recovery.marks_of([entry])
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, False, marks))
+                self.recovery.settled(entry)
 
     # --- clients, links, trees ------------------------------------------------------------------------
 
     def _attach(self, link: Link) -> None:
-        self._clients[link.name] = self._by_link[link] = _Client(link)
+        self._clients[link.name] = link
 
     def _detach(self, link: Link) -> None:
         self._end_entries(link)
-        del self._clients[link.name], self._by_link[link]
+        del self._clients[link.name]
 
     def _link(self, link: Link, up: bool) -> None:
         """The adjacency has noted it; features may want to know."""

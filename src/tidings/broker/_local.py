@@ -4,6 +4,14 @@ It turns calls into messages and messages into calls. It is attached to exactly 
 application's subscriptions and their callbacks, and keeps the last promises that only it can keep: after
 `unsubscribe` has returned no callback runs for that subscription, whatever is still under way, and no notification
 is handed over twice.
+
+It also remembers what a border broker must not have to: how far it has seen each origin, and which publications nobody
+has acknowledged. When the border broker is lost, `announce` tells the next one, which may be another, everything
+that it needs to go on without a gap.
+
+A second copy is recognised in two ways. What one origin sends to one subscription comes in the order of its numbers, so
+a number that is not larger than the last is a repetition. A publication that its publisher sent again through another
+border broker has another number; it is recognised by the publisher's own, among the latest ones.
 """
 
 from __future__ import annotations
@@ -11,13 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from tidings.model import AlreadyPublished, EventKey, Filter, Matches, Notification
 from tidings.wire import (
     Advertise,
     AnyMessage,
     Deliver,
+    Envelope,
     Frame,
     Gap,
+    Marks,
     Publish,
     PublishAck,
     Quality,
@@ -52,12 +64,16 @@ class Observer(Protocol):
 
 
 class _Subscription:
-    __slots__ = ("callback", "filter", "message")
+    __slots__ = ("callback", "filter", "last", "message", "settled")
 
     def __init__(self, message: Subscribe, callback: Callback) -> None:
         self.message = message
         self.filter = message.filter
         self.callback = callback
+        self.settled = False
+        """Whether it has ever settled: from then on it is owed everything."""
+        self.last: dict[str, tuple[int, int]] = {}
+        """For each origin, the position of the last notification that was handed over."""
 
 
 class LocalBroker:
@@ -76,9 +92,11 @@ class LocalBroker:
         self._send = send
         self._observer = observer
         self._window = duplicate_window
-        self._seen: dict[tuple[str, EventKey, int], None] = {}
+        self._seen: dict[tuple[str, str, int, int], None] = {}
         self._subscriptions: dict[str, _Subscription] = {}
         self._advertisements: dict[str, Advertise] = {}
+        self._marks: dict[str, tuple[int, int]] = {}
+        self._unacknowledged: dict[int, Publish] = {}
         self._numbers = 0
         self._published = 0
         self.duplicates = 0
@@ -106,8 +124,16 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = self._published + 1 if seq is None else seq
-        self._out(Publish(self._published, body, quality, ttl))
+        message = Publish(self._published, body, quality, ttl)
+        if quality is not Quality.FIRE:
+            self._unacknowledged[self._published] = message
+        self._out(message)
         return self._published
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many publications wait for their acknowledgement."""
+        return len(self._unacknowledged)
 
     def subscribe(
         self,
@@ -125,7 +151,10 @@ class LocalBroker:
             self._numbers += 1
             id = f"s{self._numbers}"
         message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}))
-        self._subscriptions[id] = _Subscription(message, callback)
+        known = self._subscriptions.get(id)
+        self._subscriptions[id] = subscription = _Subscription(message, callback)
+        if known is not None:
+            subscription.last = known.last
         self._out(message)
         return id
 
@@ -151,11 +180,20 @@ class LocalBroker:
             self._out(Unadvertise(id))
 
     def announce(self) -> None:
-        """Tell a border broker that knows nothing of this application what it advertises and wants."""
+        """Tell a border broker that knows nothing of this application what it advertises, wants and has published."""
         for advertisement in self._advertisements.values():
             self._out(advertisement)
         for subscription in self._subscriptions.values():
-            self._out(subscription.message)
+            after = self._positions(subscription) if subscription.settled else {}
+            self._out(msgspec.structs.replace(subscription.message, after=after))
+        for publication in self._unacknowledged.values():
+            self._out(publication)
+
+    def _positions(self, subscription: _Subscription) -> dict[str, tuple[int, int]]:
+        after = dict(self._marks)
+        for origin, last in subscription.last.items():
+            after[origin] = max(last, after.get(origin, last))
+        return after
 
     @property
     def subscriptions(self) -> dict[str, Matches]:
@@ -167,18 +205,38 @@ class LocalBroker:
     def receive(self, frame: Frame) -> None:
         """A frame has come from the border broker."""
         message = frame.message
-        if isinstance(message, Deliver):
-            self._deliver(message)
-        elif self._observer is None:
-            return
-        elif isinstance(message, Settled):
-            self._observer.settled(message.id, message.advertisement)
-        elif isinstance(message, PublishAck):
-            self._observer.acknowledged(message.seq, EventKey(message.origin, message.epoch, message.number))
-        elif isinstance(message, Refused):
-            self._observer.refused(message)
-        elif isinstance(message, Gap):
-            self._observer.gap(message)
+        match message:
+            case Deliver():
+                self._deliver(message)
+                return
+            case Settled(advertisement=False):
+                if (subscription := self._subscriptions.get(message.id)) is not None:
+                    subscription.settled = True
+                    self._mark(message.marks)
+            case Marks():
+                self._mark(message.marks)
+                return
+            case PublishAck():
+                self._unacknowledged.pop(message.seq, None)
+            case Refused():
+                self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
+        if self._observer is not None:
+            self._observe(self._observer, message)
+
+    def _observe(self, observer: Observer, message: AnyMessage) -> None:
+        match message:
+            case Settled():
+                observer.settled(message.id, message.advertisement)
+            case PublishAck():
+                observer.acknowledged(message.seq, EventKey(message.origin, message.epoch, message.number))
+            case Refused():
+                observer.refused(message)
+            case Gap():
+                observer.gap(message)
+
+    def _mark(self, marks: dict[str, tuple[int, int]]) -> None:
+        for origin, mark in marks.items():
+            self._marks[origin] = max(mark, self._marks.get(origin, mark))
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope
@@ -187,12 +245,18 @@ class LocalBroker:
             # The filter is tested again: the subscription may have changed while the notification was under way.
             if subscription is None or not subscription.filter.matches(envelope.notification):
                 continue
-            if self._window and self._repeated((id, envelope.identity.key, envelope.routes[0].version)):
+            if self._window and self._repeated(id, subscription, envelope):
                 self.duplicates += 1
                 continue
             subscription.callback(envelope.notification)
 
-    def _repeated(self, key: tuple[str, EventKey, int]) -> bool:
+    def _repeated(self, id: str, subscription: _Subscription, envelope: Envelope) -> bool:
+        identity = envelope.identity
+        position = (identity.epoch, identity.seq)
+        if subscription.last.get(identity.origin, (0, 0)) >= position:
+            return True
+        subscription.last[identity.origin] = position
+        key = (id, identity.publisher, identity.publisher_seq, envelope.routes[0].version)
         if key in self._seen:
             return True
         self._seen[key] = None

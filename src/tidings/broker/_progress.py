@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidings.wire import Mark
+from tidings.wire import Mark, Marks
 
 from ._links import Link
 
@@ -32,6 +32,7 @@ class Progress:
         self._broker = broker
         self._seen: dict[str, tuple[int, int]] = {}
         self._due = False
+        self._emitted = 0
         broker.waves.register("marks", self)
 
     @property
@@ -51,15 +52,7 @@ class Progress:
 
     def published(self) -> None:
         """This broker has published: a mark is due."""
-        if not self._due:
-            self._due = True
-            self._broker.call_later(MARK_INTERVAL, self._emit)
-
-    def _emit(self) -> None:
-        self._due = False
-        mark = Mark(self._broker.name, self._broker.epoch, self._broker.publications.last)
-        for link in self._broker.adjacency.open_links:
-            self._broker.send(link, mark)
+        self._schedule()
 
     def receive(self, link: Link, mark: Mark) -> None:
         """A mark has come: note it and pass it on."""
@@ -67,6 +60,23 @@ class Progress:
         for other in self._broker.adjacency.open_links:
             if other is not link:
                 self._broker.send(other, mark)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._due:
+            self._due = True
+            self._broker.call_later(MARK_INTERVAL, self._tick)
+
+    def _tick(self) -> None:
+        self._due = False
+        broker = self._broker
+        if broker.publications.last > self._emitted:
+            self._emitted = broker.publications.last
+            mark = Mark(broker.name, broker.epoch, self._emitted)
+            for link in broker.adjacency.open_links:
+                broker.send(link, mark)
+        for link, marks in broker.recovery.marks_of_clients():
+            broker.send(link, Marks(marks))
 
     # --- the wave of kind "marks" ---------------------------------------------------------------------
 

@@ -1,16 +1,31 @@
-"""The publications of this broker's own clients: numbered, kept in memory for a while, on disk if asked."""
+"""The publications of this broker's own clients: numbered, kept in memory for a while, on disk if asked.
+
+Every publication gets the next number of this broker's epoch. The latest are kept in memory for brokers that missed
+them; those of quality `stored` are on disk. A broker that asks for what follows a number gets what is held and is told
+what is not. Of an earlier epoch only the disk knows, and unless that epoch ended cleanly, nobody knows how many
+publications it had: its tail is reported as lost, without an end.
+
+A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
+numbers of each publisher are remembered, from disk after a restart, so that it is published once.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from tidings.wire import Envelope, Quality
+from tidings.wire import Envelope, Fetch, Fetched, Quality
 
 from ._runtime import Log
 
 MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
+MAX_PUBLISHERS = 100_000
+"""How many publishers' latest numbers a broker remembers."""
+FETCH_PIECE = 500
+"""The most envelopes in one piece of an answer."""
+MAX_EPOCHS = 1_000
+"""The most epochs that one answer looks at; older ones are reported as lost."""
 
 
 class Publications:
@@ -22,6 +37,7 @@ class Publications:
         """The number of the latest publication of this epoch."""
         self._log = log
         self._recent: deque[Envelope] = deque(maxlen=limit)
+        self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
 
     @property
     def durable(self) -> bool:
@@ -33,13 +49,50 @@ class Publications:
         self.last += 1
         return self.last
 
+    def is_new(self, publisher: str, seq: int) -> bool:
+        """Whether the publisher has not used this number of its own yet; from now on it has."""
+        known = self._publishers.pop(publisher, 0)
+        self._publishers[publisher] = max(known, seq)  # the newest publisher is the last one
+        if len(self._publishers) > MAX_PUBLISHERS:
+            del self._publishers[next(iter(self._publishers))]
+        return seq > known
+
     def keep(self, envelope: Envelope, synced: Callable[[], None]) -> None:
         """Keep a publication as its quality demands; `synced` is called once it is stored."""
-        self._recent.append(envelope)
         if envelope.quality is Quality.STORED and self._log is not None:
             self._log.append(envelope, synced)
+        self._recent.append(envelope)
 
-    def since(self, epoch: int, after: int) -> Iterator[Envelope]:
+    def answer(self, question: Fetch) -> Iterator[Fetched]:
+        """What follows the asked positions and passes one of the asked filters, piece by piece."""
+        upto: dict[int, int] = {}
+        lost: list[tuple[int, int, int | None]] = []
+        found: list[Envelope] = []
+        for epoch in self._epochs(question):
+            expected = question.after.get(epoch, 0) + 1
+            for envelope in self._since(epoch, expected - 1):
+                seq = envelope.identity.seq
+                if seq > expected:
+                    lost.append((epoch, expected, seq - 1))
+                expected = seq + 1
+                if any(filter.matches(envelope.notification) for filter in question.filters):
+                    found.append(envelope)
+                if len(found) >= FETCH_PIECE:
+                    yield Fetched(question.requester, question.number, tuple(found))
+                    found = []
+            end = self.last if epoch == self.epoch else self._log.ended(epoch) if self._log is not None else None
+            upto[epoch] = expected - 1 if end is None else max(end, expected - 1)
+            if end is None or expected <= end:
+                lost.append((epoch, expected, end))
+        yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost))
+
+    def _epochs(self, question: Fetch) -> list[int]:
+        oldest = min(question.after, default=self.epoch)
+        if self._log is None:  # epochs of a broker without a disk are not numbered one by one
+            return sorted({*question.after, self.epoch})
+        return list(range(max(oldest, self.epoch - MAX_EPOCHS), self.epoch + 1))
+
+    def _since(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is held of one epoch with numbers above `after`, in order."""
         oldest = self._recent[0].identity.seq if self._recent else self.last + 1
         in_memory = epoch == self.epoch and oldest <= after + 1

@@ -1,16 +1,19 @@
-"""Recovery: after a new tree, a border broker fetches what its clients missed from the origins themselves.
+"""Recovery: what a subscription missed is fetched from the origins themselves.
 
 Theory of operation
 -------------------
 A new tree drops what was under way. Each broker knows how far it has seen each origin (`Progress`). On a new tree it
-*suspends* every origin it knew: notifications of a suspended origin are held back from the subscriptions that are
-*owed* what was missed, those that existed when the origin was suspended. Newer subscriptions get them at once.
+*suspends* every origin it knew for the subscriptions that exist: they are *owed* what follows. Notifications of a
+suspended origin are held back from those; subscriptions that come later get them at once.
+
+A client that was cut off, even from another broker, subscribes again and says how far it has seen each origin.
+Then those origins are suspended for this one subscription.
 
 Then a wave of kind "marks" visits every broker. When its answer is complete, all filters of the new tree are in place
 or under way towards their origins on the same links, ahead of what is sent next. So the broker sends a `Fetch` for
-each origin that has moved on, with the last number it has. The origin answers from memory and store; its answer
-travels behind its notifications on the same links, so it covers everything held back. What neither the answer nor
-the held notifications contain is lost, and each owed subscription is told by a `Gap`.
+each suspended origin that has moved on, with the last number that is known to be seen. The origin answers from memory
+and store; its answer travels behind its notifications on the same links, so it covers everything held back. What
+neither the answer nor the held notifications contain is lost, and each owed subscription is told by a `Gap`.
 
 An origin that stays away is waited for; after `ORIGIN_TIMEOUT` the owed subscriptions get a `Gap` without an end.
 
@@ -20,47 +23,52 @@ whatever is lost can be noticed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._book import Entry
+from ._links import Link
 from ._progress import decode_marks
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
 RETRY_INTERVAL = 2_000_000
-"""Microseconds after which an unanswered question is asked again."""
+"""Microseconds after which an unanswered fetch is sent again."""
 MARKS_RETRY = 250_000
 """Microseconds after which the marks are asked for again while the tree is still coming together."""
 ORIGIN_TIMEOUT = 60_000_000
 """Microseconds for which an origin that cannot be reached is waited for."""
 MAX_HELD = 10_000
 """The most notifications of one origin that are held back; older ones are left to the origin's answer."""
-FETCH_PIECE = 500
-"""The most envelopes in one piece of an answer."""
+
+Position: TypeAlias = tuple[int, int]
+"""An origin's epoch and number."""
 
 
 @dataclass(slots=True, eq=False)
 class _Suspension:
-    """An origin whose latest notifications may have been missed."""
+    """Subscriptions that may have missed what an origin published after a position."""
 
-    since: tuple[int, int]
+    origin: str
+    since: Position
     owed: dict[Entry, None]
-    held: dict[tuple[int, int], Envelope] = field(default_factory=dict)
-    fetched: dict[tuple[int, int], Envelope] = field(default_factory=dict)
+    held: dict[Position, Envelope] = field(default_factory=dict)
+    fetched: dict[Position, Envelope] = field(default_factory=dict)
     number: int | None = None
     """The number of the fetch under way."""
 
 
 class Recovery:
-    """The origins that are suspended, and the way back."""
+    """The origins that are suspended, for whom, and the way back."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._suspended: dict[str, _Suspension] = {}
+        self._suspended: dict[str, list[_Suspension]] = {}
+        self._fetches: dict[int, _Suspension] = {}
         self._number = 0
         self._attempt = 0
         self.baseline = True
@@ -86,37 +94,79 @@ class Recovery:
 
     def hold(self, envelope: Envelope, entries: list[Entry]) -> list[Entry]:
         """Hold a notification back from those that are owed earlier ones; the others get it at once."""
-        suspension = self._suspended.get(envelope.identity.origin)
-        if suspension is None:
-            return entries
-        held = suspension.held
-        held[envelope.identity.epoch, envelope.identity.seq] = envelope
-        if len(held) > MAX_HELD:
-            del held[next(iter(held))]
-        return [entry for entry in entries if entry not in suspension.owed]
+        for suspension in self._suspended.get(envelope.identity.origin, ()):
+            held = suspension.held
+            held[envelope.identity.epoch, envelope.identity.seq] = envelope
+            if len(held) > MAX_HELD:
+                del held[next(iter(held))]
+            entries = [entry for entry in entries if entry not in suspension.owed]
+        return entries
 
-    # --- a new tree -----------------------------------------------------------------------------------
+    def marks_of(self, entries: Iterable[Entry]) -> dict[str, Position]:
+        """How far these subscriptions have certainly seen each origin, this broker included."""
+        broker = self._broker
+        marks = {**broker.progress.seen, broker.name: (broker.epoch, broker.publications.last)}
+        for suspension in self._all():
+            if not suspension.owed.keys().isdisjoint(entries):
+                marks[suspension.origin] = min(suspension.since, marks.get(suspension.origin, suspension.since))
+        return marks
+
+    def marks_of_clients(self) -> Iterator[tuple[Link, dict[str, Position]]]:
+        """How far each client with subscriptions has certainly seen each origin."""
+        common = None if self._suspended else self.marks_of(())
+        for link in self._broker.clients:
+            if entries := self._broker.root.subscriptions.of(link):
+                yield link, self.marks_of(entries) if common is None else common
+
+    # --- suspending -----------------------------------------------------------------------------------
 
     def new_tree(self) -> None:
         """Suspend every known origin and ask for the marks of the new tree."""
         clients = self._broker.client_subscriptions()
-        for origin, mark in self._broker.progress.seen.items():
-            suspension = self._suspended.get(origin)
-            if suspension is None:
-                self._suspended[origin] = suspension = _Suspension(mark, dict.fromkeys(clients))
-                self._watch(origin, suspension)
+        self._fetches.clear()
+        for suspension in self._all():
             suspension.number = None
             suspension.fetched.clear()
+        for origin, mark in self._broker.progress.seen.items():
+            owed_already = {entry for known in self._suspended.get(origin, ()) for entry in known.owed}
+            self._suspend(origin, mark, [entry for entry in clients if entry not in owed_already])
         self._attempt += 1
         self.baseline = not self._broker.adjacency.tree_links
         if not self.baseline:
             self._ask(self._attempt)
+
+    def resume(self, entry: Entry, after: dict[str, Position]) -> None:
+        """A client that was cut off has subscribed again, and says how far it has seen each origin."""
+        for origin, since in after.items():
+            self._suspend(origin, since, [entry])
+
+    def settled(self, entry: Entry) -> None:
+        """A subscription has settled on the current tree: what it is owed can be fetched."""
+        for suspension in self._all():
+            if entry in suspension.owed and suspension.number is None:
+                self._fetch(suspension)
 
     def neighbour_ready(self) -> None:
         """A tree neighbour has become ready: the marks may be complete now."""
         if not self.baseline:
             self._attempt += 1
             self._ask(self._attempt)
+
+    def _suspend(self, origin: str, since: Position, entries: list[Entry]) -> None:
+        suspension = _Suspension(origin, since, dict.fromkeys(entries))
+        self._suspended.setdefault(origin, []).append(suspension)
+
+        def give_up() -> None:
+            if suspension not in self._suspended.get(origin, ()):
+                return
+            if suspension.number is not None or origin in self._broker.adjacency.tree.hops:
+                self._broker.call_later(ORIGIN_TIMEOUT, give_up)
+                return
+            self._broker.report_gap(Gap(origin, since[0], since[1] + 1, None), suspension.owed)
+            suspension.owed.clear()
+            suspension.held.clear()
+
+        self._broker.call_later(ORIGIN_TIMEOUT, give_up)
 
     def _ask(self, attempt: int) -> None:
         if attempt == self._attempt:
@@ -132,40 +182,37 @@ class Recovery:
         for origin, mark in decode_marks(answer).items():
             if origin == self._broker.name:
                 continue
-            suspension = self._suspended.get(origin)
-            if suspension is None:
+            if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
-            elif mark == suspension.since and not suspension.held:
-                del self._suspended[origin]
-            else:
-                self._fetch(origin, suspension)
-        self._broker.settle()
-
-    def _watch(self, origin: str, suspension: _Suspension) -> None:
-        def give_up() -> None:
-            if self._suspended.get(origin) is suspension:
-                if suspension.number is not None or origin in self._broker.adjacency.tree.hops:
-                    self._broker.call_later(ORIGIN_TIMEOUT, give_up)
-                    return
-                epoch, seq = suspension.since
-                self._tell(suspension, Gap(origin, epoch, seq + 1, None))
-                suspension.owed.clear()
-
-        self._broker.call_later(ORIGIN_TIMEOUT, give_up)
+            for suspension in list(self._suspended.get(origin, ())):
+                if mark == suspension.since and not suspension.held:
+                    self._end(suspension)
+                elif suspension.number is None:
+                    self._fetch(suspension)
 
     # --- fetching -------------------------------------------------------------------------------------
 
-    def _fetch(self, origin: str, suspension: _Suspension) -> None:
+    def _fetch(self, suspension: _Suspension) -> None:
+        """Ask the origin; wait until the subscriptions are settled on a tree that leads there."""
+        ready = self.baseline and all(entry.settled for entry in suspension.owed)
+        if not ready:
+            return  # the settling of the last one brings us back here
         self._number += 1
         suspension.number = number = self._number
         suspension.fetched.clear()
+        self._fetches[number] = suspension
         epoch, seq = suspension.since
         filters = tuple(dict.fromkeys(entry.filter for entry in suspension.owed))
-        self._forward(Fetch(origin, self._broker.name, number, {epoch: seq}, filters), origin)
+        fetch = Fetch(suspension.origin, self._broker.name, number, {epoch: seq}, filters)
+        if suspension.origin == self._broker.name:
+            self.requested(fetch)
+            return
+        self._forward(fetch, suspension.origin)
 
         def again() -> None:
-            if self._suspended.get(origin) is suspension and suspension.number == number:
-                self._fetch(origin, suspension)
+            if self._fetches.get(number) is suspension:
+                del self._fetches[number]
+                self._fetch(suspension)
 
         self._broker.call_later(RETRY_INTERVAL, again)
 
@@ -174,63 +221,49 @@ class Recovery:
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return
-        publications = self._broker.publications
-        upto: dict[int, int] = {}
-        lost: list[tuple[int, int, int | None]] = []
-        found: list[Envelope] = []
-        for epoch in sorted({*message.after, publications.epoch}):
-            expected = message.after.get(epoch, 0) + 1
-            for envelope in publications.since(epoch, expected - 1):
-                seq = envelope.identity.seq
-                if seq > expected:
-                    lost.append((epoch, expected, seq - 1))
-                expected = seq + 1
-                if any(filter.matches(envelope.notification) for filter in message.filters):
-                    found.append(envelope)
-                if len(found) >= FETCH_PIECE:
-                    self._answer(message, Fetched(message.requester, message.number, tuple(found)))
-                    found = []
-            if epoch == publications.epoch:
-                upto[epoch] = publications.last
-                if expected <= publications.last:
-                    lost.append((epoch, expected, publications.last))
+        for piece in self._broker.publications.answer(message):
+            if message.requester == self._broker.name:
+                self.answered(piece)
             else:
-                upto[epoch] = expected - 1
-                lost.append((epoch, expected, None))
-        self._answer(message, Fetched(message.requester, message.number, tuple(found), True, upto, tuple(lost)))
-
-    def _answer(self, message: Fetch, answer: Fetched) -> None:
-        self._forward(answer, message.requester)
+                self._forward(piece, message.requester)
 
     def answered(self, message: Fetched) -> None:
         """A piece of an answer; pass it on if it is for another broker."""
         if message.requester != self._broker.name:
             self._forward(message, message.requester)
             return
-        for origin, suspension in self._suspended.items():
-            if suspension.number == message.number:
-                for envelope in message.envelopes:
-                    suspension.fetched[envelope.identity.epoch, envelope.identity.seq] = envelope
-                if message.last:
-                    self._complete(origin, suspension, message)
-                return
+        suspension = self._fetches.get(message.number)
+        if suspension is None:
+            return
+        for envelope in message.envelopes:
+            suspension.fetched[envelope.identity.epoch, envelope.identity.seq] = envelope
+        if message.last:
+            self._complete(suspension, message)
 
-    def _complete(self, origin: str, suspension: _Suspension, message: Fetched) -> None:
-        del self._suspended[origin]
-        epoch = max(message.upto)
-        self._broker.progress.advance(origin, epoch, message.upto[epoch])
+    def _complete(self, suspension: _Suspension, message: Fetched) -> None:
+        self._end(suspension)
+        if suspension.origin not in self._suspended:
+            epoch = max(message.upto)
+            self._broker.progress.advance(suspension.origin, epoch, message.upto[epoch])
         for epoch, first, last in message.lost:
-            if last is None or first <= last:
-                self._tell(suspension, Gap(origin, epoch, first, last))
+            self._broker.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
         missed = suspension.fetched | suspension.held
         for key in sorted(missed):
             if key > suspension.since:
                 self._broker.deliver_late(missed[key], suspension.owed)
 
-    def _tell(self, suspension: _Suspension, gap: Gap) -> None:
-        self._broker.report_gap(gap, suspension.owed)
+    def _end(self, suspension: _Suspension) -> None:
+        remaining = self._suspended[suspension.origin]
+        remaining.remove(suspension)
+        if not remaining:
+            del self._suspended[suspension.origin]
+        if suspension.number is not None:
+            self._fetches.pop(suspension.number, None)
 
     def _forward(self, message: Fetch | Fetched, broker: str) -> None:
         link = self._broker.adjacency.hop_towards(broker)
         if link is not None:
             self._broker.send(link, message)
+
+    def _all(self) -> Iterator[_Suspension]:
+        return (suspension for known in list(self._suspended.values()) for suspension in list(known))

@@ -7,7 +7,7 @@ A runtime must never call back into the core before the current turn has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from tidings.wire import Envelope, Frame
@@ -32,6 +32,14 @@ class Log(Protocol):
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is kept of one epoch with a number above `after`, in order."""
+        ...
+
+    def ended(self, epoch: int) -> int | None:
+        """The last number of an epoch that ended cleanly; None if nobody knows."""
+        ...
+
+    def publishers(self) -> Mapping[str, int]:
+        """For each publisher among the latest stored publications, the last number of its own."""
         ...
 
 

@@ -32,6 +32,19 @@ class SimDisk:
         kept = [*self._synced.get(epoch, ()), *pending]
         return (envelope for envelope in kept if envelope.identity.seq > after)
 
+    def ended(self, epoch: int) -> None:
+        """Epochs end by crashing here."""
+        return
+
+    def publishers(self) -> dict[str, int]:
+        """The last number of each publisher among what is synced."""
+        latest: dict[str, int] = {}
+        for envelopes in self._synced.values():
+            for envelope in envelopes:
+                publisher = envelope.identity.publisher
+                latest[publisher] = max(latest.get(publisher, 0), envelope.identity.publisher_seq)
+        return latest
+
     def crash(self) -> None:
         """Lose what was not synced."""
         self._written.clear()

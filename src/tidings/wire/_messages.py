@@ -5,7 +5,7 @@ brokers and on links between a client and its border broker, where both can say 
 
     between brokers                 client to border broker        border broker to client
     -----------------------------   ----------------------------   ------------------------------
-    LinkState, Attach               Publish                        Deliver, Gap
+    LinkState, Attach               Publish                        Deliver, Gap, Marks
     Notify, Mark                    Subscribe, Unsubscribe         PublishAck, Settled, Refused
     Subscribe, Unsubscribe          Advertise, Unadvertise
     Advertise, Unadvertise          DeliverAck
@@ -160,6 +160,12 @@ class Mark(Message, frozen=True):
 # --- subscriptions and advertisements -----------------------------------------------------------------
 
 
+class Marks(Message, frozen=True):
+    """The client has been sent everything that it wants of these origins, up to these (epoch, number)."""
+
+    marks: dict[str, tuple[int, int]]
+
+
 class Subscribe(Message, frozen=True):
     """From now on, send what matches. `id` names the subscription on this link."""
 
@@ -169,6 +175,8 @@ class Subscribe(Message, frozen=True):
     receive_own: bool = True
     meta: dict[str, str] = {}
     """What an application adds: credentials, timing; no routing decision depends on it."""
+    after: dict[str, tuple[int, int]] = {}
+    """From a client that was cut off: how far it has seen each origin; what follows is owed to it."""
 
 
 class Unsubscribe(Message, frozen=True):
@@ -199,6 +207,8 @@ class Settled(Message, frozen=True):
     id: str
     scope: str = ROOT_SCOPE
     advertisement: bool = False
+    marks: dict[str, tuple[int, int]] = {}
+    """To clients: how far this subscription has certainly seen each origin (epoch, number)."""
 
 
 class Refused(Message, frozen=True):
@@ -283,6 +293,7 @@ AnyMessage: TypeAlias = (
     | DeliverAck
     | Gap
     | Mark
+    | Marks
     | Subscribe
     | Unsubscribe
     | Advertise
