@@ -175,6 +175,8 @@ def _around(one: Constraint, two: Constraint) -> Constraint | None:
 
 
 def _excluded_by_both(one: Constraint, two: Constraint) -> Constraint | None:
+    if one.kind is not two.kind:  # what only one of them excludes: scalars of other kinds
+        return None
     for first, second in ((one, two), (two, one)):
         if first.inside((second,)):
             return Negated(first)

@@ -23,15 +23,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
-from ._cover import conjunction_covers
+from ._cover import conjunction_covers, possible
 from ._location import Location
 from .operators import Exists, IsNull, Like, Range, Within
+from .operators.equal import among
 
 MAX_PARTS = 64
 """How many parts of a merger are measured; more can only make it more precise."""
@@ -48,7 +49,7 @@ def precision(merger: tuple[Conjunction, ...], parts: tuple[Conjunction, ...]) -
     `parts` is what was wanted: all conjunctions of the filters that the merger stands for. The least
     precise conjunction of the merger counts.
     """
-    return min((_precision(one, parts) for one in merger), default=1.0)
+    return min((_precision(one, parts) for one in merger if possible(one)), default=1.0)
 
 
 def _precision(merger: Conjunction, parts: tuple[Conjunction, ...]) -> float:
@@ -73,7 +74,7 @@ def _volume(merger: Conjunction, *parts: Conjunction) -> float:
     )
 
 
-def _portion(constraints: Iterable[Constraint], accepted: Sequence[Constraint]) -> float:
+def _portion(constraints: Sequence[Constraint], accepted: Sequence[Constraint]) -> float:
     """The share of accepted scalars of one attribute that pass all constraints."""
     narrow = _narrowest([one for one in constraints if one not in accepted])
     if any(not one.meets(two) for one, two in itertools.combinations(narrow, 2)):
@@ -84,7 +85,11 @@ def _portion(constraints: Iterable[Constraint], accepted: Sequence[Constraint]) 
 
 
 def _narrowest(constraints: list[Constraint]) -> list[Constraint]:
-    """The constraints without those that another one includes, and with ranges of one kind in one piece."""
+    """Fewer constraints for the same scalars, where that is easy to see."""
+    for one in constraints:
+        if one.values is not None:
+            common = tuple(value for value in one.values if all(other.holds(value) for other in constraints))
+            return [among(one.name, common)] if common else constraints
     kept: list[Constraint] = []
     for one in constraints:
         for at, other in enumerate(kept):

@@ -9,15 +9,18 @@ operators, else with a list, one element for each want. Nothing is returned that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from ._automaton import find
 from ._conjunction import Conjunction
 from ._constraint import Constraint
 from ._location import Location
+from ._negation import opposites_of
 from ._terms import Terms
-from ._values import Kind, Scalar, Value, kind_of
+from ._values import ORDERED, Kind, Scalar, Value, kind_of
+from .operators import Range
 
 _PLAIN: dict[Kind, tuple[Scalar, ...]] = {
     Kind.BOOLEAN: (True, False),
@@ -55,12 +58,15 @@ def _value(terms: Terms) -> Value | None:
         return _of_no_kind(terms)
     if (text := _text(wants, bans)) is not None:
         return text
+    for example in _beside(bans):
+        if _passes(example, wants, bans):
+            return example
     items = tuple(_element(want, bans) for want in wants)
     return None if None in items else items  # type: ignore[return-value]
 
 
 def _passes(scalar: Scalar, wants: Sequence[Constraint], bans: Sequence[Constraint]) -> bool:
-    if not all([want.holds(scalar) for want in wants]):
+    if not all(want.holds(scalar) for want in wants):
         return False
     return not any(ban.holds(scalar) or ban.kind not in (None, kind_of(scalar)) for ban in bans)
 
@@ -89,7 +95,17 @@ def _text(wants: Sequence[Constraint], bans: Sequence[Constraint]) -> str | None
 
 def _element(want: Constraint, bans: Sequence[Constraint]) -> Scalar | None:
     """A scalar that this one wants and nobody bans; as an element, it may be of any kind."""
-    for example in want.examples():
+    for example in itertools.chain(want.examples(), _beside(bans)):
         if want.holds(example) and not any(ban.holds(example) for ban in bans):
             return example
     return _text((want,), [ban for ban in bans if ban.kind is Kind.TEXT])
+
+
+def _beside(bans: Sequence[Constraint]) -> Iterator[Scalar]:
+    """Scalars right beside those that are banned, where there is an order."""
+    for ban in bans:
+        if ban.kind not in ORDERED:
+            continue
+        ranges = [ban] if isinstance(ban, Range) else [Range(ban.name, value, value) for value in ban.values or ()]
+        for side in itertools.chain.from_iterable(map(opposites_of, ranges)):
+            yield from side.examples()
