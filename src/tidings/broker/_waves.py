@@ -65,6 +65,9 @@ class Waves:
         self._pending: dict[tuple[str, int], _Pending] = {}
         self._number = 0
 
+    def __len__(self) -> int:
+        return len(self._pending)
+
     def register(self, kind: str, handler: WaveKind) -> None:
         """Let this broker answer waves of a kind."""
         self._kinds[kind] = handler

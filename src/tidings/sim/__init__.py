@@ -1,9 +1,53 @@
 """A network of production brokers in virtual time, and the tools that judge what it did."""
 
+from . import _topologies as topologies
+from ._checker import Checker, check
 from ._client import SimClient
 from ._disk import SimDisk
-from ._network import Network, SimRuntime, Weather
+from ._invariants import broken_invariants, waste
+from ._network import Network, NeverQuiet, SimRuntime, Weather
+from ._observer import Violation
+from ._oracles import Delivery, delivered, flat, necessary_links
+from ._promises import Outcome, PromiseError, Promises
+from ._scenario import Result, Scenario
 from ._scheduler import Scheduler
-from ._trace import Op, Record, Trace
+from ._steps import Step, Verb, take
+from ._temporal import LIVENESS, SAFETY, satisfies
+from ._topologies import Shape
+from ._trace import Op, Record, Trace, describe
 
-__all__ = ["Network", "Op", "Record", "Scheduler", "SimClient", "SimDisk", "SimRuntime", "Trace", "Weather"]
+__all__ = [
+    "LIVENESS",
+    "SAFETY",
+    "Checker",
+    "Delivery",
+    "Network",
+    "NeverQuiet",
+    "Op",
+    "Outcome",
+    "PromiseError",
+    "Promises",
+    "Record",
+    "Result",
+    "Scenario",
+    "Scheduler",
+    "Shape",
+    "SimClient",
+    "SimDisk",
+    "SimRuntime",
+    "Step",
+    "Trace",
+    "Verb",
+    "Violation",
+    "Weather",
+    "broken_invariants",
+    "check",
+    "delivered",
+    "describe",
+    "flat",
+    "necessary_links",
+    "satisfies",
+    "take",
+    "topologies",
+    "waste",
+]

@@ -17,13 +17,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
-from tidings.model import TopologyError
-from tidings.wire import Frame, decode, encode
+from tidings.model import TidingsError, TopologyError
+from tidings.wire import Frame, Settled, decode, encode
 
 from ._client import SimClient
 from ._disk import SimDisk
 from ._scheduler import Event, Scheduler
 from ._trace import Trace
+
+MAX_UNREST = 3_600_000_000
+"""Microseconds of virtual time in which a network must come to rest."""
+
+
+class NeverQuiet(TidingsError):
+    """Something goes on for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,23 @@ class _Pipe:
         for event in self._under_way:
             event.cancel()
         self._under_way.clear()
+
+
+class _ClientPipe(_Pipe):
+    """The direction from a broker to a client. It notes how far the broker reached when it said what has settled."""
+
+    __slots__ = ("_broker", "_client")
+
+    def __init__(self, network: Network, client: SimClient, link: Link, broker: str) -> None:
+        super().__init__(network, lambda frame: client.receive(link, frame))
+        self._client = client
+        self._broker = broker
+
+    def send(self, frame: Frame) -> None:
+        if type(frame.message) is Settled:
+            tree = self._network.brokers[self._broker].adjacency.tree
+            self._client.broker_settled(frame.message, frozenset({self._broker, *tree.hops}))
+        super().send(frame)
 
 
 class SimRuntime:
@@ -199,6 +223,8 @@ class Network:
         if pair in self._links:
             raise TopologyError(f"{one} and {two} are connected already")
         self._links[pair] = None
+        if self.trace.records:
+            self.trace.fault("connect", f"{min(pair)} - {max(pair)}")
         try:
             self._up(pair)
         except TopologyError:
@@ -294,8 +320,14 @@ class Network:
         """Connect a client to a broker; the broker's link and the pipe towards the broker."""
         link = Link(client.name, LinkKind.CLIENT)
         self.brokers[broker].attach(link)
-        self._runtimes[broker].pipes[link] = _Pipe(self, lambda frame: client.receive(link, frame))
-        return link, _Pipe(self, lambda frame: self._receive(broker, link, frame))
+        self._runtimes[broker].pipes[link] = _ClientPipe(self, client, link, broker)
+        return link, _Pipe(self, lambda frame: self._from_client(client, broker, link, frame))
+
+    def _from_client(self, client: SimClient, broker: str, link: Link, frame: Frame) -> None:
+        runtime = self._runtimes.get(broker)
+        if runtime is not None and link in runtime.pipes:
+            client.broker_heard(frame.message)
+            self.brokers[broker].receive(link, frame)
 
     def detach_client(self, broker: str, link: Link) -> None:
         """Disconnect a client for good."""
@@ -307,7 +339,9 @@ class Network:
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass: so many seconds, or until nothing is left to happen."""
-        until = None if seconds is None else self.scheduler.now + int(seconds * 1_000_000)
-        self.scheduler.run(until)
-        if seconds is None:
-            self.trace.quiesce()
+        if seconds is not None:
+            self.scheduler.run(self.scheduler.now + int(seconds * 1_000_000))
+            return
+        if not self.scheduler.drain(self.scheduler.now + MAX_UNREST):
+            raise NeverQuiet("the network has not come to rest for an hour of virtual time; something asks for ever")
+        self.trace.quiesce()

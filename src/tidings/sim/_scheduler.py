@@ -42,18 +42,27 @@ class Scheduler:
         """Let something happen after a delay."""
         return self.at(self.now + delay, action)
 
-    def run(self, until: int | None = None) -> int:
-        """Let everything happen, up to and including a time; how many events did. None: until nothing is left."""
+    def run(self, until: int) -> int:
+        """Let everything happen up to and including a time; how many events did."""
+        count = self._run(until)
+        self.now = max(self.now, until)
+        return count
+
+    def drain(self, limit: int) -> bool:
+        """Let everything happen until nothing is left; the clock stays at the last event. False: not by the limit."""
+        self._run(limit)
+        return all(event.action is None for _, _, event in self._queue)
+
+    def _run(self, until: int) -> int:
         count = 0
         queue = self._queue
-        while queue and (until is None or queue[0][0] <= until):
-            at, _, event = heapq.heappop(queue)
-            if event.action is None:
-                continue
-            self.now = at
-            action, event.action = event.action, None
-            action()
-            count += 1
-        if until is not None:
-            self.now = max(self.now, until)
+        pop = heapq.heappop
+        while queue and queue[0][0] <= until:
+            at, _, event = pop(queue)
+            action = event.action
+            if action is not None:
+                self.now = at
+                event.action = None
+                action()
+                count += 1
         return count

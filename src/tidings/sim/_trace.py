@@ -6,12 +6,11 @@ The records are flat, so that the same checks can run over a small list here and
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tidings.model import Matches, Notification
 
-if TYPE_CHECKING:
-    from ._scheduler import Scheduler
+from ._scheduler import START, Scheduler
 
 
 class Op(enum.Enum):
@@ -50,6 +49,23 @@ class Record(NamedTuple):
     publisher: str = ""
     notification: Notification | None = None
     detail: tuple[object, ...] = ()
+
+
+def describe(record: Record) -> str:
+    """One record as a line for people."""
+    at = f"{record.seq:>5} {(record.time - START) / 1_000_000:>10.6f}s"
+    parts = [record.op.value, record.component, record.subscription]
+    if record.publisher:
+        parts.append(f"{record.publisher}#{record.publication}")
+    parts += [str(part) for part in (record.filter, record.notification) if part is not None]
+    parts += [_word(part) for part in record.detail]
+    return f"{at}  {'  '.join(part for part in parts if part)}"
+
+
+def _word(part: object) -> str:
+    if isinstance(part, enum.Enum):
+        return part.name.lower()
+    return " ".join(sorted(part)) if isinstance(part, frozenset) else str(part)
 
 
 class Trace:

@@ -1,0 +1,27 @@
+"""`python -m tidings.sim replay SEED`: run one random scenario again and print all that happened."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ._scenario import Scenario
+
+
+def main() -> int:
+    """Replay a seed."""
+    parser = argparse.ArgumentParser(prog="python -m tidings.sim", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    replay = commands.add_parser("replay", help="run one random scenario again and print all that happened")
+    replay.add_argument("seed", type=int)
+    replay.add_argument("--quiet", action="store_true", help="print only what was broken")
+    arguments = parser.parse_args()
+    result = Scenario.random(arguments.seed).run()
+    if not arguments.quiet:
+        print(result.transcript())
+    print(result.report())
+    return 1 if result.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

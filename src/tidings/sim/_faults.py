@@ -1,0 +1,103 @@
+"""Which faults of docs/promises.md bear on a publication, judged from what a trace says was broken and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ._trace import Op, Record
+
+LONG = 59_000_000
+"""Microseconds of trouble without a pause after which an origin may have been given up (a bit below ORIGIN_TIMEOUT)."""
+MEMORY = 10_000
+"""Publications of one broker, above which some may have left its memory (MEMORY_PUBLICATIONS)."""
+
+NONE = "none"
+CUT = "link cut and healed"
+NEW_TREE = "new tree"
+OTHER_CRASH = "other broker crash"
+ORIGIN_CRASH = "origin crash and restart"
+ORIGIN_GONE = "origin gone"
+OWN_CRASH = "own broker crash"
+MEMORY_EXCEEDED = "memory exceeded"
+
+
+@dataclass(slots=True)
+class _Outage:
+    kind: str
+    where: str
+    begun: Record
+    ended: Record | None = None
+
+    def lasts_beyond(self, record: Record) -> bool:
+        return self.ended is None or self.ended.seq > record.seq
+
+
+class Faults:
+    """What was broken in a run so far."""
+
+    def __init__(self) -> None:
+        self._outages: list[_Outage] = []
+        self._added: list[Record] = []
+        self._published: dict[str, int] = {}
+
+    @property
+    def happened(self) -> bool:
+        """Whether anything was."""
+        return bool(self._outages or self._added)
+
+    def record(self, record: Record) -> None:
+        """Something was broken or mended."""
+        kind, where = (str(part) for part in record.detail)
+        if kind in ("cut", "crash"):
+            self._outages.append(_Outage(kind, where, record))
+        elif kind in ("heal", "restart"):
+            broken = "cut" if kind == "heal" else "crash"
+            for outage in self._outages:
+                if (outage.kind, outage.where, outage.ended) == (broken, where, None):
+                    outage.ended = record
+        else:
+            self._added.append(record)
+
+    def published(self, origin: str) -> None:
+        """A client of this broker has published."""
+        self._published[origin] = self._published.get(origin, 0) + 1
+
+    def bearing_on(self, publication: Record, origin: str, now: Record) -> set[str]:
+        """The faults that may keep a publication from those who want it, up to now."""
+        faults = set(self._of_brokers(publication, origin))
+        if any(outage.kind == "cut" for outage in self._outages):
+            faults.add(CUT)
+        if self._added:
+            faults.add(NEW_TREE)
+        if self._long_trouble(publication, now):
+            faults.add(ORIGIN_GONE)
+        if faults and self._published.get(origin, 0) > MEMORY:
+            faults.add(MEMORY_EXCEEDED)
+        return faults or {NONE}
+
+    def bearing_on_origin(self, origin: str, now: Record) -> set[str]:
+        """The faults that may have been bad for anything published at a broker."""
+        return self.bearing_on(Record(-1, 0, Op.PUB), origin, now)
+
+    def _of_brokers(self, publication: Record, origin: str) -> Iterator[str]:
+        for outage in self._outages:
+            if outage.kind != "crash":
+                continue
+            if outage.where != origin:
+                yield OTHER_CRASH
+            elif outage.begun.seq > publication.seq:
+                yield ORIGIN_CRASH if outage.ended is not None else ORIGIN_GONE
+
+    def _long_trouble(self, publication: Record, now: Record) -> bool:
+        """Whether outages that follow one another without a pause lasted long, and beyond the publication."""
+        begun: int | None = None
+        until = 0
+        for outage in self._outages:
+            end = now.time if outage.ended is None else outage.ended.time
+            if begun is None or outage.begun.time > until:
+                begun, until = outage.begun.time, end
+            until = max(until, end)
+            if until - begun >= LONG and until >= publication.time:
+                return True
+        return False

@@ -1,0 +1,145 @@
+"""Liveness on finite traces: once nothing is left to happen, what was promised must have happened.
+
+For every publication since the last quiescence and every subscription that is active now:
+
+    if   the subscription had settled before it, towards the broker it was published at,
+    and  it has passed every filter of the subscription since,
+    and  (with advertisements) one that announces it had settled before it towards the subscriber's broker,
+    then it was delivered, or a gap contains it and the promises for the faults of the run allow a gap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from tidings.model import Notification
+from tidings.wire import Quality
+
+from ._faults import OWN_CRASH, Faults
+from ._observer import Client, Observer, Publication, Subscription, Violation
+from ._promises import Outcome, Promises
+from ._trace import Record
+
+ANSWERED = "answered"
+
+
+class Liveness:
+    """Judges a trace each time it has come to rest."""
+
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises, advertisements: bool) -> None:
+        self._observer = observer
+        self._advertisements = advertisements
+        self._faults = faults
+        self._promises = promises
+
+    def judge(self, now: Record) -> Iterator[Violation]:
+        """What should have happened by now and did not."""
+        for publication in self._observer.fresh:
+            if publication.origin is None:
+                continue  # it was made while its client had no broker: the application knows
+            faults = self._faults.bearing_on(publication.record, publication.origin, now)
+            yield from self._judge_answer(publication, faults)
+            guarantee = f"delivery of {_quality(publication).name.lower()}"
+            if self._counts(publication) and self._promises.outcome(guarantee, faults) is not Outcome.NOTHING:
+                yield from self._judge_deliveries(publication, guarantee, faults)
+
+    def _judge_answer(self, publication: Publication, faults: set[str]) -> Iterator[Violation]:
+        record = publication.record
+        if self._advertisements and publication.refused == "NotAdvertised" and _announced(publication):
+            yield Violation(ANSWERED, record, "it was refused although the advertisements announce it")
+        if self._advertisements and publication.key is not None and not _announced(publication):
+            yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
+        answered = publication.key is not None or publication.refused
+        owed = _quality(publication) is not Quality.FIRE and not self._interrupted(record)
+        if owed and not answered and self._promises.outcome(ANSWERED, faults) is Outcome.DELIVERED:
+            yield Violation(ANSWERED, record, "it was neither acknowledged nor refused")
+
+    def _interrupted(self, record: Record) -> bool:
+        """Whether the publisher has lost or left its broker since."""
+        return self._observer.client(record.component).interrupted > record.seq
+
+    def _counts(self, publication: Publication) -> bool:
+        if publication.refused:
+            return False
+        if _quality(publication) is Quality.FIRE:
+            return not self._interrupted(publication.record)
+        return publication.key is not None
+
+    def _judge_deliveries(self, publication: Publication, guarantee: str, faults: set[str]) -> Iterator[Violation]:
+        for name, client in self._observer.clients.items():
+            if client.home is None or not self._announced_to(client.home, publication):
+                continue
+            for id, subscription in client.subscriptions.items():
+                if name == publication.record.publisher and not subscription.receive_own:
+                    continue
+                owed = self._owed(subscription, publication, guarantee, faults)
+                if owed in (Outcome.GAP, Outcome.DELIVERED) and not _delivered(client, id, publication):
+                    yield from self._judge_loss(publication, subscription, guarantee, owed, f"{name}/{id}")
+
+    def _announced_to(self, home: str, publication: Publication) -> bool:
+        """Whether advertisements for it had settled towards the subscriber's broker."""
+        return not self._advertisements or _announced(publication, home)
+
+    def _owed(self, subscription: Subscription, publication: Publication, guarantee: str, faults: set[str]) -> Outcome:
+        """The most that any settling of the subscription promises for this publication."""
+        record = publication.record
+        best = Outcome.NOTHING
+        for settling in subscription.settlings:
+            if settling.record.seq > record.seq or publication.origin not in settling.reach:
+                continue
+            if not _passes_since(subscription, settling.record.seq, record):
+                continue
+            lost = any(seq > settling.record.seq for seq in subscription.lost)
+            best = max(best, self._promises.outcome(guarantee, faults | {OWN_CRASH} if lost else faults))
+        return best
+
+    def _judge_loss(
+        self, publication: Publication, subscription: Subscription, guarantee: str, owed: Outcome, who: str
+    ) -> Iterator[Violation]:
+        told = publication.key is not None and any(_contains(gap, publication.key) for gap in subscription.gaps)
+        if not told:
+            yield Violation(
+                guarantee, publication.record, f"it never reached {who}, whose filter is {subscription.filter}"
+            )
+        elif owed is not Outcome.GAP:
+            yield Violation(guarantee, publication.record, f"{who} was told a gap, and it should have been delivered")
+
+
+def _quality(publication: Publication) -> Quality:
+    quality = publication.record.detail[0]
+    assert isinstance(quality, Quality)
+    return quality
+
+
+def _announced(publication: Publication, towards: str | None = None) -> bool:
+    """Whether the advertisements of its publisher announce it: each element of its lists, one by one."""
+    filters = [filter for filter, reach in publication.advertisements if towards is None or towards in reach]
+    attributes = dict(publication.record.notification or {})
+    choices = [value if isinstance(value, tuple) and value else (value,) for value in attributes.values()]
+    return all(
+        any(filter.matches(version) for filter in filters)
+        for version in (
+            Notification(dict(zip(attributes, values, strict=True))) for values in itertools.product(*choices)
+        )
+    )
+
+
+def _delivered(client: Client, id: str, publication: Publication) -> bool:
+    return (id, publication.record.publisher, publication.record.publication, 0) in client.delivered
+
+
+def _passes_since(subscription: Subscription, seq: int, record: Record) -> bool:
+    """Whether the notification passes every filter that the subscription has had from `seq` on."""
+    assert record.notification is not None
+    later = [at for at, (since, _) in enumerate(subscription.filters) if since > seq]
+    first = later[0] - 1 if later else len(subscription.filters) - 1
+    return all(filter.matches(record.notification) for _, filter in subscription.filters[first:])
+
+
+def _contains(gap: tuple[object, ...], key: tuple[object, ...]) -> bool:
+    origin, epoch, first, last = gap
+    assert isinstance(first, int)
+    number = key[2]
+    assert isinstance(number, int)
+    return (origin, epoch) == key[:2] and first <= number and (not isinstance(last, int) or number <= last)

@@ -1,0 +1,176 @@
+"""The observer: what somebody who sees only the trace knows at each of its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidings.model import Matches
+
+from ._trace import Op, Record, describe
+
+
+class Violation(NamedTuple):
+    """A broken promise."""
+
+    guarantee: str
+    record: Record
+    """The notification that should not be, or the publication that did not arrive."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.guarantee}: {self.reason}\n    {describe(self.record)}"
+
+
+class Settling(NamedTuple):
+    """A subscription or advertisement has settled towards these brokers."""
+
+    record: Record
+    reach: frozenset[str]
+
+
+@dataclass(slots=True)
+class Subscription:
+    """An active subscription or advertisement: the filters it had, and when it settled."""
+
+    filters: list[tuple[int, Matches]]
+    """(seq, filter): from this record on; the last one is the current filter."""
+    receive_own: bool = True
+    settlings: list[Settling] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    """When the client lost its broker."""
+    gaps: list[tuple[object, ...]] = field(default_factory=list)
+    """(origin, epoch, first, last)"""
+
+    @property
+    def filter(self) -> Matches:
+        """The current filter."""
+        return self.filters[-1][1]
+
+
+@dataclass(slots=True)
+class Client:
+    """What is known of one client."""
+
+    broker: str | None = None
+    home: str | None = None
+    """The broker it was attached to last."""
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    advertisements: dict[str, Subscription] = field(default_factory=dict)
+    delivered: set[tuple[object, ...]] = field(default_factory=set)
+    """(subscription, publisher, publication, version)"""
+    interrupted: int = -1
+    """The record at which it last lost its broker or left it."""
+
+
+@dataclass(slots=True, eq=False)
+class Publication:
+    """What is known of one publication."""
+
+    record: Record
+    origin: str | None
+    """The broker of its publisher; None: it had none at that time."""
+    advertisements: list[tuple[Matches, frozenset[str]]]
+    """The publisher's advertisements at that time, and towards which brokers each had settled."""
+    key: tuple[object, ...] | None = None
+    """(origin, epoch, number) once it is acknowledged."""
+    refused: str = ""
+
+
+class Observer:
+    """Replays a trace."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Client] = {}
+        self.published: dict[tuple[str, int], Publication] = {}
+        self.fresh: list[Publication] = []
+        """The publications since the last QUIESCE."""
+
+    def client(self, name: str) -> Client:
+        """What is known of a client."""
+        return self._clients.setdefault(name, Client())
+
+    @property
+    def clients(self) -> dict[str, Client]:
+        """All clients."""
+        return self._clients
+
+    def note(self, record: Record) -> None:
+        """Take one record into account."""
+        client = self.client(record.component) if record.component else Client()
+        match record.op:
+            case Op.SUB:
+                self._subscribed(client.subscriptions, record)
+            case Op.UNSUB:
+                client.subscriptions.pop(record.subscription, None)
+            case Op.ADV:
+                self._subscribed(client.advertisements, record)
+            case Op.UNADV:
+                client.advertisements.pop(record.subscription, None)
+            case Op.SETTLED:
+                self._settled(client, record)
+            case Op.PUB:
+                self._published(client, record)
+            case Op.ACK:
+                self.published[record.publisher, record.publication].key = tuple(record.detail)
+            case Op.REFUSED:
+                self._refused(record)
+            case Op.NOTIFY:
+                client.delivered.add((record.subscription, record.publisher, record.publication, *record.detail[3:]))
+            case Op.GAP:
+                if (subscription := client.subscriptions.get(record.subscription)) is not None:
+                    subscription.gaps.append(record.detail)
+            case Op.ATTACH | Op.LOST | Op.DETACH:
+                self._moved(client, record)
+            case Op.QUIESCE:
+                self.fresh = []
+            case Op.FAULT:
+                pass
+
+    def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
+        assert record.filter is not None
+        receive_own = bool(record.detail[0]) if record.detail else True
+        subscription = known.get(record.subscription)
+        if subscription is None:
+            known[record.subscription] = Subscription([(record.seq, record.filter)], receive_own)
+        else:
+            subscription.receive_own = receive_own
+            if subscription.filter != record.filter:
+                subscription.filters.append((record.seq, record.filter))
+
+    def _settled(self, client: Client, record: Record) -> None:
+        advertisement, reach = record.detail
+        assert isinstance(reach, frozenset)
+        known = client.advertisements if advertisement else client.subscriptions
+        if (subscription := known.get(record.subscription)) is not None:
+            subscription.settlings.append(Settling(record, reach))
+
+    def _published(self, client: Client, record: Record) -> None:
+        advertisements = [(one.filter, _settled_towards(one)) for one in client.advertisements.values()]
+        publication = Publication(record, client.broker, advertisements)
+        self.published[record.publisher, record.publication] = publication
+        self.fresh.append(publication)
+
+    def _refused(self, record: Record) -> None:
+        error, _, reference = record.detail
+        if str(reference).isdigit() and (record.component, int(str(reference))) in self.published:
+            self.published[record.component, int(str(reference))].refused = str(error)
+
+    def _moved(self, client: Client, record: Record) -> None:
+        if record.op is Op.ATTACH:
+            client.broker = client.home = str(record.detail[0])
+            return
+        client.broker = None
+        client.interrupted = record.seq
+        for advertisement in client.advertisements.values():
+            advertisement.settlings.clear()
+        for subscription in client.subscriptions.values():
+            subscription.lost.append(record.seq)
+            if record.op is Op.DETACH:
+                subscription.settlings.clear()
+
+
+def _settled_towards(advertisement: Subscription) -> frozenset[str]:
+    """The brokers towards which the current filter has settled."""
+    since = advertisement.filters[-1][0]
+    return frozenset().union(*(s.reach for s in advertisement.settlings if s.record.seq > since))

@@ -1,0 +1,140 @@
+"""Scenarios: a whole run as data, drawn from one number.
+
+A seed decides the network, the routing, the weather, the clients and every step they take: subscriptions that come,
+change and go *during* the traffic, publications of every quality, clients that move. Odd seeds break things as well:
+links are cut, brokers die; most are mended before the end, some are not. The run is judged by the checker, by the
+invariants of the brokers, and, once every client has left, by what they still hold.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from tidings.broker import RoutingOptions
+
+from ._checker import check
+from ._invariants import broken_invariants, waste
+from ._network import Network, NeverQuiet, Weather
+from ._plan import Plan
+from ._promises import Promises
+from ._steps import Step, take
+from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
+from ._trace import describe
+from ._workload import random_notification
+
+ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfect-merging")
+MAX_BROKERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run that has not happened yet."""
+
+    seed: int
+    shape: Shape
+    routing: RoutingOptions
+    weather: Weather
+    clients: tuple[tuple[str, str], ...]
+    """Each client and its broker."""
+    steps: tuple[Step, ...]
+    mended: bool = True
+    """Whether everything that breaks is mended before the end."""
+
+    @classmethod
+    def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
+        """The scenario of a seed."""
+        rng = random.Random(seed)
+        faults = seed % 2 == 1 if faults is None else faults
+        shape = _shape(rng)
+        drawn = RoutingOptions(rng.choice(ALGORITHMS), rng.random() < 0.4)
+        routing = routing or drawn
+        weather = _weather(rng)
+        clients = tuple((f"c{n}", rng.choice(shape.borders)) for n in range(1, rng.randint(2, 8) + 1))
+        plan = Plan(rng, shape, [name for name, _ in clients], routing.advertisements)
+        steps = plan.steps(rng.randint(30, 140), faults=faults)
+        return cls(seed, shape, routing, weather, clients, tuple(steps), plan.mended)
+
+    def build(self) -> Network:
+        """The network, with every client attached and every step under way."""
+        network = Network(self.seed, routing=self.routing, weather=self.weather)
+        for broker in self.shape.brokers:
+            network.add_broker(broker, self.shape.role(broker))
+        for one, two in self.shape.links:
+            network.connect(one, two)
+        for client, broker in self.clients:
+            network.add_client(client, broker)
+        for step in self.steps:
+            network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
+        return network
+
+    def run(self, promises: Promises | None = None) -> Result:
+        """Let it happen, and judge it."""
+        network = self.build()
+        result = Result(self, network)
+        try:
+            network.run()
+        except NeverQuiet as error:
+            result.violations.append(str(error))
+            return result
+        result.violations += map(str, check(network.trace, promises, advertisements=self.routing.advertisements))
+        rng = random.Random(self.seed)
+        result.violations += broken_invariants(network, [random_notification(rng) for _ in range(20)])
+        for client in network.clients.values():
+            client.detach()
+        network.run()
+        result.violations += waste(network)
+        return result
+
+
+@dataclass(slots=True)
+class Result:
+    """A run that has happened."""
+
+    scenario: Scenario
+    network: Network
+    violations: list[str] = field(default_factory=list)
+
+    def report(self) -> str:
+        """What was broken, and the one command that shows it again."""
+        scenario = self.scenario
+        lines = [
+            f"seed {scenario.seed}: {len(self.violations)} violations "
+            f"({scenario.routing.algorithm}{' with advertisements' if scenario.routing.advertisements else ''}, "
+            f"{len(scenario.shape.brokers)} brokers, {len(scenario.clients)} clients)",
+            *self.violations[:20],
+            f"reproduce with: make replay SEED={scenario.seed}",
+        ]
+        return "\n".join(lines)
+
+    def transcript(self) -> str:
+        """The whole trace, for people."""
+        links = " ".join(f"{one}-{two}" for one, two in self.scenario.shape.links)
+        return "\n".join([f"links: {links}", *map(describe, self.network.trace.records)])
+
+
+def _shape(rng: random.Random) -> Shape:
+    count = rng.randint(1, MAX_BROKERS)
+    shape = rng.choice(
+        (
+            lambda: line(count),
+            lambda: star(count),
+            lambda: random_tree(count, rng),
+            lambda: random_tree(count, rng),
+            lambda: balanced(rng.randint(1, 3), rng.randint(2, 3)),
+            lambda: ring(count),
+            lambda: meshed(count, rng.randint(1, 4), rng),
+        )
+    )()
+    shape = shape if len(shape.brokers) <= MAX_BROKERS else random_tree(MAX_BROKERS, rng)
+    inner = frozenset(broker for broker in shape.brokers[1:] if rng.random() < 0.2)
+    return Shape(shape.brokers, shape.links, inner=inner)
+
+
+def _weather(rng: random.Random) -> Weather:
+    return Weather(
+        latency=rng.choice(((500, 5_000), (500, 5_000), (0, 0), (1_000, 200_000), (20_000, 20_000))),
+        bandwidth=rng.choice((None, None, None, 20_000)),
+        sync_time=rng.choice((0, 2_000, 100_000)),
+        through_wire=rng.random() < 0.25,
+    )

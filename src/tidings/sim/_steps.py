@@ -1,0 +1,78 @@
+"""Steps: what can happen in a scenario, as data."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from tidings.model import Filter, Notification
+from tidings.wire import Quality
+
+from ._network import Network
+
+
+class Verb(enum.Enum):
+    """What a step does."""
+
+    SUBSCRIBE = "subscribe"
+    UNSUBSCRIBE = "unsubscribe"
+    ADVERTISE = "advertise"
+    UNADVERTISE = "unadvertise"
+    PUBLISH = "publish"
+    MOVE = "move"
+    DETACH = "detach"
+    CUT = "cut"
+    HEAL = "heal"
+    CRASH = "crash"
+    RESTART = "restart"
+
+
+class Step(NamedTuple):
+    """At a time, in microseconds after the start, somebody does something."""
+
+    at: int
+    verb: Verb
+    who: tuple[str, ...]
+    """A client, a broker, or the two ends of a link."""
+    id: str = ""
+    filter: Filter | None = None
+    notification: Notification | None = None
+    quality: Quality = Quality.ACCEPTED
+    receive_own: bool = True
+
+
+def take(network: Network, step: Step) -> None:
+    """Let a step happen; one that makes no sense any more, because a broker is dead, does nothing."""
+    match step.verb:
+        case Verb.CUT:
+            network.cut(*step.who)
+        case Verb.HEAL:
+            network.heal(*step.who)
+        case Verb.CRASH:
+            network.crash(*step.who)
+        case Verb.RESTART:
+            network.restart(*step.who)
+        case _:
+            _act(network, step)
+
+
+def _act(network: Network, step: Step) -> None:
+    client = network.clients[step.who[0]]
+    match step.verb:
+        case Verb.SUBSCRIBE:
+            assert step.filter is not None
+            client.subscribe(step.filter, id=step.id, receive_own=step.receive_own)
+        case Verb.UNSUBSCRIBE:
+            client.unsubscribe(step.id)
+        case Verb.ADVERTISE:
+            assert step.filter is not None
+            client.advertise(step.filter, id=step.id)
+        case Verb.UNADVERTISE:
+            client.unadvertise(step.id)
+        case Verb.PUBLISH:
+            client.publish(step.notification, quality=step.quality)
+        case Verb.DETACH:
+            client.detach()
+        case Verb.MOVE if step.who[1] in network.brokers:
+            client.detach()
+            client.attach(step.who[1])
