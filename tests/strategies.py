@@ -77,9 +77,7 @@ def notifications(
     names: Sequence[str] = NAMES, kinds: Sequence[Kind] = KINDS, *, wild: bool = False
 ) -> SearchStrategy[Notification]:
     """Notifications in which each name may be missing."""
-    return st.dictionaries(st.sampled_from(names), values(kinds, wild=wild), max_size=len(names)).map(
-        Notification
-    )
+    return st.dictionaries(st.sampled_from(names), values(kinds, wild=wild), max_size=len(names)).map(Notification)
 
 
 def patterns() -> SearchStrategy[str]:

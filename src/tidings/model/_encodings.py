@@ -55,9 +55,7 @@ def type_names(kind: type) -> list[str]:
 def json_attributes(document: str | bytes) -> dict[str, object]:
     """The attributes of a JSON object."""
     if len(document) > MAX_DOCUMENT:
-        raise ValueRefused(
-            f"a document of {len(document):,} characters, at most {MAX_DOCUMENT:,} are allowed"
-        )
+        raise ValueRefused(f"a document of {len(document):,} characters, at most {MAX_DOCUMENT:,} are allowed")
     try:
         content = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -102,9 +100,7 @@ def subject_levels(path: str) -> list[str]:
     """The levels of a subject or of a pattern."""
     levels = path.removeprefix("/").split("/")
     if not path.startswith("/") or not all(levels):
-        raise ValueRefused(
-            f"{path!r} is not a subject; write it like '/Exchange/Europe', without empty levels"
-        )
+        raise ValueRefused(f"{path!r} is not a subject; write it like '/Exchange/Europe', without empty levels")
     if len(levels) > MAX_LEVELS:
         raise ValueRefused(f"a subject of {len(levels):,} levels is too deep; use at most {MAX_LEVELS}")
     return levels

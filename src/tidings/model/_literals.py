@@ -83,9 +83,7 @@ def _unquoted(token: Token) -> str:
 
 def _number(token: Token) -> int | float:
     if len(token) > _MAX_DIGITS:
-        raise misfit(
-            token, f"a number of {len(token):,} digits is too long", "Write it as a float, like 1e20."
-        )
+        raise misfit(token, f"a number of {len(token):,} digits is too long", "Write it as a float, like 1e20.")
     if token.lstrip("+-").isdecimal():
         return int(token)
     number = float(token)

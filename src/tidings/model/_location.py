@@ -29,9 +29,7 @@ class Location:
         if parts == ("",):
             parts = ()
         if not all(type(part) is str and part and "/" not in part for part in parts):
-            raise ValueRefused(
-                f"{path!r:.60} is not a location; write it like '/berlin/campus', no empty parts"
-            )
+            raise ValueRefused(f"{path!r:.60} is not a location; write it like '/berlin/campus', no empty parts")
         if len(parts) > MAX_DEPTH:
             raise ValueRefused(f"a location of {len(parts):,} levels is too deep; use at most {MAX_DEPTH}")
         if (length := sum(map(len, parts))) > MAX_PATH:

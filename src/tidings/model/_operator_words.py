@@ -30,9 +30,7 @@ def register_operator(word: str, factory: OperatorFactory) -> None:
     """
     key = word.upper()
     if not _WORD.fullmatch(key) or key in KEYWORDS:
-        raise FilterError(
-            f"{word!r} cannot be an operator; use a word of letters, digits and _ that is not taken"
-        )
+        raise FilterError(f"{word!r} cannot be an operator; use a word of letters, digits and _ that is not taken")
     if _FACTORIES.setdefault(key, factory) is not factory:
         raise FilterError(f"the operator {key} exists; choose another word")
 

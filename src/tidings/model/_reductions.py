@@ -47,9 +47,7 @@ class Reductions(lark.Transformer[Token, Expression]):
             return Joined(token.type == "TRUE")
         if is_name(token):
             shown = shortened(token)
-            raise misfit(
-                token, f"{shown} alone is not a condition", f"Write {shown} = TRUE, or {shown} EXISTS."
-            )
+            raise misfit(token, f"{shown} alone is not a condition", f"Write {shown} = TRUE, or {shown} EXISTS.")
         raise misfit(token, "a value alone is not a condition", "Compare it with an attribute: price > 20.")
 
     def comparison(self, left: Token, operator: Token, right: Token) -> Expression:
@@ -172,9 +170,7 @@ def _levels(token: Token | None) -> int:
         return 0
     if token.isdecimal() and len(token) <= len(str(MAX_DEPTH)) and int(token) <= MAX_DEPTH:
         return int(token)
-    raise misfit(
-        token, f"myloc goes up 0 to {MAX_DEPTH} levels, not {shortened(token)}", "Write WITHIN myloc(2)."
-    )
+    raise misfit(token, f"myloc goes up 0 to {MAX_DEPTH} levels, not {shortened(token)}", "Write WITHIN myloc(2).")
 
 
 def _extended(factory: OperatorFactory, name: str, values: list[Scalar]) -> Constraint:

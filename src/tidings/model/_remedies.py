@@ -88,11 +88,7 @@ def _never_opened(place: Place) -> Misfit | None:
 
 def _missing_quotes(place: Place) -> Misfit | None:
     """`symbol = SAP AG`, `symbol = SAP'`."""
-    if (
-        place.token.type in _OPERANDS
-        and place.before() in _NAMES
-        and place.before(2) in {"COMPARISON", "LIKE"}
-    ):
+    if place.token.type in _OPERANDS and place.before() in _NAMES and place.before(2) in {"COMPARISON", "LIKE"}:
         name = place.read[-1]
         remedy = f"A text stands in single quotes: '{shortened(name)} ...'."
         return place.says(f"{shortened(name)} is the name of an attribute here", remedy, name)
@@ -122,9 +118,7 @@ def _chained(place: Place) -> Misfit | None:
         remedy = "Write 1 < price AND price < 5, or price BETWEEN 1 AND 5."
         return place.says("a comparison has two sides only", remedy)
     if place.token.type == "COMPARISON" and place.before() == "NOT":
-        return place.says(
-            f"NOT {place.token} is not an operator", "Write NOT in front: NOT price = 5.", place.read[-1]
-        )
+        return place.says(f"NOT {place.token} is not an operator", "Write NOT in front: NOT price = 5.", place.read[-1])
     return None
 
 

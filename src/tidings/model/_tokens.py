@@ -112,9 +112,7 @@ def _misfit(kind: str, written: str, at: int) -> Misfit:
         return Misfit(f"{shortened(written)} is neither a number nor a name", at, remedy)
     if written in _QUOTES:
         return Misfit("this quote is never closed", at, _QUOTES[written])
-    remedy = _STRAY.get(
-        written, "A name with such a character stands in double quotes, a text in single quotes."
-    )
+    remedy = _STRAY.get(written, "A name with such a character stands in double quotes, a text in single quotes.")
     return Misfit(f"{written!r} means nothing here", at, remedy)
 
 

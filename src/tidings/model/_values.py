@@ -77,18 +77,14 @@ def checked_scalar(value: object, place: str) -> Scalar:
         if len(value) > MAX_TEXT:  # type: ignore[arg-type]
             raise ValueRefused(f"{place}: {len(value):,} long, at most {MAX_TEXT:,} are allowed")  # type: ignore[arg-type]
         if kind is str and not encodable(value):  # type: ignore[arg-type]
-            raise ValueRefused(
-                f"{place}: {value!r:.60} is not Unicode text (a lone surrogate); send it as bytes"
-            )
+            raise ValueRefused(f"{place}: {value!r:.60} is not Unicode text (a lone surrogate); send it as bytes")
         return value  # type: ignore[return-value]
     if kind is bool or kind is Location:
         return value  # type: ignore[return-value]
     if kind is int:
         if value not in INT_RANGE:
             bits = value.bit_length()  # type: ignore[attr-defined]
-            raise ValueRefused(
-                f"{place}: a number of {bits} bits does not fit into 64; use a float or a string"
-            )
+            raise ValueRefused(f"{place}: a number of {bits} bits does not fit into 64; use a float or a string")
         return value  # type: ignore[return-value]
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
@@ -113,9 +109,7 @@ def _in_utc(moment: datetime, place: str) -> datetime:
     try:
         utc = moment.astimezone(UTC)
     except OverflowError:
-        raise ValueRefused(
-            f"{place}: {moment!r} leaves the years 1 to 9999 in UTC; use a time within"
-        ) from None
+        raise ValueRefused(f"{place}: {moment!r} leaves the years 1 to 9999 in UTC; use a time within") from None
     if type(utc) is datetime:
         return utc
     return datetime.combine(utc.date(), utc.time(), UTC)  # a subclass, like pandas.Timestamp
