@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+from typing import Protocol
+
+from tidings.model import Matches, Notification
 
 
 class LinkKind(enum.Enum):
@@ -12,15 +15,32 @@ class LinkKind(enum.Enum):
     CLIENT = "client"
 
 
+class Guard(Protocol):
+    """What the client at the other end may do. Each check raises a `TidingsError` that says what it may not."""
+
+    def check_publish(self, notification: Notification) -> None:
+        """May it publish this?"""
+        ...
+
+    def check_subscribe(self, filter: Matches) -> None:
+        """May it see everything that this filter accepts?"""
+        ...
+
+    def check_advertise(self, filter: Matches) -> None:
+        """May it publish everything that this filter accepts?"""
+        ...
+
+
 class Link:
     """One connection, while it lasts. Compared by identity: a new connection is a new link."""
 
-    __slots__ = ("is_broker", "kind", "name")
+    __slots__ = ("guard", "is_broker", "kind", "name")
 
-    def __init__(self, name: str, kind: LinkKind) -> None:
+    def __init__(self, name: str, kind: LinkKind, guard: Guard | None = None) -> None:
         self.name = name
         """The broker or client at the other end."""
         self.kind = kind
+        self.guard = guard
         self.is_broker = kind is LinkKind.BROKER
 
     def __repr__(self) -> str:
