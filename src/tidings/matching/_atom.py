@@ -84,8 +84,8 @@ class Atom(NamedTuple):
 
 def atom_of(constraint: Constraint) -> Atom:
     """The constraint, taken apart. Exact types only: a subclass may mean something else."""
-    negated = type(constraint) is Negated
-    inner = constraint.inner if isinstance(constraint, Negated) and negated else constraint
+    negated = type(constraint) is Negated  # not isinstance: an ABC answers that slowly
+    inner: Constraint = constraint.inner if negated else constraint  # type: ignore[attr-defined]
     parts = _parts(inner)
     if parts is None or (negated and inner.kind is None):
         return Atom(constraint.name, "ask", False, None, (constraint.passes,))

@@ -3,25 +3,26 @@
 Theory of operation
 -------------------
 Equalities and inequalities are dicts from the operand to the bits of the conjunctions. Ranges cut the
-values into *cells*. Each cell knows two sets: who fails for all of its values, and who is in *doubt*
-because a bound lies inside. A cell with too many doubts is split at the median of its bounds; the rest is
-never touched again, so a change costs one operation on bits per cell.
+line of values at points that are bounds of some of them, into *cells*:
 
-A cell reaches from its cut (included) to the next (excluded). The first reaches from minus infinity.
+    gap 0 | cut 0 | gap 1 | cut 1 | gap 2        cells 0, 1, 2, 3, 4
+
+Each cell knows who fails for its values, and each gap also who is in *doubt* because a bound lies somewhere
+inside. A gap with too many doubts is cut at the median of its bounds; other cells stay as they are. A
+bound on a cut is exact, open or closed.
+
+A change costs one operation on bits per cell that it touches. A *narrow* range passes in few cells and
+fails in most, so it is noted where it passes: in a cell, all narrow ranges fail but those noted there.
 """
 
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
 from typing import Any
 
 from tidings.model import Constraint
 from tidings.model.operators import Range
-
-MAX_DOUBTS = 32
-"""More bounds in one cell make it split."""
 
 
 class Use(enum.Enum):
@@ -29,6 +30,8 @@ class Use(enum.Enum):
 
     UNSURE = enum.auto()
     """Nothing: always check."""
+    NULL = enum.auto()
+    """Fail those that have the attribute."""
     EXISTS = enum.auto()
     """Fail those that miss the attribute. The following do that too."""
     KIND = enum.auto()
@@ -41,35 +44,41 @@ class Use(enum.Enum):
 class Column:
     """Equalities, inequalities and ranges of many conjunctions on one attribute."""
 
-    __slots__ = ("cuts", "doubt", "edges", "equal", "equals", "fail", "mentions", "ranges", "unequal")
+    __slots__ = ("_edges", "cuts", "doubt", "equal", "equals", "fail", "mentions", "narrow", "passes", "unequal")
 
     def __init__(self) -> None:
         self.mentions = 0
         """Who needs the attribute to be of this kind."""
-        self.equal: dict[Any, int] = {}
         self.equals = 0
         """Who is somewhere in `equal`."""
-        self.unequal: dict[Any, int] = {}
-        self.ranges = 0
-        """How many ranges there are."""
-        self.cuts: list[Any] = []
-        self.fail = [0]
-        self.doubt = [0]
-        self.edges: list[dict[int, Range]] = [{}]
-        """For each cell, who is in doubt there: the bit, and the range."""
+        self.equal: dict[Any, int] = {}
+        self.unequal: dict[Any, int] | None = None
+        self.cuts: list[Any] | None = None
+        self.narrow = 0
+        """Whose range is narrow."""
+        self.fail: list[int] = []
+        """By cell, who fails, of the others."""
+        self.passes: list[int] = []
+        """By cell, who passes or is in doubt, of the narrow ones."""
+        self.doubt: list[int] = []
+        """By cell; cuts are never in doubt."""
+        self._edges: list[dict[int, Range]] = []
+        """By gap, who is in doubt there: the bit, and the range."""
 
-    def add(self, use: Use, constraint: Constraint, bit: int) -> None:
-        """Note a constraint of the conjunction with this bit."""
+    def add(self, use: Use, constraint: Constraint, bit: int, limit: int) -> None:
+        """Note a constraint of the conjunction with this bit. A gap with more doubts than `limit` is cut."""
         self.mentions |= bit
         if use is Use.EQUAL:
             self.equals |= bit
             for value in constraint.values or ():
                 self.equal[value] = self.equal.get(value, 0) | bit
         elif use is Use.UNEQUAL:
-            value = _unwanted(constraint)
-            self.unequal[value] = self.unequal.get(value, 0) | bit
+            if self.unequal is None:
+                self.unequal = {}
+            for value in _unwanted(constraint):
+                self.unequal[value] = self.unequal.get(value, 0) | bit
         elif use is Use.RANGE:
-            self._add_range(constraint, bit)  # type: ignore[arg-type]
+            self._add_range(constraint, bit, limit)  # type: ignore[arg-type]
 
     def remove(self, use: Use, constraint: Constraint, bit: int) -> None:
         """Take `add` back."""
@@ -79,81 +88,102 @@ class Column:
             for value in constraint.values or ():
                 _clear(self.equal, value, bit)
         elif use is Use.UNEQUAL:
-            _clear(self.unequal, _unwanted(constraint), bit)
+            for value in _unwanted(constraint):
+                _clear(self.unequal or {}, value, bit)
         elif use is Use.RANGE:
             self._remove_range(constraint, bit)  # type: ignore[arg-type]
 
-    def _add_range(self, bounds: Range, bit: int) -> None:
-        self.ranges += 1
-        fail, doubt = self.fail, self.doubt
-        first, last = self._cells(bounds)
-        for at in range(first):
-            fail[at] |= bit
-        for at in range(last + 1, len(fail)):
-            fail[at] |= bit
-        for at in self._ends(bounds, first, last):
-            doubt[at] |= bit
-            self.edges[at][bit] = bounds
-            if len(self.edges[at]) > MAX_DOUBTS:
-                self._split(at)
+    def _add_range(self, bounds: Range, bit: int, limit: int) -> None:
+        if self.cuts is None:
+            self.cuts, self.fail, self.passes, self.doubt, self._edges = [], [0], [0], [0], [{}]
+        first, last, gaps = self._reach(bounds)
+        if last - first < len(self.fail) // 2:
+            self.narrow |= bit
+        self._toggle(first, last, bit)
+        for gap in gaps:
+            self.doubt[2 * gap] |= bit
+            self._edges[gap][bit] = bounds
+            if len(self._edges[gap]) > limit:
+                self._cut(gap)
 
     def _remove_range(self, bounds: Range, bit: int) -> None:
-        self.ranges -= 1
-        fail, doubt = self.fail, self.doubt
-        first, last = self._cells(bounds)
-        for at in range(first):
-            fail[at] ^= bit
-        for at in range(last + 1, len(fail)):
-            fail[at] ^= bit
-        for at in self._ends(bounds, first, last):
-            doubt[at] ^= bit
-            del self.edges[at][bit]
+        first, last, gaps = self._reach(bounds)
+        self._toggle(first, last, bit)
+        self.narrow &= ~bit
+        for gap in gaps:
+            self.doubt[2 * gap] ^= bit
+            del self._edges[gap][bit]
 
-    def _cells(self, bounds: Range) -> tuple[int, int]:
-        """The first and the last cell that the range touches."""
-        first = 0 if bounds.low is None else bisect_right(self.cuts, bounds.low)
-        last = len(self.cuts) if bounds.high is None else bisect_right(self.cuts, bounds.high)
-        return first, last
+    def _toggle(self, first: int, last: int, bit: int) -> None:
+        """Note, or take back, that a range reaches from the first to the last cell."""
+        if self.narrow & bit:
+            passes = self.passes
+            for at in range(first, last + 1):
+                passes[at] ^= bit
+        else:
+            fail = self.fail
+            for at in range(first):
+                fail[at] ^= bit
+            for at in range(max(first, last + 1), len(fail)):
+                fail[at] ^= bit
 
-    def _ends(self, bounds: Range, first: int, last: int) -> Iterator[int]:
-        """The cells that hold a bound inside, the later one first, so that a split does not move the other."""
+    def _reach(self, bounds: Range) -> tuple[int, int, list[int]]:
+        """The first and the last cell that the range touches, and the gaps where it ends, the later one first."""
+        cuts: Any = self.cuts
+        first, last, gaps = 0, 2 * len(cuts), []
         if bounds.high is not None:
-            yield last
-        if bounds.low is not None and not (first == last and bounds.high is not None):
-            on_edge = first and not bounds.low_open and self.cuts[first - 1] == bounds.low
-            if not on_edge:
-                yield first
+            at = bisect_left(cuts, bounds.high)
+            if at < len(cuts) and cuts[at] == bounds.high:
+                last = 2 * at if bounds.high_open else 2 * at + 1
+            else:
+                last = 2 * at
+                gaps.append(at)
+        if bounds.low is not None:
+            at = bisect_left(cuts, bounds.low)
+            if at < len(cuts) and cuts[at] == bounds.low:
+                first = 2 * at + 2 if bounds.low_open else 2 * at + 1
+            else:
+                first = 2 * at
+                if gaps != [at]:
+                    gaps.append(at)
+        return first, last, gaps
 
-    def _split(self, at: int) -> None:
-        start = self.cuts[at - 1] if at else None
-        end = self.cuts[at] if at < len(self.cuts) else None
+    def _cut(self, gap: int) -> None:
+        cuts: Any = self.cuts
+        start = cuts[gap - 1] if gap else None
+        end = cuts[gap] if gap < len(cuts) else None
+        edges = self._edges[gap]
         inside = sorted(
             bound
-            for bounds in self.edges[at].values()
+            for bounds in edges.values()
             for bound in (bounds.low, bounds.high)
             if bound is not None and (start is None or bound > start) and (end is None or bound < end)
         )
-        if not inside:
-            return  # all of them on the edge of the cell: no cut tells them apart
-        self.cuts.insert(at, inside[len(inside) // 2])
-        self.fail.insert(at, self.fail[at])
-        edges = self.edges[at]
-        self.doubt[at : at + 1] = [0, 0]
-        self.edges[at : at + 1] = [{}, {}]
+        cuts.insert(gap, inside[len(inside) // 2])
+        at = 2 * gap
+        self.fail[at : at + 1] = [self.fail[at]] * 3
+        self.passes[at : at + 1] = [self.passes[at]] * 3
+        self.doubt[at : at + 1] = [0, 0, 0]
+        self._edges[gap : gap + 1] = [{}, {}]
         for bit, bounds in edges.items():
-            first, last = self._cells(bounds)
-            for cell in (at, at + 1):
+            first, last, gaps = self._reach(bounds)
+            narrow = self.narrow & bit
+            for cell in (at, at + 1, at + 2):
                 if not first <= cell <= last:
-                    self.fail[cell] |= bit
-            for cell in self._ends(bounds, first, last):
-                if cell in (at, at + 1):
-                    self.doubt[cell] |= bit
-                    self.edges[cell][bit] = bounds
+                    if narrow:
+                        self.passes[cell] ^= bit
+                    else:
+                        self.fail[cell] ^= bit
+            for now in gaps:
+                if now in (gap, gap + 1):
+                    self.doubt[2 * now] |= bit
+                    self._edges[now][bit] = bounds
 
 
-def _unwanted(constraint: Any) -> Any:
-    """The value of a negated equality."""
-    return constraint.inner.value
+def _unwanted(constraint: Any) -> tuple[Any, ...]:
+    """The values of a negated equality or membership."""
+    values: tuple[Any, ...] = constraint.inner.values
+    return values
 
 
 def _clear(table: dict[Any, int], value: Any, bit: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tidings.model import Kind, Location, Value
@@ -114,12 +115,18 @@ class Estimator:
 
     def ending(self, name: str, text: str) -> float:
         """The share of notifications whose attribute is a text that ends so."""
+        return self._guess(name, text, lambda value: value.endswith(text))
+
+    def containing(self, name: str, text: str) -> float:
+        """The share of notifications whose attribute is a text that contains this."""
+        return self._guess(name, text, lambda value: text in value)
+
+    def _guess(self, name: str, text: str, holds: Callable[[str], bool]) -> float:
         values: list[str] = self._spreads[name, Kind.TEXT].values
         some = values[:: max(1, len(values) // 64)]
         if len(self._recent) < ENOUGH or not some:
-            return float(0.5 ** len(text))
-        hits = sum([value.endswith(text) for value in some])
-        return (hits + 0.5) / (len(some) + 1) * len(values) / len(self._recent)
+            return float(0.2 ** len(text))
+        return (sum(map(holds, some)) + 0.5) / (len(some) + 1) * len(values) / len(self._recent)
 
     def present(self, name: str, kind: Kind) -> float:
         """The share of notifications that have the attribute with this kind; 1 as long as nobody knows."""

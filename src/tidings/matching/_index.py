@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Every conjunction has one home. If one of its constraints is rarely passed, that one is its pivot, and it
-hangs under the nodes of the pivot (`_pivot`, `_probe`, `_node`); what is left of it is a row of operands,
-tested by code that all conjunctions of the same shape share (`_shape`, `_code`). If none is, it gets a
-slot in a segment, where thousands are tested at once (`_segment`, `_column`). Filters that only have
-`matches` are asked one by one.
+hangs under the nodes of the pivot (`_pivot`, `_probe`, `_node`). If none is, it gets a slot in a segment,
+where thousands are tested at once (`_segment`, `_column`). Nodes with a crowd have segments of their own.
+What must be checked one by one is a row of operands, tested by code that all conjunctions of the same
+shape share (`_shape`, `_code`). Filters that only have `matches` are asked one by one.
 
 What is rare is estimated from a sample of notifications (`_estimate`), which is empty at first. So homes
 are reviewed: a node that has doubled in size, and everything that is met after an epoch of the estimates,
@@ -23,19 +23,24 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic
 
-from tidings.model import Conjunction, Filter, Matches, Notification, Value
+from tidings.model import Filter, Matches, Notification, Value
 
-from ._atom import Atom, atom_of
 from ._estimate import Estimator
+from ._home import Constraints, Home
 from ._matcher import K, conjunctions_of
-from ._node import Home, Node
-from ._pivot import Pivot, pivots
+from ._node import Node
+from ._pivot import Pivot, way
 from ._probe import Probes
-from ._segment import SLOTS, Constraints, Segment
+from ._segment import Segments
 from ._shape import Shape, Signature, ordered, signature
 
-RARE = 0.02
-"""A constraint that a larger share of notifications passes does not make a pivot."""
+RARE = 0.03
+"""A pivot that costs no more is a good one: it leads at most this share of notifications to the conjunction."""
+SPARED = 16.0
+"""A segment costs about as much as so many single checks. As long as conjunctions without a good pivot
+cause fewer checks than that, they hang under the best pivot that they have."""
+SPARED_PER_SLOT = SPARED / 1000
+"""Where there are segments anyway, one more conjunction in them costs next to nothing."""
 BETTER = 2.0
 """So many times rarer must another pivot be to be worth a move."""
 STRIDE = 16
@@ -57,12 +62,16 @@ class Index(Generic[K]):
         self._always: dict[Home, K] = {}
         """Conjunctions without a constraint."""
         self._probes = Probes()
-        self._segments: list[Segment] = []
+        self._segments = Segments()
+        self._common: dict[Home, float] = {}
+        """Conjunctions that hang under a pivot for want of a good one, and its cost."""
+        self._checks = 0.0
+        """The sum of these costs: the checks that a notification causes there."""
         self._shapes: dict[Signature, Shape] = {}
         self._estimator = Estimator()
         self._queue: deque[Home] = deque()
         self._countdown = STRIDE
-        self._seq = 0
+        self._epoch = 0
 
     def add(self, filter: Filter | Matches, key: K, /) -> None:
         """Hold a filter under a new key."""
@@ -75,13 +84,12 @@ class Index(Generic[K]):
             return
         self._several += len(conjunctions) > 1
         for conjunction in conjunctions:
-            self._seq += 1
-            home = Home(conjunction, key, self._seq)
+            home = Home(conjunction, key)
             homes.append(home)
-            constraints = _taken_apart(conjunction)
+            constraints = home.constraints()
             for _, atom in constraints:
                 self._estimator.learn(atom)
-            self._settle(home, constraints, self._ways(constraints))
+            self._settle(home, self._ways(constraints))
         self.review(REVIEWS // 2)
 
     def remove(self, key: K, /) -> None:
@@ -91,10 +99,9 @@ class Index(Generic[K]):
             return
         self._several -= len(homes) > 1
         for home in homes:
-            constraints = _taken_apart(home.conjunction)
-            self._leave(home, constraints)
+            self._leave(home)
             home.place = None
-            for _, atom in constraints:
+            for _, atom in home.constraints():
                 self._estimator.forget(atom)
         self.review(REVIEWS // 2)
 
@@ -116,15 +123,14 @@ class Index(Generic[K]):
             return self._match_lists(notification)
         found: list[K] = list(self._always.values()) if self._always else []
         for node in hit:
-            if node.singles:
-                found += [row[-1] for shape, row in node.singles if shape.check(row, attributes)]
+            for shape, row in node.singles:
+                if shape.check(row, attributes):
+                    found.append(row[-1])
             if node.keys is not None:
                 found += node.keys.values()
-            if node.groups is not None:
-                for shape, leaf in node.groups.items():
-                    shape.scan(leaf, attributes, found)
-        for segment in self._segments:
-            segment.match(attributes, found)
+            if node.segments is not None:
+                node.segments.match(attributes, found)
+        self._segments.match(attributes, found)
         if self._open:
             found += [key for key, filter in self._open.items() if filter.matches(notification)]
         self._countdown -= 1
@@ -164,8 +170,7 @@ class Index(Generic[K]):
             "always": len(self._always),
             "attributes": len(self._probes),
             "shapes": len(self._shapes),
-            "segments": len(self._segments),
-            "in_segments": sum(segment.size for segment in self._segments),
+            "in_segments": len(self._segments),
             "waiting": len(self._queue),
             "spreads": self._estimator.spreads,
         }
@@ -177,8 +182,7 @@ class Index(Generic[K]):
         for name, value in attributes.items():
             for node in self._probes.candidates(name, value):
                 candidates += node.homes()
-        for segment in self._segments:
-            candidates += segment.candidates(attributes)
+        candidates += self._segments.candidates(attributes)
         found = {home.key: None for home in candidates if home.conjunction.passes(attributes)}
         for key, filter in self._open.items():
             if filter.matches(notification):
@@ -186,24 +190,25 @@ class Index(Generic[K]):
         return list(found)
 
     def _ways(self, constraints: Constraints) -> list[tuple[float, Pivot]]:
-        """The possible pivots, each with the share of notifications that it leads to the conjunction."""
+        """The possible pivots, each with its cost."""
         estimator = self._estimator
-        return [way for constraint, atom in constraints if (way := pivots(constraint, atom, estimator)) is not None]
+        ways = [way(constraint, atom, estimator) for constraint, atom in constraints]
+        return [found for found in ways if found is not None]
 
-    def _settle(self, home: Home, constraints: Constraints, ways: list[tuple[float, Pivot]]) -> None:
+    def _settle(self, home: Home, ways: list[tuple[float, Pivot]]) -> None:
         """Give a conjunction a home."""
-        if not constraints:
+        if not home.conjunction.constraints:
             home.place = self._always
             self._always[home] = home.key
             return
-        share, pivot = min(ways, key=_share, default=(1.0, None))
-        home.pivot = pivot = pivot if share <= RARE else None
-        left = ordered([atom for constraint, atom in constraints if pivot is None or constraint is not pivot.exact])
+        home.pivot = pivot = self._choose(home, ways)
+        left = ordered([atom for _, atom in home.left()])
         if left:
-            home.shape = shape = self._shape(left)
-            home.row = shape.row(left, home.seq, home, home.key)
+            home.shape = shape = self._shape(signature(left))
+            home.row = shape.row(left, home, home.key)
         if pivot is None:
-            self._segment().add(home, constraints)
+            home.place = self._segments
+            self._segments.add(home)
             return
         home.place = nodes = self._probes.nodes(pivot)
         for node in nodes:
@@ -212,72 +217,80 @@ class Index(Generic[K]):
                 node.review_at = 2 * node.size
                 self._queue.extend(node.homes())
 
-    def _leave(self, home: Home, constraints: Constraints) -> None:
+    def _choose(self, home: Home, ways: list[tuple[float, Pivot]]) -> Pivot | None:
+        """The pivot under which a conjunction should hang; None if a segment is better."""
+        if not ways:
+            return None
+        cost, pivot = min(ways, key=_cost)
+        if cost > RARE:
+            if self._checks + cost > self._spared():
+                self._queue.extend(self._common)
+                return None
+            self._common[home] = cost
+            self._checks += cost
+        return pivot
+
+    def _spared(self) -> float:
+        """How many checks may go to conjunctions without a good pivot."""
+        return SPARED - SPARED_PER_SLOT * len(self._segments)
+
+    def _leave(self, home: Home) -> None:
         """Take a conjunction out of its home."""
         place = home.place
         if place is self._always:
             del self._always[home]
         elif home.pivot is None:
-            place.remove(home, constraints)
-            if not place.size:
-                self._segments.remove(place)
+            self._segments.remove(home)
         else:
             for node in place:
                 node.remove(home)
             self._probes.prune(home.pivot)
+            self._checks -= self._common.pop(home, 0.0)
         if home.shape is not None:
             home.shape.rows -= 1
             if not home.shape.rows:
                 del self._shapes[home.shape.key]
-        home.shape = home.row = home.pivot = None
+                home.shape.drop()
+        home.pivot = home.shape = None
+        home.row = ()
 
-    def _shape(self, atoms: list[Atom]) -> Shape:
-        key = signature(atoms)
+    def _shape(self, key: Signature) -> Shape:
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(key, atoms)
+            shape = self._shapes[key] = Shape(key)
         shape.rows += 1
         return shape
-
-    def _segment(self) -> Segment:
-        for segment in self._segments:
-            if segment.size < SLOTS:
-                return segment
-        self._segments.append(Segment())
-        return self._segments[-1]
 
     def _observe(self, attributes: dict[str, Value], hit: list[Node]) -> None:
         """Learn from a notification, and review what it met if that was placed by older estimates."""
         estimator = self._estimator
         estimator.observe(attributes)
-        places: list[Node | Segment] = [*hit, *self._segments]
-        for place in places:
-            if place.epoch != estimator.epoch:
-                place.epoch = estimator.epoch
-                self._queue.extend(place.homes())
+        if self._epoch != estimator.epoch:
+            self._epoch = estimator.epoch
+            self._queue.extend(self._segments.homes())
+        for node in hit:
+            if node.epoch != estimator.epoch:
+                node.epoch = estimator.epoch
+                self._queue.extend(node.homes())
         self.review(REVIEWS)
         self._countdown = STRIDE if self._queue or not estimator.full else PATIENT_STRIDE
 
     def _review(self, home: Home) -> None:
         """Move a conjunction if it has a clearly better home by now."""
-        constraints = _taken_apart(home.conjunction)
-        ways = self._ways(constraints)
+        ways = self._ways(home.constraints())
         if not ways:
             return
-        best = min(map(_share, ways))
+        best = min(map(_cost, ways))
         if home.pivot is None:
             better = best * BETTER < RARE
         else:
-            now = next(share for share, pivot in ways if pivot.leads_where(home.pivot))
-            better = best * BETTER < now or now > RARE * BETTER
+            now = next(cost for cost, pivot in ways if pivot.leads_where(home.pivot))
+            crowded = home in self._common and self._checks > self._spared()
+            better = best * BETTER < now or crowded or (now > RARE * BETTER and home not in self._common)
         if better:
-            self._leave(home, constraints)
-            self._settle(home, constraints, ways)
+            self._leave(home)
+            self._settle(home, ways)
 
 
-def _share(way: tuple[float, Pivot]) -> float:
-    return way[0]
-
-
-def _taken_apart(conjunction: Conjunction) -> Constraints:
-    return [(constraint, atom_of(constraint)) for constraint in conjunction.constraints]
+def _cost(found: tuple[float, Pivot]) -> float:
+    return found[0]

@@ -8,12 +8,13 @@ near it, so it should be the one that the fewest pass, among those that a notifi
     =, IN               the value itself
     LIKE 'abc%'         the first so many characters of the value, for each length in use
     LIKE '%abc'         the last so many
+    LIKE '%abc%'        any three of the value's characters in a row (or two, or one)
     WITHIN              the first so many parts of the path
     BETWEEN             the cell of a grid in which the value lies, for each size of cell in use; the size
-                        is a power of two, such that a range touches at most three cells
+                        is a power of four, such that a range touches at most five cells
     any other           that the attribute is there at all, with this kind
 
-All but the last two say exactly what their constraint says; the constraint need not be tested again.
+Most of them say exactly what their constraint says; the constraint need not be tested again.
 A scalar leads to at most one of the nodes that a conjunction hangs under, so no conjunction is met twice.
 """
 
@@ -32,6 +33,8 @@ from ._estimate import LAST, Estimator
 
 MAX_NODES = 32
 """The most nodes that one conjunction may hang under."""
+LONGEST_GRAM = 3
+"""The most characters of a text by which one that contains it is looked up."""
 SMALLEST_CELL = -64
 """The binary exponent of the finest grid."""
 
@@ -42,6 +45,7 @@ class How(enum.Enum):
     VALUE = "value"
     PREFIX = "prefix"
     SUFFIX = "suffix"
+    GRAM = "gram"
     WITHIN = "within"
     GRID = "grid"
     PRESENT = "present"
@@ -64,8 +68,21 @@ class Pivot(NamedTuple):
         return self[:5] == other[:5]
 
 
-def pivots(constraint: Constraint, atom: Atom, estimator: Estimator) -> tuple[float, Pivot] | None:
-    """The best way to look a constraint up and the share of notifications that it leads there, if any."""
+WEIGHTS = {How.VALUE: 0.2, How.WITHIN: 0.2, How.GRID: 8.0}
+"""What a way costs, if not 1. An equality leads to one node, in which many conjunctions are tested at once;
+a grid leads to one for each size of cell, most of them thin."""
+
+
+def way(constraint: Constraint, atom: Atom, estimator: Estimator) -> tuple[float, Pivot] | None:
+    """The best way to look a constraint up, and its cost: the share of notifications that it leads there, weighted."""
+    found = _way(constraint, atom, estimator)
+    if found is None:
+        return None
+    share, pivot = found
+    return share * WEIGHTS.get(pivot.how, 1.0), pivot
+
+
+def _way(constraint: Constraint, atom: Atom, estimator: Estimator) -> tuple[float, Pivot] | None:
     name, kind = atom.name, atom.kind
     if kind is None or not atom.needs_value:
         return None
@@ -83,6 +100,11 @@ def pivots(constraint: Constraint, atom: Atom, estimator: Estimator) -> tuple[fl
                 return share * len(values) / len(some), Pivot(name, kind, How.VALUE, None, values, constraint)
             case "prefix" | "suffix" | "like" if isinstance(constraint, Like):
                 return _affix(constraint, atom, estimator)
+            case "contains":
+                text: Any = atom.operands[0]
+                gram = text[:LONGEST_GRAM]
+                exact = constraint if gram == text else None
+                return estimator.containing(name, gram), Pivot(name, kind, How.GRAM, len(gram), (gram,), exact)
             case "within":
                 parts: Any = atom.operands[0]
                 share = estimator.between(name, kind, parts, (*parts, LAST))
@@ -117,15 +139,15 @@ def _grid(atom: Atom, estimator: Estimator) -> tuple[float, Pivot] | None:
     width = last - first
     if not 0 <= width < math.inf:
         return None  # no scalar passes an inverted range, but a list may
-    _, exponent = math.frexp(width / 2)
-    size = 2.0 ** max(exponent, SMALLEST_CELL)
+    _, exponent = math.frexp(width / 4)
+    size = 2.0 ** max(exponent + exponent % 2, SMALLEST_CELL)
     cells = [first // size]
     while cells[-1] < last // size and len(cells) < MAX_NODES:
         cells.append(cells[-1] + 1)
     if cells[-1] != last // size:
         return None  # so far from zero that floats cannot count cells
     share = estimator.between(atom.name, atom.kind, low, high)
-    return share * 1.5, Pivot(atom.name, atom.kind, How.GRID, size, tuple(cells), None)
+    return share * len(cells) * size / max(width, size), Pivot(atom.name, atom.kind, How.GRID, size, tuple(cells), None)
 
 
 def scale(value: Any) -> float:

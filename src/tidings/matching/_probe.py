@@ -17,13 +17,23 @@ Table: TypeAlias = dict[Any, Node]
 class Probe:
     """The pivots on one attribute, for values of one kind."""
 
-    __slots__ = ("_sized", "equal", "more", "name", "present")
+    __slots__ = ("_cells", "_grams", "_heads", "_paths", "_sizes", "_tails", "equal", "more", "present")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.equal: Table = {}
         self.present: Table = {}
-        self._sized: dict[How, dict[Any, Table]] = {}
+        self._cells: dict[Any, Table] = {}
+        self._heads: dict[Any, Table] = {}
+        self._tails: dict[Any, Table] = {}
+        self._grams: dict[Any, Table] = {}
+        self._paths: dict[Any, Table] = {}
+        self._sizes = {
+            How.GRID: self._cells,
+            How.PREFIX: self._heads,
+            How.SUFFIX: self._tails,
+            How.GRAM: self._grams,
+            How.WITHIN: self._paths,
+        }
         self.more = False
         """Whether `find` has anything to say."""
 
@@ -31,49 +41,56 @@ class Probe:
         """Append the nodes that a scalar leads to, other than by equality."""
         if self.present:
             hit.append(self.present[None])
-        sized = self._sized
-        if How.GRID in sized:
+        if self._cells:
             number = value if type(value) is float else scale(value)
-            for size, table in sized[How.GRID].items():
+            for size, table in self._cells.items():
                 if (node := table.get(number // size)) is not None:
                     hit.append(node)
-        if How.PREFIX in sized:
-            for size, table in sized[How.PREFIX].items():
+        elif self._heads or self._tails or self._grams:
+            for size, table in self._heads.items():
                 if (node := table.get(value[:size])) is not None:
                     hit.append(node)
-        if How.SUFFIX in sized:
-            for size, table in sized[How.SUFFIX].items():
+            for size, table in self._tails.items():
                 if (node := table.get(value[-size:])) is not None:
                     hit.append(node)
-        if How.WITHIN in sized:
-            for size, table in sized[How.WITHIN].items():
+            for size, table in self._grams.items():
+                if len(value) - size < len(table):
+                    grams = {value[at : at + size] for at in range(len(value) - size + 1)}
+                    hit += [table[gram] for gram in table.keys() & grams]
+                else:
+                    hit += [node for gram, node in table.items() if gram in value]
+        elif self._paths:
+            for size, table in self._paths.items():
                 if (node := table.get(value.parts[:size])) is not None:
                     hit.append(node)
 
-    def tables(self, how: How) -> Iterator[Table]:
-        """All tables of one way to look up."""
-        yield from self._sized.get(how, {}).values()
+    def cells(self) -> Iterator[Node]:
+        """All nodes of the grid."""
+        for table in self._cells.values():
+            yield from table.values()
 
     def nodes(self, pivot: Pivot) -> tuple[Node, ...]:
         """The nodes of a pivot, made if need be."""
-        if pivot.how is How.VALUE:
-            table = self.equal
-        elif pivot.how is How.PRESENT:
-            table = self.present
-        else:
-            table = self._sized.setdefault(pivot.how, {}).setdefault(pivot.size, {})
         self.more = self.more or pivot.how is not How.VALUE
+        table = self._table(pivot)
         return tuple([table.get(key) or Node(table, key) for key in pivot.keys])
 
     def prune(self, pivot: Pivot) -> bool:
         """Drop the pivot's table if it is empty; True if the whole probe is."""
-        sizes = self._sized.get(pivot.how)
+        sizes = self._sizes.get(pivot.how)
         if sizes is not None and not sizes.get(pivot.size, True):
             del sizes[pivot.size]
-            if not sizes:
-                del self._sized[pivot.how]
-        self.more = bool(self._sized or self.present)
+        self.more = bool(self.present or any(self._sizes.values()))
         return not (self.equal or self.more)
+
+    def _table(self, pivot: Pivot) -> Table:
+        match pivot.how:
+            case How.VALUE:
+                return self.equal
+            case How.PRESENT:
+                return self.present
+            case how:
+                return self._sizes[how].setdefault(pivot.size, {})
 
 
 class Probes:
@@ -90,7 +107,7 @@ class Probes:
         probes = self._by_kind[pivot.kind]
         probe = probes.get(pivot.name)
         if probe is None:
-            probe = probes[pivot.name] = Probe(pivot.name)
+            probe = probes[pivot.name] = Probe()
         return probe.nodes(pivot)
 
     def prune(self, pivot: Pivot) -> None:
@@ -111,8 +128,7 @@ class Probes:
         for probes in self._by_kind.values():
             if (probe := probes.get(name)) is not None:
                 hit += probe.present.values()
-                for table in probe.tables(How.GRID):
-                    hit += table.values()
+                hit += probe.cells()
         return hit
 
     def _scalar(self, name: str, value: Any) -> list[Node]:

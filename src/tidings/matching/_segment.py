@@ -12,29 +12,75 @@ Being in doubt about too many is slow, never wrong; failing one too many would b
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 from tidings.model import Constraint, Kind, Value
+from tidings.model.operators import Range
 
 from ._atom import TYPES, Atom
 from ._column import Column, Use
-from ._node import Home
-
-Constraints: TypeAlias = list[tuple[Constraint, Atom]]
+from ._home import Constraints, Home
 
 SLOTS = 4096
 """Conjunctions in one segment: larger ones match faster, smaller ones change faster."""
+PRECISION = 128
+"""A segment of so many conjunctions leaves one more of them in doubt per gap: cells cost memory and time."""
 _BITS = [1 << slot for slot in range(SLOTS)]
+
+
+class Segments:
+    """Any number of conjunctions, in as many segments as it takes."""
+
+    __slots__ = ("_segments",)
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+
+    def add(self, home: Home) -> None:
+        """Take a conjunction in."""
+        for segment in self._segments:
+            if len(segment.slots) < SLOTS:
+                break
+        else:
+            segment = Segment()
+            self._segments.append(segment)
+        segment.add(home)
+
+    def remove(self, home: Home) -> None:
+        """Let a conjunction go."""
+        segment = next(segment for segment in self._segments if home in segment.slots)
+        segment.remove(home)
+        if not segment.slots:
+            self._segments.remove(segment)
+
+    def match(self, attributes: dict[str, Value], found: list[Any]) -> None:
+        """Append the keys of all conjunctions that pass. No value may be a list."""
+        for segment in self._segments:
+            segment.match(attributes, found)
+
+    def candidates(self, attributes: dict[str, Value]) -> list[Home]:
+        """The conjunctions that may pass, some in vain. Values may be lists."""
+        return [home for segment in self._segments for home in segment.candidates(attributes)]
+
+    def homes(self) -> Iterator[Home]:
+        """Every conjunction in them."""
+        for segment in self._segments:
+            yield from segment.slots
+
+    def __len__(self) -> int:
+        return sum([len(segment.slots) for segment in self._segments])
 
 
 class _Attribute:
     """Who needs an attribute, and a column for each kind that somebody needs."""
 
-    __slots__ = ("columns", "kinded", "kinds", "mentions")
+    __slots__ = ("absent", "columns", "kinded", "kinds", "mentions")
 
     def __init__(self) -> None:
+        self.absent = 0
+        """Who fails if it is there."""
         self.mentions = 0
         """Who fails if it is missing."""
         self.kinded = 0
@@ -58,101 +104,105 @@ class _Attribute:
         if not all(column.mentions for column in self.columns.values()):
             self.columns = {type_: column for type_, column in self.columns.items() if column.mentions}
             self.kinds = len(set(map(id, self.columns.values())))
-        return not self.mentions
+        return not (self.mentions or self.absent)
 
 
 class Segment:
     """Up to `SLOTS` conjunctions, by attribute."""
 
-    __slots__ = ("_alive", "_attributes", "_free", "_homes", "_keys", "_unsure", "epoch", "size")
+    __slots__ = ("_alive", "_attributes", "_free", "_homes", "_keys", "_unsure", "slots")
 
     def __init__(self) -> None:
+        self.slots: dict[Home, int] = {}
+        self._homes: list[Any] = []
+        self._keys: list[Any] = []
+        self._free: list[int] = []
         self._alive = 0
         self._unsure = 0
         """Who is always in doubt."""
         self._attributes: dict[str, _Attribute] = {}
-        self._homes: list[Home | None] = []
-        self._keys: list[Any] = []
-        self._free: list[int] = []
-        self.size = 0
-        self.epoch = 0
-        """When it was last looked at whether its members have better places."""
 
-    def add(self, home: Home, constraints: Constraints) -> None:
+    def add(self, home: Home) -> None:
         """Give a conjunction a slot."""
         if not self._free:
             self._free.append(len(self._homes))
             self._homes.append(None)
             self._keys.append(None)
         slot = self._free.pop()
-        home.place, home.slot = self, slot
         self._homes[slot] = home
         self._keys[slot] = home.key
-        self.size += 1
+        self.slots[home] = slot
         bit = _BITS[slot]
         self._alive |= bit
-        for use, constraint, atom in _uses(constraints):
-            if use in (Use.UNSURE, Use.KIND):
+        limit = 1 + len(self.slots) // PRECISION
+        for use, constraint, atom in _uses(home.left()):
+            if use is Use.UNSURE or use is Use.KIND:
                 self._unsure |= bit
-            if use is Use.UNSURE:
+                if use is Use.UNSURE:
+                    continue
+            attribute = self._attributes.get(atom.name)
+            if attribute is None:
+                attribute = self._attributes[atom.name] = _Attribute()
+            if use is Use.NULL:
+                attribute.absent |= bit
                 continue
-            attribute = self._attribute(atom.name)
             attribute.mentions |= bit
             if atom.kind is not None:
                 attribute.kinded |= bit
-                attribute.column(atom.kind).add(use, constraint, bit)
+                attribute.column(atom.kind).add(use, constraint, bit, limit)
 
-    def remove(self, home: Home, constraints: Constraints) -> None:
+    def remove(self, home: Home) -> None:
         """Take a conjunction's slot back."""
-        slot = home.slot
+        slot = self.slots.pop(home)
         self._homes[slot] = self._keys[slot] = None
         self._free.append(slot)
-        self.size -= 1
         bit = _BITS[slot]
         self._alive ^= bit
         self._unsure &= ~bit
-        for use, constraint, atom in _uses(constraints):
+        for use, constraint, atom in _uses(home.left()):
             if use is Use.UNSURE:
                 continue
             attribute = self._attributes[atom.name]
+            attribute.absent &= ~bit
             attribute.mentions &= ~bit
+            attribute.kinded &= ~bit
             if atom.kind is not None:
-                attribute.kinded &= ~bit
                 attribute.column(atom.kind).remove(use, constraint, bit)
         for name in home.conjunction.by_name:
             if name in self._attributes and self._attributes[name].prune():
                 del self._attributes[name]
 
-    def match(self, attributes: dict[str, Value], out: list[Any]) -> None:
+    def match(self, attributes: dict[str, Value], found: list[Any]) -> None:
         """Append the keys of all conjunctions that pass. No value may be a list."""
         passed, doubt = self._sift(attributes)
         passed ^= doubt
-        keys, bits = self._keys, _BITS
+        homes, keys, bits = self._homes, self._keys, _BITS
         while passed:
             slot = passed.bit_length() - 1
-            out.append(keys[slot])
+            found.append(keys[slot])
             passed ^= bits[slot]
-        homes: Any = self._homes
         while doubt:
             slot = doubt.bit_length() - 1
             home = homes[slot]
             if home.shape.check(home.row, attributes):
-                out.append(keys[slot])
+                found.append(home.key)
             doubt ^= bits[slot]
 
     def candidates(self, attributes: dict[str, Value]) -> list[Home]:
         """The conjunctions that may pass, some in vain. Values may be lists."""
         passed, _ = self._sift(attributes)
-        return [home for slot, home in enumerate(self._homes) if home is not None and passed >> slot & 1]
+        return [home for home, slot in self.slots.items() if passed >> slot & 1]
 
     def _sift(self, attributes: dict[str, Value]) -> tuple[int, int]:
-        """Who does not fail, and who of those is in doubt."""
+        """Who does not fail, and who of those is in doubt. A list fails nobody who needs a value."""
         fail, doubt = 0, self._unsure
         for name, attribute in self._attributes.items():
-            value = attributes.get(name)
+            value: Any = attributes.get(name)
             if value is None:
                 fail |= attribute.mentions
                 continue
+            if attribute.absent:
+                fail |= attribute.absent
             column = attribute.columns.get(type(value))
             if column is None:
                 if type(value) is not tuple:
@@ -162,59 +212,70 @@ class Segment:
                 fail |= attribute.kinded & ~column.mentions
             if column.equals:
                 fail |= column.equals ^ column.equal.get(value, 0)
-            if column.unequal and value in column.unequal:
+            if column.unequal is not None and value in column.unequal:
                 fail |= column.unequal[value]
-            if column.ranges:
-                at = bisect_right(column.cuts, value)
+            cuts = column.cuts
+            if cuts is not None:
+                at = bisect_left(cuts, value)
+                if at < len(cuts) and cuts[at] == value:
+                    at += at + 1
+                else:
+                    at += at
+                    doubt |= column.doubt[at]
                 fail |= column.fail[at]
-                doubt |= column.doubt[at]
+                if column.narrow:
+                    fail |= column.narrow ^ column.passes[at]
         passed = self._alive
         passed ^= passed & fail
         return passed, doubt & passed
-
-    def homes(self) -> Iterator[Home]:
-        """Every conjunction in it."""
-        return (home for home in self._homes if home is not None)
-
-    def _attribute(self, name: str) -> _Attribute:
-        attribute = self._attributes.get(name)
-        if attribute is None:
-            attribute = self._attributes[name] = _Attribute()
-        return attribute
 
 
 def _uses(constraints: Constraints) -> list[tuple[Use, Constraint, Atom]]:
     """What to do with each constraint of a conjunction; the same whenever it is asked."""
     kinds: dict[str, Kind] = {}
-    taken: set[tuple[str, Use]] = set()
-    uses = []
+    taken: dict[tuple[str, Use], int] = {}
+    uses: list[tuple[Use, Constraint, Atom]] = []
     for constraint, atom in constraints:
         use = _use(atom)
-        if use is not Use.UNSURE and atom.kind is not None:
+        if atom.kind is not None and use is not Use.UNSURE:
             if kinds.setdefault(atom.name, atom.kind) is not atom.kind:
                 use = Use.UNSURE
-            elif use in (Use.EQUAL, Use.RANGE):
-                if (atom.name, use) in taken:
+            elif use is Use.EQUAL or use is Use.RANGE:
+                earlier = taken.setdefault((atom.name, use), len(uses))
+                if earlier < len(uses):
+                    both = _both(uses[earlier][1], constraint)
+                    if both is not None:
+                        uses[earlier] = (use, both, atom)
+                        continue
                     use = Use.KIND
-                taken.add((atom.name, use))
         uses.append((use, constraint, atom))
     return uses
 
 
+def _both(one: Constraint, two: Constraint) -> Range | None:
+    """Two ranges as one, for scalars; None if they are none or do not meet."""
+    if not (isinstance(one, Range) and isinstance(two, Range)):
+        return None
+    low, low_open = max(((r.low, r.low_open) for r in (one, two) if r.low is not None), default=(None, False))
+    high, high_closed = min(((r.high, not r.high_open) for r in (one, two) if r.high is not None), default=(None, True))
+    if low is not None and high is not None and low > high:
+        return None
+    return Range(one.name, low, high, low_open=low_open, high_open=not high_closed)
+
+
 def _use(atom: Atom) -> Use:
-    if not atom.needs_value:
-        return Use.UNSURE
-    if atom.kind is None:
-        return Use.EXISTS
-    if atom.op == "eq":
-        return Use.UNEQUAL if atom.negated else Use.EQUAL
-    if atom.negated:
-        return Use.KIND
-    if atom.is_range and not _inverted(atom):
-        return Use.RANGE
-    return Use.EQUAL if atom.op == "in" else Use.KIND
+    match atom.op:
+        case "null":
+            return Use.NULL
+        case "exists":
+            return Use.EXISTS
+        case "ask":
+            return Use.UNSURE
+        case "eq" | "in":
+            return Use.UNEQUAL if atom.negated else Use.EQUAL
+    return Use.RANGE if atom.is_range and not atom.negated and not _inverted(atom) else Use.KIND
 
 
 def _inverted(atom: Atom) -> bool:
-    low, high = atom.operands[0], atom.operands[-1]
-    return bool(low > high)  # type: ignore[operator]
+    low: Any = atom.operands[0]
+    return bool(low > atom.operands[-1])

@@ -1,4 +1,4 @@
-"""Shapes: conjunctions without their operands. Rows of one shape are tested by the same code."""
+"""Shapes: conjunctions without their operands. Rows of one shape are checked by the same function."""
 
 from __future__ import annotations
 
@@ -8,90 +8,64 @@ from typing import Any, TypeAlias
 from tidings.model import Kind
 
 from ._atom import RANK, Atom
-from ._code import Check, Leaf, Pattern, Row, Scan, Term, functions
+from ._code import Check, Row, Term, function
 
 Signature: TypeAlias = tuple[tuple[str, str, bool, Kind | None], ...]
 
-PATIENCE = 64
-"""So many slow checks before a shape gets its own code: about what generating it costs."""
+PATIENCE = 16
+"""So many slow checks before a shape gets its own code; many shapes are hardly ever asked."""
 
 
 def ordered(atoms: Iterable[Atom]) -> list[Atom]:
-    """Atoms in the order in which their row is tested: equalities, a leading range, then by cost."""
-    atoms = sorted(atoms, key=lambda atom: (atom.negated, RANK[atom.op], atom.name))
-    equal = [atom for atom in atoms if atom.op == "eq" and not atom.negated]
-    rest = atoms[len(equal) :]
-    ranges = [atom for atom in rest if _bound(atom) is not None]
-    if ranges:
-        lead = min(ranges, key=lambda atom: len(atom.operands))
-        rest.remove(lead)
-        rest.insert(0, lead)
-    return equal + rest
+    """Atoms in the order in which they are checked: cheap operators first."""
+    return sorted(atoms, key=_cost)
+
+
+def _cost(atom: Atom) -> tuple[bool, int, str]:
+    return atom.negated, RANK[atom.op], atom.name
 
 
 def signature(atoms: list[Atom]) -> Signature:
-    """What rows must share to share their code and their table."""
+    """What rows must share to share their code."""
     return tuple([(atom.name, atom.op, atom.negated, atom.kind) for atom in atoms])
 
 
-def _bound(atom: Atom) -> str | None:
-    """Which bound of a range rows can be sorted by."""
-    if atom.negated:
-        return None
-    return "low" if atom.op[:2] in ("ge", "gt") else "high" if atom.op[:2] in ("le", "lt") else None
-
-
 class Shape:
-    """One signature: how its rows are laid out, sorted and tested."""
+    """One signature, and the function that checks its rows."""
 
-    __slots__ = ("_asked", "_names", "_pattern", "check", "equal_at", "key", "lead", "rows", "scan")
+    __slots__ = ("_asked", "check", "key", "rows")
 
-    def __init__(self, key: Signature, atoms: list[Atom]) -> None:
+    def __init__(self, key: Signature) -> None:
         self.key = key
         self.rows = 0
         """How many rows there are of it, anywhere."""
-        names = tuple(dict.fromkeys(atom.name for atom in atoms))
-        equalities = sum(atom.op == "eq" and not atom.negated for atom in atoms)
-        self.lead = _bound(atoms[equalities]) if len(atoms) > equalities else None
-        at = 2 if self.lead else 1
-        terms = []
-        for number, atom in enumerate(atoms):
-            places = list(range(at, at + len(atom.operands)))
-            if self.lead and number == equalities:
-                places = [0, *places[:-1]]  # the leading bound is the sort key
-            at += len(atom.operands) - (places[:1] == [0])
-            terms.append(Term(names.index(atom.name), atom.op, atom.negated, atom.kind, tuple(places)))
-        self.equal_at = tuple(term.at[0] for term in terms[:equalities])
-        self._names = names
-        self._pattern = Pattern(tuple(terms), equalities, self.lead, at + 2)
         self._asked = 0
         self.check: Check = self._slow_check
-        self.scan: Scan = self._slow_scan
 
-    def row(self, atoms: list[Atom], seq: int, home: object, key: object) -> Row:
+    def row(self, atoms: list[Atom], home: object, key: object) -> Row:
         """The row of a conjunction of this shape."""
-        row: list[Any] = [None] * self._pattern.width
-        for atom, term in zip(atoms, self._pattern.terms, strict=True):
-            for at, operand in zip(term.at, atom.operands, strict=True):
-                row[at] = operand
-        row[1 if self.lead else 0] = seq
-        row[-2:] = home, key
-        return tuple(row)
+        return (*[operand for atom in atoms for operand in atom.operands], home, key)
 
-    def leaf_key(self, row: Row) -> object:
-        """Where in a leaf a row belongs: its equalities' operands."""
-        at = self.equal_at
-        return row[at[0]] if len(at) == 1 else tuple([row[i] for i in at])
-
-    def _compile(self) -> None:
-        self.check, self.scan = functions(self._pattern, self._names)
+    def drop(self) -> None:
+        """Forget the function: as long as it is our own method, it holds us alive."""
+        del self.check
 
     def _slow_check(self, row: Row, attributes: dict[str, Any]) -> bool:
         self._asked += 1
-        if self._asked == PATIENCE:
-            self._compile()
+        if self._asked >= PATIENCE:
+            self.check = self._compile()
         return row[-2].conjunction.passes(attributes)  # type: ignore[no-any-return]
 
-    def _slow_scan(self, leaf: Leaf, attributes: dict[str, Any], out: list[Any]) -> None:
-        self._compile()  # a table of rows is worth it at once
-        self.scan(leaf, attributes, out)
+    def _compile(self) -> Check:
+        names = tuple(dict.fromkeys(name for name, *_ in self.key))
+        terms = []
+        at = 0
+        for name, op, negated, kind in self.key:
+            places = tuple(range(at, at + OPERANDS.get(op, 1)))
+            at += len(places)
+            terms.append(Term(names.index(name), op, negated, kind, places))
+        return function(tuple(terms), names)
+
+
+OPERANDS = {"exists": 0, "null": 0, "within": 2, "ge le": 2, "ge lt": 2, "gt le": 2, "gt lt": 2}
+"""How many operands an operator has, if not one."""

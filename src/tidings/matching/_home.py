@@ -1,0 +1,40 @@
+"""A home: one conjunction of one key, taken apart, and where in the index it lives."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from tidings.model import Conjunction, Constraint
+
+from ._atom import Atom, atom_of
+from ._code import Row
+from ._pivot import Pivot
+from ._shape import Shape
+
+Constraints: TypeAlias = list[tuple[Constraint, Atom]]
+
+
+class Home:
+    """Where one conjunction of one key lives: under the nodes of its pivot, or in a segment of its own kind."""
+
+    __slots__ = ("conjunction", "key", "pivot", "place", "row", "shape")
+
+    def __init__(self, conjunction: Conjunction, key: Any) -> None:
+        self.conjunction = conjunction
+        self.key = key
+        self.place: Any = None
+        """The nodes, the segments or the table of those without a constraint; None once it was removed."""
+        self.pivot: Pivot | None = None
+        self.shape: Shape | None = None
+        """What is left to be tested; None if the pivot says it all."""
+        self.row: Row = ()
+        """The operands of that."""
+
+    def constraints(self) -> Constraints:
+        """All constraints, taken apart."""
+        return [(constraint, atom_of(constraint)) for constraint in self.conjunction.constraints]
+
+    def left(self) -> Constraints:
+        """The constraints that the pivot does not imply."""
+        exact = self.pivot.exact if self.pivot is not None else None
+        return [(c, atom_of(c)) for c in self.conjunction.constraints if c is not exact]
