@@ -1,0 +1,199 @@
+"""The file of a store: found or made, checked, locked; and the next incarnation of its broker.
+
+    DIRECTORY/store.sqlite   everything; SQLite keeps -wal and -shm files beside it while the store is open
+    DIRECTORY/store.lock     an empty database whose exclusive lock says that a broker is at work here
+
+The lock is SQLite's own: it works on every platform, ends with the process, and is not inherited by a fork.
+
+Every opening starts a new epoch. It is larger than all before, and not smaller than the seconds of the clock: a broker
+that has lost its disk still comes back as a later incarnation of itself, and keys of events are never used twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreLocked
+
+APPLICATION = 0x54444E47
+"""Marks the file as a store of Tidings (SQLite's application_id)."""
+FORMAT = 1
+"""The version of the tables below (SQLite's user_version)."""
+CHECK_SECONDS = 1.0
+"""The longest time that opening spends on looking for structural damage."""
+CACHE_KIB = 8_192
+"""SQLite's page cache, of the writer and of the reader."""
+
+_SCHEMA = """
+CREATE TABLE owner (name TEXT NOT NULL);
+CREATE TABLE epochs (
+    epoch     INTEGER PRIMARY KEY,
+    opened_at INTEGER NOT NULL,             -- microseconds
+    ended     INTEGER                       -- the last number, if the broker ended in order
+);
+CREATE TABLE publications (                 -- one row per batch
+    id       INTEGER PRIMARY KEY,           -- grows with (epoch, first)
+    epoch    INTEGER NOT NULL,
+    first    INTEGER NOT NULL,
+    last     INTEGER NOT NULL,
+    count    INTEGER NOT NULL,
+    earliest INTEGER NOT NULL,              -- published_at
+    latest   INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,              -- crc32 of batch
+    batch    BLOB NOT NULL
+);
+CREATE INDEX publications_by_number ON publications (epoch, last, first);
+CREATE TABLE journal (                      -- one row per batch
+    id       INTEGER PRIMARY KEY,
+    earliest INTEGER NOT NULL,
+    latest   INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    batch    BLOB NOT NULL
+);
+CREATE INDEX journal_by_time ON journal (latest, earliest);
+CREATE TABLE state (
+    name  TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (name, key)
+) WITHOUT ROWID;
+"""
+_TABLES = {"owner", "epochs", "publications", "journal", "state"}
+
+
+def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
+    """A connection that commits only when told; the store decides which thread uses it."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA synchronous=FULL")  # a commit returns when the disk has it
+    connection.execute("PRAGMA wal_autocheckpoint=0")  # the writer decides when
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+    if reader:
+        connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def lock(directory: Path) -> sqlite3.Connection:
+    """Take the directory for this store alone; closing the connection gives it back."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(directory / "store.lock", isolation_level=None, check_same_thread=False, timeout=0)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreFailed(
+            f"the directory '{directory}' cannot be used: {error}; choose one that can be written"
+        ) from None
+    try:
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        connection.close()
+        if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+            raise StoreLocked(
+                f"another broker uses the store in '{directory}'; stop it, or give this broker a directory of its own"
+            ) from None
+        raise StoreFailed(f"the directory '{directory}' cannot be locked: {error}") from None
+    return connection
+
+
+def open_file(path: Path, owner: str, now: int) -> tuple[sqlite3.Connection, int]:
+    """Open or create the file and start the next epoch, synced."""
+    connection = None
+    try:
+        connection = connect(path)
+        _check(connection, path, owner)
+        return connection, _next_epoch(connection, now)
+    except BaseException as error:
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path) from None
+        raise
+
+
+def explain(error: Exception, path: Path) -> StoreError:
+    """An error of the engine as one of the store, with its remedy."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreForeign(f"'{path}' is not a store of Tidings; choose another directory, or move the file away")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return _corrupt(path, str(error))
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFailed(f"the disk of '{path}' is full; free some space, then publish again")
+    return StoreFailed(f"'{path}' cannot be written or read: {error}; check the disk and its permissions")
+
+
+def _corrupt(path: Path, problem: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"'{path}' is damaged: {problem}; restore it from a backup, save what is readable with "
+        f"sqlite3 {path.name} .recover, or move the file away to start with an empty store"
+    )
+
+
+def _check(connection: sqlite3.Connection, path: Path, owner: str) -> None:
+    """Make a new file, or refuse one that is not a sound store of this owner."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not application and not tables:
+        _create(connection, path, owner)
+        return
+    if application != APPLICATION:
+        raise StoreForeign(f"'{path}' belongs to another program; choose another directory")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != FORMAT:
+        raise StoreForeign(
+            f"'{path}' has format {version}, this Tidings reads format {FORMAT}; "
+            "use the version of Tidings that wrote it, or choose another directory"
+        )
+    if missing := _TABLES - tables:
+        raise _corrupt(path, f"the tables {', '.join(sorted(missing))} are missing")
+    (found,) = connection.execute("SELECT name FROM owner").fetchone() or ("",)
+    if found != owner:
+        raise StoreForeign(
+            f"'{path}' is the store of broker '{found}', not of '{owner}'; "
+            "choose another directory, or give the broker its old name"
+        )
+    _look_for_damage(connection, path)
+
+
+def _create(connection: sqlite3.Connection, path: Path, owner: str) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")  # all or nothing: a crash in here leaves an empty file
+    for statement in _SCHEMA.split(";\n"):
+        connection.execute(statement)
+    connection.execute("INSERT INTO owner VALUES (?)", (owner,))
+    connection.execute(f"PRAGMA application_id={APPLICATION}")
+    connection.execute(f"PRAGMA user_version={FORMAT}")
+    connection.execute("COMMIT")
+    if hasattr(os, "O_DIRECTORY"):  # make the new names durable as well
+        for directory in (path.parent, path.parent.parent):
+            handle = os.open(directory, os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def _look_for_damage(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the structure as far as the time allows; batches have checksums of their own."""
+    deadline = time.monotonic() + CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        verdict = "ok"
+    finally:
+        connection.set_progress_handler(None, 0)
+    if verdict != "ok":
+        raise _corrupt(path, verdict.strip().replace("\n", " "))
+
+
+def _next_epoch(connection: sqlite3.Connection, now: int) -> int:
+    (latest,) = connection.execute("SELECT max(epoch) FROM epochs").fetchone()
+    epoch: int = max((latest or 0) + 1, now // 1_000_000)
+    connection.execute("INSERT INTO epochs VALUES (?, ?, NULL)", (epoch, now))
+    return epoch

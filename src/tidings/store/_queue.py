@@ -1,0 +1,124 @@
+"""What waits for the disk: a bounded queue between the broker's thread and the writer's.
+
+The broker's thread puts operations in and never waits. The writer takes them out in order, as many as one commit may
+hold; what it has taken still counts, and is still seen by readers, until it says that it is `done`: so nothing is ever
+invisible between memory and disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+from tidings.wire import Envelope
+
+from ._errors import StoreClosed, StoreError, StoreFull
+from ._records import JournalRecord
+
+QUEUE_COUNT = 50_000
+"""The most operations that wait for the disk. More are refused with `StoreFull`."""
+QUEUE_BYTES = 67_108_864
+"""The most bytes that wait for the disk. More are refused with `StoreFull`."""
+COMMIT_COUNT = 4_000
+"""The most operations in one commit: bounds the time of a commit, and of the turn that hears its answers."""
+
+
+class Put(NamedTuple):
+    """A piece of small state; None deletes it."""
+
+    table: str
+    key: str
+    value: bytes | None
+
+
+class Retain(NamedTuple):
+    """Forget the oldest publications beyond these limits."""
+
+    max_bytes: int | None
+    older_than: int | None
+
+
+Synced: TypeAlias = Callable[[], None]
+Failed: TypeAlias = Callable[[StoreError], None]
+
+
+class Operation(NamedTuple):
+    """Something for the disk, and who wants to hear of it."""
+
+    what: Envelope | JournalRecord | Put | Retain
+    size: int
+    synced: Synced | None
+    failed: Failed | None
+
+
+class WriteQueue:
+    """Operations in order; one thread puts, one takes, any may look."""
+
+    def __init__(self, max_count: int, max_bytes: int) -> None:
+        self.max_count = max_count
+        self.max_bytes = max_bytes
+        self.count = 0
+        self.bytes = 0
+        self.total = 0
+        """Operations ever put in."""
+        self._waiting: deque[Operation] = deque()
+        self._taken: list[Operation] = []
+        self._changed = threading.Condition(threading.Lock())
+        self._idle = False
+        self._closed = False
+
+    @property
+    def full(self) -> bool:
+        """Whether the next operation would be refused."""
+        return self.count >= self.max_count or self.bytes >= self.max_bytes
+
+    def put(self, operation: Operation) -> None:
+        """Add an operation at the end, or raise `StoreFull`."""
+        with self._changed:
+            if self._closed:
+                raise StoreClosed("the store has been closed; open it again to write")
+            if self.full:
+                raise StoreFull(
+                    f"{self.count:,} writes of {self.bytes:,} bytes wait for the disk, "
+                    f"at most {self.max_count:,} and {self.max_bytes:,} may; wait until some are synced"
+                )
+            self._waiting.append(operation)
+            self.count += 1
+            self.bytes += operation.size
+            self.total += 1
+            if self._idle:
+                self._changed.notify()
+
+    def take(self) -> list[Operation] | None:
+        """Everything that waits, as far as it fits into one commit; waits for the first. None: closed and empty."""
+        with self._changed:
+            while not self._waiting:
+                if self._closed:
+                    return None
+                self._idle = True
+                self._changed.wait()
+                self._idle = False
+            waiting = self._waiting
+            self._taken = [waiting.popleft() for _ in range(min(len(waiting), COMMIT_COUNT))]
+            return self._taken
+
+    def done(self) -> None:
+        """What was taken last is on disk, or has failed."""
+        with self._changed:
+            self.count -= len(self._taken)
+            self.bytes -= sum(operation.size for operation in self._taken)
+            self._taken = []
+
+    def pending(self) -> list[Operation]:
+        """Everything that is not done, in order."""
+        with self._changed:
+            return list(chain(self._taken, self._waiting))
+
+    def close(self) -> None:
+        """Take no more; what waits is still written."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()

@@ -1,0 +1,122 @@
+"""The reader: pages of bounded size, so that a loop that reads a long history is never held up for long.
+
+No transaction stays open between two pages: a reader that rests does not keep the write-ahead log from being reused.
+A batch that cannot be read (its checksum is wrong, or its page is damaged) is left out and reported as `Damage`; the
+rest is served. To those who fetch, its numbers are a hole like any other: a `Gap`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidings.wire import Envelope
+
+from ._errors import StoreError
+from ._file import explain
+from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack
+from ._records import Bounds, Damage, JournalRecord
+
+PAGE = 64
+"""The most entries of an index that are read in one step; batches are read one by one."""
+
+T = TypeVar("T")
+
+_AFTER = "SELECT id, epoch, first, last FROM publications WHERE epoch = ? AND last > ? ORDER BY epoch, last LIMIT ?"
+_NEWEST = "SELECT id, epoch, first, last FROM publications WHERE id < ? ORDER BY id DESC LIMIT ?"
+_JOURNAL_RANGE = "SELECT min(id), max(id) FROM journal WHERE latest >= ? AND earliest < ?"
+_LARGEST = 2**63 - 1
+
+
+class Reader:
+    """Reads what is synced, from one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._damage: dict[tuple[str, int], Damage] = {}
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What could not be read so far."""
+        return tuple(self._damage.values())
+
+    # --- publications ---------------------------------------------------------------------------------
+
+    def publications(self, epoch: int, after: int) -> Iterator[list[Envelope]]:
+        """The batches of an epoch that reach beyond `after`, in order."""
+        while rows := self._rows(_AFTER, epoch, after, PAGE):
+            for row in rows:
+                yield self._batch("publications", row, envelopes_in)
+            after = rows[-1][3]
+
+    def publishers(self, newest: int) -> dict[str, int]:
+        """The largest number of each publisher among the newest publications."""
+        found: dict[str, int] = {}
+        before, left = _LARGEST, newest
+        while left > 0 and (rows := self._rows(_NEWEST, before, PAGE)):
+            before = rows[-1][0]
+            for row in rows:
+                heads = self._batch("publications", row, heads_in)
+                for head in heads[-left:] if left > 0 else ():
+                    publisher, number = head.identity.publisher, head.identity.publisher_seq
+                    if found.get(publisher, -1) < number:
+                        found[publisher] = number
+                left -= len(heads)
+        return found
+
+    def epochs(self) -> dict[int, int | None]:
+        """Every epoch, and the last number of those that ended in order."""
+        return dict(self._rows("SELECT epoch, ended FROM epochs ORDER BY epoch"))
+
+    def bounds(self, epoch: int) -> Bounds | None:
+        """The smallest and the largest number held of an epoch."""
+        order = "FROM publications WHERE epoch = ? ORDER BY epoch"
+        first = self._rows(f"SELECT first {order}, last LIMIT 1", epoch)
+        last = self._rows(f"SELECT last {order} DESC, last DESC LIMIT 1", epoch)
+        return Bounds(first[0][0], last[0][0]) if first and last else None
+
+    # --- journal and small state ----------------------------------------------------------------------
+
+    def journal(self, start: int, until: int) -> Iterator[JournalRecord]:
+        """The records of a time range, in the order in which they were written."""
+        ((low, high),) = self._rows(_JOURNAL_RANGE, start, until)
+        if low is None:
+            return
+        for number in range(low, high + 1):
+            for record in self._batch("journal", (number, 0, 0, 0), records_in):
+                if start <= record.at < until:
+                    yield record
+
+    def items(self, table: str) -> dict[str, bytes]:
+        """The small state of a table."""
+        return dict(self._rows("SELECT key, value FROM state WHERE name = ? ORDER BY key", table))
+
+    # --- the engine -----------------------------------------------------------------------------------
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._explained(error) from None
+
+    def _batch(self, table: str, row: tuple[Any, ...], decoder: msgspec.msgpack.Decoder[list[T]]) -> list[T]:
+        """The items of one row, or nothing if it is damaged."""
+        number, epoch, first, last = row
+        query = f"SELECT checksum, batch FROM {table} WHERE id = ?"  # noqa: S608
+        try:
+            found = self._connection.execute(query, (number,)).fetchone()
+            return unpack(found[1], found[0], decoder) if found else []  # forgotten meanwhile
+        except Unreadable as error:
+            problem = str(error)
+        except sqlite3.DatabaseError as error:
+            problem = str(self._explained(error))
+        self._damage[table, number] = Damage(epoch, first, last, f"{table}: {problem}")
+        return []
+
+    def _explained(self, error: sqlite3.Error) -> StoreError:
+        return explain(error, self._path)

@@ -1,0 +1,40 @@
+"""Retention: the oldest publications go when they are too old or too many.
+
+A slice at a time, within an ordinary commit, so that nobody waits long behind it. The file does not shrink; its free
+pages are used again. What was forgotten is a hole in the numbers, which recovery reports as lost to those who ask.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ._queue import Retain
+
+SLICE = 500
+"""The most batches that one commit forgets."""
+
+
+def forget(connection: sqlite3.Connection, limits: Retain) -> bool:
+    """Forget at most a slice of what is beyond the limits. Whether there may be more of it."""
+    oldest = connection.execute("SELECT id, latest, length(batch) FROM publications ORDER BY id LIMIT ?", (SLICE,))
+    excess = 0 if limits.max_bytes is None else used_bytes(connection) - limits.max_bytes
+    last = None
+    count = 0
+    for number, latest, size in oldest:
+        if excess <= 0 and (limits.older_than is None or latest >= limits.older_than):
+            break
+        last = number
+        excess -= size
+        count += 1
+    if last is not None:
+        connection.execute("DELETE FROM publications WHERE id <= ?", (last,))
+    return count == SLICE
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """The bytes of the file that hold something."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    used: int = (pages - free) * size
+    return used

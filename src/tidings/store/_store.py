@@ -1,0 +1,271 @@
+"""The durable log of one broker: its `stored` publications, its small state, and a journal.
+
+Theory of operation
+-------------------
+Everything that is to be kept goes through one bounded queue to one writer thread, in order; the thread that calls never
+touches the disk. A commit of the writer is atomic and synced; then, and only then, `synced` is called, in the thread
+that `post` leads to. So after a crash at any moment the store holds a prefix of what it was given, and that prefix
+contains everything that was acknowledged.
+
+Reading happens in the calling thread, in short steps, beside the writer. `read` and `items` also see what still waits
+for the disk, as a running broker expects; `journal`, `bounds` and `publishers` see what is synced.
+
+Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went; the
+epoch of a broker that crashed has no end, and nobody can say how many publications it lost.
+
+All methods belong to one thread, the broker's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidings.wire import Envelope
+
+from ._errors import StoreError
+from ._file import connect, explain, lock, open_file
+from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Operation, Put, Retain, Synced, WriteQueue
+from ._reader import Reader
+from ._records import Bounds, Damage, JournalRecord, StoreStatistics
+from ._writer import Post, Writer
+
+RESEND_WINDOW = 100_000
+"""How many of the newest publications `publishers` looks at."""
+ENVELOPE_OVERHEAD = 200
+"""Bytes that an envelope takes in the queue beside its body, about."""
+RECORD_SIZE = 300
+"""Bytes that a journal record takes in the queue, about."""
+FOR_EVER = 2**63 - 1
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
+
+
+class Store:
+    """Opened with `Store.open`; a context manager.
+
+    >>> import tempfile
+    >>> from tidings.store import Store
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with Store.open(directory, post=lambda call: call()) as store:
+    ...         store.put("subscriptions", "alice/1", b"price > 100")
+    ...     with Store.open(directory, post=lambda call: call()) as store:
+    ...         store.items("subscriptions")
+    {'alice/1': b'price > 100'}
+    """
+
+    def __init__(
+        self,
+        *,
+        epoch: int,
+        path: Path,
+        held: sqlite3.Connection,
+        writing: sqlite3.Connection,
+        reading: sqlite3.Connection,
+        queue: WriteQueue,
+        post: Post,
+    ) -> None:
+        self.epoch = epoch
+        """The incarnation of the broker that this opening began."""
+        self.path = path
+        self._last = 0
+        self._held = held
+        self._writing = writing
+        self._reading = reading
+        self._queue = queue
+        self._reader = Reader(reading, path)
+        self._writer = Writer(writing, path, queue, post)
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        directory: str | Path,
+        *,
+        post: Post,
+        owner: str = "",
+        clock: Callable[[], int] = _now,
+        queue_count: int = QUEUE_COUNT,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> Self:
+        """Open or create the store in a directory, for the broker named `owner`, and begin a new epoch.
+
+        `post` brings a call into the broker's thread: for asyncio, `loop.call_soon_threadsafe`. `clock` gives
+        microseconds since 1970 UTC.
+        """
+        directory = Path(directory)
+        path = directory / "store.sqlite"
+        with contextlib.ExitStack() as undo:
+            held = undo.enter_context(contextlib.closing(lock(directory)))
+            writing, epoch = open_file(path, owner, clock())
+            undo.callback(writing.close)
+            try:
+                reading = undo.enter_context(contextlib.closing(connect(path, reader=True)))
+            except sqlite3.Error as error:
+                raise explain(error, path) from None
+            store = cls(
+                epoch=epoch,
+                path=path,
+                held=held,
+                writing=writing,
+                reading=reading,
+                queue=WriteQueue(queue_count, queue_bytes),
+                post=post,
+            )
+            store._writer.start()
+            undo.pop_all()
+        return store
+
+    # --- writing --------------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits for the disk that the next write would raise `StoreFull`."""
+        return self._queue.full
+
+    def append(self, envelope: Envelope, synced: Synced, failed: Failed | None = None) -> None:
+        """Keep a publication of this epoch; its number must be larger than that of the one before.
+
+        Later either `synced` is called, when it would survive a crash, or `failed`, if the disk refused it.
+        """
+        identity = envelope.identity
+        if identity.epoch != self.epoch or identity.seq <= self._last:
+            raise StoreError(
+                f"publication {identity.epoch}/{identity.seq} is out of order: "
+                f"the next one must belong to epoch {self.epoch} and be above {self._last}"
+            )
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+        self._last = identity.seq
+
+    def put(
+        self, table: str, key: str, value: bytes, synced: Synced | None = None, failed: Failed | None = None
+    ) -> None:
+        """Keep a piece of small state, in order with everything else."""
+        self._queue.put(Operation(Put(table, key, value), len(key) + len(value), synced, failed))
+
+    def delete(self, table: str, key: str, synced: Synced | None = None, failed: Failed | None = None) -> None:
+        """Forget a piece of small state; one that does not exist is forgotten already."""
+        self._queue.put(Operation(Put(table, key, None), len(key), synced, failed))
+
+    def record(self, record: JournalRecord, synced: Synced | None = None, failed: Failed | None = None) -> None:
+        """Add a line to the journal."""
+        self._queue.put(Operation(record, RECORD_SIZE, synced, failed))
+
+    def retain(self, *, max_bytes: int | None = None, older_than: int | None = None) -> None:
+        """Forget the oldest publications: from before `older_than`, and as many as make the file exceed `max_bytes`.
+
+        A slice goes with each of the next commits. Epochs, small state and journal are kept.
+        """
+        self._queue.put(Operation(Retain(max_bytes, older_than), 0, None, None))
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def read(self, epoch: int, after: int) -> Iterator[Envelope]:
+        """What is kept of one epoch with a number above `after`, in order: what is synced, then what waits."""
+        waiting = [
+            operation.what
+            for operation in self._queue.pending()
+            if isinstance(operation.what, Envelope) and operation.what.identity.epoch == epoch
+        ]
+        for batch in self._reader.publications(epoch, after):
+            for envelope in batch:
+                if envelope.identity.seq > after:
+                    after = envelope.identity.seq
+                    yield envelope
+        for envelope in waiting:
+            if envelope.identity.seq > after:
+                yield envelope
+
+    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
+        """The largest number of each publisher among the newest publications: a resend is at or below it."""
+        return self._reader.publishers(newest)
+
+    def epochs(self) -> tuple[int, ...]:
+        """Every epoch that this store has seen, the current one last."""
+        return tuple(self._reader.epochs())
+
+    def bounds(self, epoch: int) -> Bounds | None:
+        """The smallest and the largest number that is held of an epoch, or None if there is none."""
+        return self._reader.bounds(epoch)
+
+    def ended(self, epoch: int) -> int | None:
+        """The last number of an epoch that ended in order; None if it did not, or has not yet."""
+        return self._reader.epochs().get(epoch)
+
+    def items(self, table: str) -> dict[str, bytes]:
+        """The small state of a table, by key; with what waits for the disk."""
+        waiting = [operation.what for operation in self._queue.pending() if isinstance(operation.what, Put)]
+        found = self._reader.items(table)
+        for put in waiting:
+            if put.table == table:
+                found.pop(put.key, None)
+                if put.value is not None:
+                    found[put.key] = put.value
+        return found
+
+    def journal(self, start: int = 0, until: int = FOR_EVER) -> Iterator[JournalRecord]:
+        """The records with `start <= at < until`, in the order in which they were written."""
+        return self._reader.journal(start, until)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """The batches that could not be read since this store was opened."""
+        return self._reader.damage
+
+    def statistics(self) -> StoreStatistics:
+        """What has happened since the store was opened."""
+        writer, queue = self._writer, self._queue
+        return StoreStatistics(
+            appended=queue.total,
+            synced=writer.synced,
+            failed=writer.failed,
+            batches=writer.batches,
+            bytes=writer.bytes,
+            queued=queue.count,
+            queued_bytes=queue.bytes,
+            last_sync=writer.last_sync,
+            slowest_sync=writer.slowest_sync,
+            last_checkpoint=writer.last_checkpoint,
+            slowest_checkpoint=writer.slowest_checkpoint,
+            unheard=writer.unheard,
+            damaged=len(self._reader.damage),
+        )
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def close(self, last_seq: int | None = None) -> None:
+        """Write what waits, note the last number of the epoch if it is given, and release the directory.
+
+        Waits for the disk. Closing twice does nothing.
+        """
+        if self._closed:
+            return
+        if last_seq is not None and last_seq < self._last:
+            raise StoreError(f"publication {self._last} has been appended; the epoch cannot end with {last_seq}")
+        self._closed = True
+        self._queue.close()
+        self._writer.join()
+        try:
+            if last_seq is not None:
+                self._writing.execute("UPDATE epochs SET ended = ? WHERE epoch = ?", (last_seq, self.epoch))
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from None
+        finally:
+            for connection in (self._reading, self._writing, self._held):
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

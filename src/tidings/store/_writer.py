@@ -1,0 +1,205 @@
+"""The writer: a thread that turns what waits into commits, and tells the broker's thread when the disk has them.
+
+Theory of operation
+-------------------
+*Group commit.* The writer takes everything that waits, writes it in one transaction and syncs once. While it does,
+new operations gather; so the slower the disk, the larger the next commit, and the rate does not depend on the time of
+a sync. Operations stay in order, and a commit is atomic: after a crash a prefix of all operations is there.
+
+*Answers.* All answers of one commit are posted to the broker's thread together, after the sync and never before.
+
+*Failure.* If the disk refuses, the whole commit is undone, its operations hear `failed` and are forgotten; nothing is
+retried here, because only the publisher knows whether it still matters. The next commit is a new attempt: once there is
+space again, it succeeds.
+
+*Checkpoints.* A commit goes into SQLite's write-ahead log; from time to time its pages are copied into the main file.
+That may take long (it syncs twice), and would delay the answers of the next commit. So another thread copies while
+the writer goes on, and the writer itself only copies the small rest, after which the log is used from its start again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from tidings.wire import Envelope
+
+from ._errors import StoreClosed, StoreError, StoreFull
+from ._file import connect, explain
+from ._packing import BATCH_COUNT, batches, pack
+from ._queue import Operation, Put, Retain, WriteQueue
+from ._records import JournalRecord
+from ._retention import forget
+
+CHECKPOINT_BYTES = 8_388_608
+"""The size of the write-ahead log at which it is copied into the main file."""
+COMMIT_OVERHEAD = 16_384
+"""Bytes that a commit adds to the log beside its blobs, about: pages of the trees."""
+
+Post: TypeAlias = Callable[[Callable[[], None]], object]
+
+_PUBLICATIONS = (
+    "INSERT INTO publications (epoch, first, last, count, earliest, latest, checksum, batch) VALUES (?,?,?,?,?,?,?,?)"
+)
+_JOURNAL = "INSERT INTO journal (earliest, latest, checksum, batch) VALUES (?, ?, ?, ?)"
+_PUT = "INSERT OR REPLACE INTO state VALUES (?, ?, ?)"
+_DELETE = "DELETE FROM state WHERE name = ? AND key = ?"
+
+
+class Writer:
+    """Owns the writing connection from the start of its thread to its end."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, queue: WriteQueue, post: Post) -> None:
+        self._connection = connection
+        self._path = path
+        self._queue = queue
+        self._post = post
+        self._thread = threading.Thread(target=self._run, name=f"tidings-store {path}", daemon=True)
+        self._copying: threading.Thread | None = None
+        self._written = 0
+        """Bytes in the write-ahead log since it was copied, about."""
+        self.synced = self.failed = self.batches = self.bytes = self.unheard = 0
+        self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until everything that waited is on disk."""
+        self._thread.join()
+        if self._copying is not None:
+            self._copying.join()
+
+    def _run(self) -> None:
+        while (operations := self._queue.take()) is not None:
+            error = self._commit(operations)
+            self._queue.done()
+            self._answer(operations, error)
+            if error is None:
+                self._keep_log_short()
+
+    # --- commits --------------------------------------------------------------------------------------
+
+    def _commit(self, operations: list[Operation]) -> StoreError | None:
+        start = time.perf_counter_ns()
+        try:
+            self._write(operations)
+        except Exception as error:  # whatever it is, the thread must live and the callers must hear
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.rollback()
+            self.failed += len(operations)
+            return explain(error, self._path)
+        self.last_sync = (time.perf_counter_ns() - start) // 1_000
+        self.slowest_sync = max(self.slowest_sync, self.last_sync)
+        self.synced += len(operations)
+        self.batches += 1
+        self._written += COMMIT_OVERHEAD
+        return None
+
+    def _write(self, operations: list[Operation]) -> None:
+        envelopes: list[Envelope] = []
+        records: list[JournalRecord] = []
+        state: dict[tuple[str, str], bytes | None] = {}
+        retain: Retain | None = None
+        for operation in operations:
+            what = operation.what
+            if type(what) is Envelope:
+                envelopes.append(what)
+            elif type(what) is JournalRecord:
+                records.append(what)
+            elif type(what) is Put:
+                state[what.table, what.key] = what.value
+            elif type(what) is Retain:
+                retain = what
+        publications = [self._publications(batch) for batch in batches(envelopes)]
+        journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
+        execute, executemany = self._connection.execute, self._connection.executemany
+        execute("BEGIN IMMEDIATE")
+        if publications:
+            executemany(_PUBLICATIONS, publications)
+        if journal:
+            executemany(_JOURNAL, journal)
+        if state:
+            executemany(_DELETE, [at for at, value in state.items() if value is None])
+            executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
+        more = retain is not None and forget(self._connection, retain)
+        execute("COMMIT")
+        if more and retain is not None:
+            with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
+                self._queue.put(Operation(retain, 0, None, None))
+
+    def _publications(self, batch: Sequence[Envelope]) -> tuple[int | bytes, ...]:
+        first, last = batch[0].identity, batch[-1].identity
+        times = [envelope.identity.published_at for envelope in batch]
+        blob = pack(batch)
+        self._count(blob)
+        return first.epoch, first.seq, last.seq, len(batch), min(times), max(times), zlib.crc32(blob), blob
+
+    def _count(self, blob: bytes) -> None:
+        self.bytes += len(blob)
+        self._written += len(blob)
+
+    def _journal(self, batch: Sequence[JournalRecord]) -> tuple[int | bytes, ...]:
+        times = [record.at for record in batch]
+        blob = pack(batch)
+        self._count(blob)
+        return min(times), max(times), zlib.crc32(blob), blob
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def _answer(self, operations: list[Operation], error: StoreError | None) -> None:
+        answers: list[Callable[[], None]] = []
+        for operation in operations:
+            if error is None and operation.synced is not None:
+                answers.append(operation.synced)
+            elif error is not None and operation.failed is not None:
+                answers.append(lambda failed=operation.failed: failed(error))  # type: ignore[misc]
+        if not answers:
+            return
+        try:
+            self._post(lambda: _call_all(answers))
+        except Exception:  # the loop that should hear has ended; the data is where it belongs
+            self.unheard += len(answers)
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    def _keep_log_short(self) -> None:
+        """Between two commits: have the log copied when it is long, and finish a copy when it is nearly done."""
+        if self._copying is not None:
+            if not self._copying.is_alive():
+                self._copying = None
+                self._copied(self._connection)
+        elif self._written > CHECKPOINT_BYTES:
+            self._written = 0
+            self._copying = threading.Thread(target=self._copy, name=f"tidings-checkpoint {self._path}", daemon=True)
+            self._copying.start()
+
+    def _copy(self) -> None:
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(self._path)) as connection:
+            self._copied(connection)
+
+    def _copied(self, connection: sqlite3.Connection) -> None:
+        start = time.perf_counter_ns()
+        with contextlib.suppress(sqlite3.Error):  # a copy that fails loses nothing: the log stays and is copied later
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self.last_checkpoint = (time.perf_counter_ns() - start) // 1_000
+        self.slowest_checkpoint = max(self.slowest_checkpoint, self.last_checkpoint)
+
+
+def _call_all(answers: list[Callable[[], None]]) -> None:
+    """Call every answer, even if one raises; then raise what they raised."""
+    errors = []
+    for answer in answers:
+        try:
+            answer()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup("answers of the store raised", errors)
