@@ -1,3 +1,28 @@
-"""Tidings: content-based publish/subscribe that remembers, moves and knows its borders."""
+"""Tidings: content-based publish/subscribe that remembers, moves and knows its borders.
+
+    async with tidings.connect("tidings://localhost:7311") as client:
+        await client.publish(type="quote", symbol="SAP", price=182.4)
+        async for quote in client.subscribe("type = 'quote' AND price > 100"):
+            print(quote["symbol"], quote["price"])
+"""
+
+from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect
+from tidings.model import Filter, Location, Notification, TidingsError, attr
+from tidings.wire import Gap, Quality
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "Client",
+    "ConnectionFailed",
+    "Filter",
+    "Gap",
+    "Location",
+    "Notification",
+    "Quality",
+    "Receipt",
+    "Subscription",
+    "TidingsError",
+    "attr",
+    "connect",
+]

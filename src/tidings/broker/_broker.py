@@ -296,6 +296,8 @@ class Broker:
                 self.send(link, PublishAck(message.seq, self.name, self.epoch, 0))
             return
         notification = checked_body(message.body)
+        if link.guard is not None:
+            link.guard.check_publish(notification)
         if self.routing.advertisements and not advertises(self.root.advertisements.of(link), notification):
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
@@ -381,6 +383,8 @@ class Broker:
     def _subscribed(self, link: Link, message: Subscribe) -> None:
         if self.routing.algorithm not in ("flooding", "simple"):
             algebraic(message.filter)
+        if link.guard is not None:
+            link.guard.check_subscribe(message.filter)
         known = self.root.subscriptions.get(link, message.id)
         if known is not None and known.filter == message.filter:
             if known.settled:
@@ -411,6 +415,8 @@ class Broker:
             self._announce_subscriptions(link, self.at_sub_del(ROOT_SCOPE, entry))
 
     def _advertised(self, link: Link, message: Advertise) -> None:
+        if link.guard is not None:
+            link.guard.check_advertise(message.filter)
         if not self.routing.advertisements:
             self.send(link, Settled(message.id, ROOT_SCOPE, True))  # nobody has to know
             return

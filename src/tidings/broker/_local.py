@@ -217,7 +217,8 @@ class LocalBroker:
                 self._mark(message.marks)
                 return
             case PublishAck():
-                self._unacknowledged.pop(message.seq, None)
+                for seq in range(message.seq - message.count + 1, message.seq + 1):
+                    self._unacknowledged.pop(seq, None)
             case Refused():
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
         if self._observer is not None:
@@ -228,7 +229,10 @@ class LocalBroker:
             case Settled():
                 observer.settled(message.id, message.advertisement)
             case PublishAck():
-                observer.acknowledged(message.seq, EventKey(message.origin, message.epoch, message.number))
+                for back in range(message.count - 1, -1, -1):
+                    observer.acknowledged(
+                        message.seq - back, EventKey(message.origin, message.epoch, message.number - back)
+                    )
             case Refused():
                 observer.refused(message)
             case Gap():

@@ -1,7 +1,9 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body
-from ._codec import WireError, decode, encode, register_filter_model
+from ._codec import JSON, MSGPACK, SERIALISERS, Serialiser, WireError, decode, encode, register_filter_model
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, part
+from ._hello import VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
     Advertise,
     AnyMessage,
@@ -31,9 +33,17 @@ from ._messages import (
     Wave,
     WaveAnswer,
 )
+from ._session import Session
+from ._stream import Stream
 
 __all__ = [
+    "HEADER",
     "MAX_BODY",
+    "MAX_PART",
+    "JSON",
+    "MSGPACK",
+    "SERIALISERS",
+    "VERSION",
     "Advertise",
     "AnyMessage",
     "Attach",
@@ -45,27 +55,41 @@ __all__ = [
     "Fetched",
     "Frame",
     "Gap",
+    "Hello",
     "Hop",
     "LinkState",
     "Mark",
     "Marks",
     "Message",
     "Notify",
+    "Parser",
+    "Part",
+    "PeerRole",
     "Publish",
     "PublishAck",
     "Quality",
     "Refused",
+    "Reject",
+    "Serialiser",
+    "Session",
     "Settled",
+    "Stream",
     "Subscribe",
     "Unadvertise",
     "Unsubscribe",
     "Wave",
     "WaveAnswer",
+    "Welcome",
     "WireError",
+    "ack",
+    "ack_number",
     "checked_body",
     "decode",
     "decode_body",
+    "decode_words",
     "encode",
     "encode_body",
+    "encode_words",
+    "part",
     "register_filter_model",
 ]

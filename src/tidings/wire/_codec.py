@@ -63,14 +63,29 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_enc_hook)
 _decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_dec_hook)
 
 
-def encode(frame: Frame) -> bytes:
-    """The frame as bytes."""
-    return _encoder.encode(frame)
+_json_encoder = msgspec.json.Encoder(enc_hook=_enc_hook)
+_json_decoder = msgspec.json.Decoder(Frame, dec_hook=_dec_hook)
 
 
-def decode(data: bytes) -> Frame:
-    """The frame in these bytes, or `WireError`."""
-    try:
-        return _decoder.decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise WireError(f"not a frame: {error}") from None
+class Serialiser(NamedTuple):
+    """One way to write frames as bytes; both sides of a connection agree on one."""
+
+    name: str
+    encode: Callable[[Frame], bytes]
+    read: Callable[[bytes], Frame]
+
+    def decode(self, data: bytes) -> Frame:
+        """The frame in these bytes, or `WireError`."""
+        try:
+            return self.read(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise WireError(f"not a frame: {error}") from None
+
+
+MSGPACK = Serialiser("msgpack", _encoder.encode, _decoder.decode)
+JSON = Serialiser("json", _json_encoder.encode, _json_decoder.decode)
+SERIALISERS = {serialiser.name: serialiser for serialiser in (MSGPACK, JSON)}
+"""By name; msgpack is the default, JSON is for looking at a connection with one's own eyes."""
+
+encode = MSGPACK.encode
+decode = MSGPACK.decode

@@ -113,6 +113,9 @@ class PublishAck(Message, frozen=True):
     origin: str
     epoch: int
     number: int
+    """0 if the publication was known already and its number is not."""
+    count: int = 1
+    """How many publications, with consecutive numbers of both kinds up to these, are acknowledged at once."""
 
 
 class Notify(Message, frozen=True):

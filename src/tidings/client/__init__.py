@@ -1,0 +1,8 @@
+"""The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
+
+from ._client import Client, ClientStatistics, connect
+from ._link import ConnectionFailed
+from ._receipt import Receipt, RefusedByService
+from ._subscription import Subscription
+
+__all__ = ["Client", "ClientStatistics", "ConnectionFailed", "Receipt", "RefusedByService", "Subscription", "connect"]

@@ -1,0 +1,307 @@
+"""The client: what an application uses to publish and subscribe.
+
+Everything happens on the event loop of whoever connected; there is no thread and, besides one task that keeps the
+connection, nothing in the background. Leaving the context manager ends everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from tidings.broker import LocalBroker
+from tidings.model import EventKey, Filter, Matches, Notification, TidingsError
+from tidings.wire import Frame, Gap, Quality, Refused, Welcome
+
+from ._link import Address, ConnectionFailed, Link
+from ._receipt import Receipt, error_of
+from ._subscription import Subscription
+
+log = logging.getLogger("tidings.client")
+
+MAX_UNACKNOWLEDGED = 8_192
+"""Publications that may wait for their acknowledgement before `publish` waits, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatistics:
+    """What a client has done so far."""
+
+    published: int
+    unacknowledged: int
+    received: int
+    duplicates: int
+    gaps: int
+    reconnects: int
+    broker: str
+    """The broker that it is connected to, or was last."""
+    connected: bool
+
+
+class Client:
+    """A connection to the service. Made by `tidings.connect`."""
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        name: str | None,
+        token: str | None,
+        tls: ssl.SSLContext | None,
+        serialiser: str,
+        max_unacknowledged: int,
+    ) -> None:
+        self.name = name or f"client-{secrets.token_hex(6)}"
+        addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
+        self._link = Link(
+            self.name,
+            addresses,
+            token=token,
+            tls=tls,
+            serialiser=serialiser,
+            receive=self._receive,
+            renewed=self._renewed,
+        )
+        self._link.on_failure = self._failed
+        self._local = LocalBroker(self.name, self._link.send, self)
+        self._max_unacknowledged = max_unacknowledged
+        self._receipts: dict[int, Receipt] = {}
+        self._failures: list[TidingsError] = []
+        self._room: asyncio.Event = asyncio.Event()
+        self._room.set()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._advertisements: dict[str, asyncio.Future[None]] = {}
+        self._behind: set[Subscription] = set()
+        self._received = 0
+        self._published = 0
+        self._gaps = 0
+
+    # --- coming and going -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Client:
+        await self._link.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self.flush()
+        finally:
+            for subscription in list(self._subscriptions.values()):
+                subscription.finish(None)
+            await self._link.close()
+
+    async def flush(self) -> None:
+        """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
+        while self._receipts:
+            await asyncio.wait([receipt.future for receipt in self._receipts.values()])
+        if self._failures:
+            failures, self._failures = self._failures, []
+            raise failures[0]
+
+    # --- publishing -----------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        notification: Mapping[str, object] | None = None,
+        /,
+        *,
+        quality: Quality | str = Quality.ACCEPTED,
+        ttl: float | None = None,
+        **attributes: object,
+    ) -> Receipt:
+        """Publish attributes. Returns as soon as the publication is under way.
+
+        `await` the receipt to wait for the acknowledgement. While too many publications wait for theirs, or while
+        the broker does not take more, this waits: a fast publisher is slowed down. Give attributes whose names are
+        no Python names, or are `quality` or `ttl`, as a mapping.
+        """
+        if not isinstance(notification, Notification) or attributes:
+            notification = Notification(notification, **attributes)
+        if isinstance(quality, str):
+            quality = Quality[quality.upper()]
+        link = self._link
+        while link.full or not link.writable.is_set() or len(self._receipts) >= self._max_unacknowledged:
+            if link.failure is not None:
+                raise link.failure
+            if link.full or not link.writable.is_set():
+                link.writable.clear()
+                await link.writable.wait()
+            else:
+                self._room.clear()
+                await self._room.wait()
+        number = self._local.publish(notification, quality=quality, ttl=None if ttl is None else int(ttl * 1_000_000))
+        self._published += 1
+        receipt = Receipt(number)
+        if quality is Quality.FIRE:
+            receipt.done(None)
+        else:
+            self._receipts[number] = receipt
+        return receipt
+
+    async def publish_many(
+        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
+    ) -> int:
+        """Publish one after the other and wait until all are acknowledged; how many there were."""
+        count = 0
+        for notification in notifications:
+            await self.publish(notification, quality=quality)
+            count += 1
+        await self.flush()
+        return count
+
+    # --- subscribing ----------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[Notification], None] | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        receive_own: bool = True,
+    ) -> Subscription:
+        """Subscribe. Iterate over the result, or give a `callback`, which must not block.
+
+        `on_gap` is called with what was lost; without it, losses are logged as warnings.
+        """
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        subscription = Subscription(self, filter, callback, on_gap)
+        subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
+        self._subscriptions[subscription.id] = subscription
+        return subscription
+
+    def change(self, subscription: Subscription) -> None:
+        """Tell the service the new filter of a subscription; see `Subscription.update`."""
+        self._local.subscribe(subscription.filter, subscription.notify, id=subscription.id)
+
+    def end(self, subscription: Subscription) -> None:
+        """End a subscription; see `Subscription.unsubscribe`."""
+        self._local.unsubscribe(subscription.id)
+        self._subscriptions.pop(subscription.id, None)
+
+    async def advertise(self, filter: Matches | str) -> str:
+        """Announce what this client may publish; returns its id once the network knows."""
+        id = self._local.advertise(filter)
+        settled = self._advertisements[id] = asyncio.get_running_loop().create_future()
+        await settled
+        return id
+
+    def unadvertise(self, id: str) -> None:
+        """Take an advertisement back."""
+        self._local.unadvertise(id)
+
+    def statistics(self) -> ClientStatistics:
+        """What this client has done so far."""
+        return ClientStatistics(
+            self._published,
+            len(self._receipts),
+            self._received,
+            self._local.duplicates,
+            self._gaps,
+            self._link.reconnects,
+            self._link.broker,
+            self._link.connected,
+        )
+
+    # --- flow control ---------------------------------------------------------------------------------
+
+    def falls_behind(self, subscription: Subscription) -> None:
+        """The application does not keep up: stop reading."""
+        self._behind.add(subscription)
+        self._link.pause()
+
+    def keeps_up(self, subscription: Subscription) -> None:
+        """The application keeps up again."""
+        self._behind.discard(subscription)
+        if not self._behind:
+            self._link.resume()
+
+    # --- what the link and the local broker call ------------------------------------------------------
+
+    def _receive(self, frame: Frame) -> None:
+        self._received += 1
+        self._local.receive(frame)
+
+    def _renewed(self, welcome: Welcome) -> None:
+        self._local.announce()
+
+    def _failed(self, error: ConnectionFailed) -> None:
+        for subscription in list(self._subscriptions.values()):
+            subscription.finish(error)
+        for future in self._advertisements.values():
+            if not future.done():
+                future.set_exception(error)
+        for number in list(self._receipts):
+            self._settle(number, error)
+        self._link.writable.set()
+
+    def settled(self, id: str, advertisement: bool) -> None:
+        """A subscription or advertisement has settled."""
+        if advertisement:
+            future = self._advertisements.pop(id, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+        elif (subscription := self._subscriptions.get(id)) is not None:
+            subscription.has_settled()
+
+    def acknowledged(self, seq: int, key: EventKey) -> None:
+        """A publication has reached its quality."""
+        receipt = self._receipts.pop(seq, None)
+        if receipt is not None:
+            receipt.done(key)
+            if not self._room.is_set():
+                self._room.set()
+
+    def _settle(self, seq: int, error: TidingsError) -> None:
+        receipt = self._receipts.pop(seq, None)
+        if receipt is not None:
+            receipt.failed(error, self._failures)
+            self._room.set()
+
+    def refused(self, refusal: Refused) -> None:
+        """The service has refused something."""
+        error = error_of(refusal)
+        if refusal.reference.isdecimal():
+            if int(refusal.reference) not in self._receipts:
+                self._failures.append(error)  # a publication of quality FIRE: nobody else would hear of it
+            self._settle(int(refusal.reference), error)
+        elif (subscription := self._subscriptions.pop(refusal.reference, None)) is not None:
+            self._local.unsubscribe(refusal.reference)
+            subscription.finish(error)
+        elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
+            future.set_exception(error)
+        else:
+            log.warning("refused: %s", error)
+
+    def gap(self, gap: Gap) -> None:
+        """Something was lost for some subscriptions."""
+        self._gaps += 1
+        told = [self._subscriptions[id].lost(gap) for id in gap.subscriptions if id in self._subscriptions]
+        if not all(told):
+            last = "an unknown end" if gap.last is None else gap.last
+            log.warning("lost: numbers %s to %s of broker %s, epoch %s", gap.first, last, gap.origin, gap.epoch)
+
+
+def connect(
+    urls: str | Sequence[str] = "tidings://localhost:7311",
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    serialiser: str = "msgpack",
+    max_unacknowledged: int = MAX_UNACKNOWLEDGED,
+) -> Client:
+    """A client of the service, to be used with `async with`.
+
+    `urls` names one broker or several; if one is lost, the client goes on with another. `name` should be unique; without
+    it a random one is made up. `tls` says whom to trust and which certificate to show.
+    """
+    return Client(urls, name=name, token=token, tls=tls, serialiser=serialiser, max_unacknowledged=max_unacknowledged)

@@ -1,0 +1,346 @@
+"""The client's link: one session with the service, over as many connections as it takes.
+
+A cut connection is opened again, to the same broker first and then to the others in turn, with jittered back-off. If the
+broker still knows the session it goes on where it was. If not, or if it is another broker, the local broker
+announces everything anew and says how far it has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tidings.model import TidingsError
+from tidings.wire import (
+    SERIALISERS,
+    VERSION,
+    Frame,
+    Hello,
+    Part,
+    PeerRole,
+    Reject,
+    Serialiser,
+    Session,
+    Stream,
+    Welcome,
+    WireError,
+    ack,
+    ack_number,
+    decode_words,
+    encode_words,
+    part,
+)
+
+log = logging.getLogger("tidings.client")
+
+DEFAULT_PORT = 7311
+FIRST_RETRY = 0.05
+"""Seconds before the first new attempt; each further round waits twice as long, with jitter."""
+LAST_RETRY = 5.0
+"""The most seconds between two rounds of attempts."""
+HANDSHAKE = 5.0
+"""Seconds that a broker may take to answer a hello."""
+ACK_DELAY = 0.02
+"""Seconds after which what arrived is acknowledged at the latest."""
+
+
+class ConnectionFailed(TidingsError, OSError):
+    """The service cannot be reached, or does not let this client in."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """From `tidings://host:port` or `tidings+tls://host:port`.
+
+        >>> Address.parse("tidings://localhost")
+        Address(host='localhost', port=7311, tls=False)
+        """
+        parts = urlsplit(url if "://" in url else f"tidings://{url}")
+        if parts.scheme not in ("tidings", "tidings+tls"):
+            raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
+        return cls(parts.hostname or "localhost", parts.port or DEFAULT_PORT, parts.scheme == "tidings+tls")
+
+    def __str__(self) -> str:
+        return f"tidings{'+tls' if self.tls else ''}://{self.host}:{self.port}"
+
+
+class _Connection(Stream):
+    """One connection of the link."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+        self.answer: asyncio.Future[Welcome] = self.loop.create_future()
+        self.gone: asyncio.Future[None] = self.loop.create_future()
+        self.farewell: Reject | None = None
+
+    def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
+        if not self.answer.done():
+            kind, payload = parts.pop(0)
+            if kind == Part.REJECT:
+                self.farewell = decode_words(payload, Reject)
+                self.close()
+                return
+            if kind != Part.WELCOME:
+                raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
+            welcome = decode_words(payload, Welcome)
+            self.link.welcomed(self, welcome)
+            self.answer.set_result(welcome)
+        if parts:
+            self.link.received(self, parts)
+
+    def bad_input(self, error: WireError) -> None:
+        log.warning("the broker does not speak the protocol: %s", error)
+        self.farewell = Reject("protocol", str(error))
+        self.abort()
+
+    def lost(self, error: Exception | None) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
+        if not self.answer.done():
+            reason = (
+                self.farewell.reason if self.farewell is not None else f"the connection was closed ({error or 'EOF'})"
+            )
+            self.answer.set_exception(ConnectionFailed(reason))
+
+    def slow(self) -> None:
+        self.link.writable.clear()
+
+    def ready(self) -> None:
+        self.link.writable.set()
+
+
+class Link:
+    """The way of one client to the service."""
+
+    def __init__(
+        self,
+        name: str,
+        addresses: list[Address],
+        *,
+        token: str | None,
+        tls: ssl.SSLContext | None,
+        serialiser: str,
+        receive: Callable[[Frame], None],
+        renewed: Callable[[Welcome], None],
+    ) -> None:
+        self._name = name
+        self._addresses = addresses
+        self._token = token
+        self._tls = tls
+        self._offered = serialiser
+        self._receive = receive
+        self._renewed = renewed
+        self._serialiser: Serialiser = SERIALISERS[serialiser]
+        self._session: Session | None = None
+        self._connection: _Connection | None = None
+        self._ack_timer: asyncio.TimerHandle | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._heartbeat = 10.0
+        self.writable = asyncio.Event()
+        """Set while the broker takes what is sent."""
+        self.reconnects = 0
+        self.broker = ""
+        self.failure: ConnectionFailed | None = None
+        """Why the link has ended for good."""
+        self.on_failure: Callable[[ConnectionFailed], None] = lambda error: None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    async def open(self) -> None:
+        """Connect for the first time: every address once, then `ConnectionFailed`."""
+        problems = []
+        for address in self._addresses:
+            try:
+                await self._connect(address)
+                break
+            except ConnectionFailed as error:
+                problems.append(f"{address}: {error}")
+        else:
+            raise ConnectionFailed("; ".join(problems) + ". Is the server running? `tidings serve` starts one here.")
+        self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self._name}")
+
+    async def close(self) -> None:
+        """Say goodbye and end everything."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.write(part(Part.BYE))
+            connection.close()
+            await connection.gone
+
+    # --- frames ---------------------------------------------------------------------------------------
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame; without a connection it waits in the session's window."""
+        if self._session is None:
+            return
+        data = part(Part.DATA, self._serialiser.encode(frame))
+        self._session.sent(data)
+        if self._connection is not None:
+            self._connection.write(data)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be sent for now."""
+        return self._session is not None and self._session.full
+
+    @property
+    def waiting(self) -> int:
+        """How many frames the broker has not acknowledged yet."""
+        return self._session.waiting if self._session is not None else 0
+
+    def pause(self) -> None:
+        """Stop reading: the application does not keep up."""
+        if self._connection is not None and self._connection.transport is not None:
+            self._connection.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._connection is not None and self._connection.transport is not None:
+            self._connection.transport.resume_reading()
+
+    def received(self, connection: _Connection, parts: list[tuple[int, bytes]]) -> None:
+        """Parts of a read."""
+        session = self._session
+        if connection is not self._connection or session is None:
+            return
+        decode, receive = self._serialiser.decode, self._receive
+        arrived = 0
+        for kind, payload in parts:
+            if kind == Part.DATA:
+                arrived += 1
+                receive(decode(payload))
+            elif kind == Part.ACK:
+                session.acknowledge(ack_number(payload))
+                if not session.full:
+                    self.writable.set()
+            elif kind == Part.PING:
+                connection.write(part(Part.PONG))
+            elif kind == Part.REJECT:
+                connection.farewell = decode_words(payload, Reject)
+            elif kind == Part.BYE:
+                self._session = None
+                connection.close()
+        if arrived:
+            if session.arrived(arrived):
+                self._acknowledge()
+            elif self._ack_timer is None:
+                self._ack_timer = connection.loop.call_later(ACK_DELAY, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
+        if self._session is not None and self._connection is not None:
+            number = self._session.tell()
+            if number is not None:
+                self._connection.write(ack(number))
+
+    # --- connections ----------------------------------------------------------------------------------
+
+    async def _connect(self, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        context = self._tls if self._tls is not None else ssl.create_default_context() if address.tls else None
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self), address.host, address.port, ssl=context if address.tls else None
+                )
+                session = self._session
+                hello = Hello(
+                    (VERSION,),
+                    PeerRole.CLIENT,
+                    self._name,
+                    serialisers=(self._offered,),
+                    session=session.id if session is not None else None,
+                    received=session.received if session is not None else 0,
+                    token=self._token,
+                )
+                connection.write(part(Part.HELLO, encode_words(hello)))
+                await connection.answer
+        except TimeoutError:
+            raise ConnectionFailed("no answer came in time") from None
+        except (OSError, ssl.SSLError) as error:
+            if isinstance(error, ConnectionFailed):
+                raise
+            raise ConnectionFailed(str(error)) from None
+
+    def welcomed(self, connection: _Connection, welcome: Welcome) -> None:
+        """A broker lets this client in."""
+        self._heartbeat = welcome.heartbeat
+        self._serialiser = SERIALISERS[welcome.serialiser]
+        self._connection = connection
+        self.broker = welcome.name
+        if welcome.resumed and self._session is not None:
+            for data in self._session.resume(welcome.received):
+                connection.write(data)
+        else:
+            self._session = Session(welcome.session)
+            self._renewed(welcome)
+        self.writable.set()
+
+    async def _keep(self) -> None:
+        """Watch the connection; open another when it is lost."""
+        while True:
+            connection = self._connection
+            if connection is not None:
+                await self._watch(connection)
+                if self._connection is connection:
+                    self._connection = None
+                if connection.farewell is not None and not connection.farewell.retry:
+                    self._fail(ConnectionFailed(connection.farewell.reason))
+                    return
+            self.writable.clear()
+            await self._reconnect()
+
+    async def _watch(self, connection: _Connection) -> None:
+        while not connection.gone.done():
+            await asyncio.wait([connection.gone], timeout=self._heartbeat)
+            silence = connection.loop.time() - connection.last_heard
+            if silence > 3 * self._heartbeat:
+                log.warning("the broker is silent; its connection is given up")
+                connection.abort()
+                await connection.gone
+            elif silence > self._heartbeat and not connection.gone.done():
+                connection.write(part(Part.PING))
+
+    async def _reconnect(self) -> None:
+        wait = FIRST_RETRY
+        while True:
+            for address in self._addresses:
+                try:
+                    await self._connect(address)
+                except ConnectionFailed as error:
+                    log.info("%s: %s", address, error)
+                    continue
+                self.reconnects += 1
+                # The broker that is connected now is asked first the next time.
+                self._addresses.remove(address)
+                self._addresses.insert(0, address)
+                return
+            await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+            wait = min(wait * 2, LAST_RETRY)
+
+    def _fail(self, error: ConnectionFailed) -> None:
+        self.failure = error
+        self.on_failure(error)

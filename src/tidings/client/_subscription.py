@@ -1,0 +1,149 @@
+"""A subscription in the hands of an application: iterate over it, wait for it, change it, end it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tidings.model import Filter, Matches, Notification, TidingsError
+from tidings.wire import Gap
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+MAX_QUEUE = 10_000
+"""Notifications that wait for a slow application; beyond that the client stops reading from the broker."""
+MAX_GAPS = 1_000
+"""The most gaps that are remembered."""
+
+
+class Subscription(AsyncIterator[Notification]):
+    """What `Client.subscribe` returns.
+
+    `async for n in subscription` yields notifications. `await subscription` waits until it has settled: from then on
+    everything that is published anywhere in the network arrives. `async with subscription` ends it at the end.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        filter: Matches,
+        callback: Callable[[Notification], None] | None,
+        on_gap: Callable[[Gap], None] | None,
+    ) -> None:
+        self._client = client
+        self.filter = filter
+        self.id = ""
+        self._callback = callback
+        self._on_gap = on_gap
+        self._queue: deque[Notification] = deque()
+        self._wakeup: asyncio.Future[None] | None = None
+        self._settled = asyncio.Event()
+        self._error: TidingsError | None = None
+        self._ended = False
+        self._paused = False
+        self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
+        """What was lost, as far as it is known."""
+
+    # --- for applications -----------------------------------------------------------------------------
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Notification:
+        while not self._queue:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                raise StopAsyncIteration
+            self._wakeup = asyncio.get_running_loop().create_future()
+            try:
+                await self._wakeup
+            finally:
+                self._wakeup = None
+        notification = self._queue.popleft()
+        if self._paused and len(self._queue) <= MAX_QUEUE // 2:
+            self._paused = False
+            self._client.keeps_up(self)
+        return notification
+
+    def __await__(self) -> Generator[None, None, Subscription]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Subscription:
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+        return self
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that must know this subscription knows it."""
+        return self._settled.is_set() and self._error is None
+
+    @property
+    def waiting(self) -> int:
+        """How many notifications wait for the application."""
+        return len(self._queue)
+
+    def update(self, filter: Matches | str) -> None:
+        """Change the filter. What passes both the old and the new one arrives without loss and once."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        self.filter = filter
+        self._settled.clear()
+        self._client.change(self)
+
+    def unsubscribe(self) -> None:
+        """End the subscription; what is waiting can still be read. Ending it again does nothing."""
+        if not self._ended:
+            self._client.end(self)
+            self.finish(None)
+
+    async def __aenter__(self) -> Subscription:
+        return await self._wait()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unsubscribe()
+
+    # --- for the client -------------------------------------------------------------------------------
+
+    def notify(self, notification: Notification) -> None:
+        """A notification has come."""
+        if self._callback is not None:
+            self._callback(notification)
+            return
+        self._queue.append(notification)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+        if len(self._queue) >= MAX_QUEUE and not self._paused:
+            self._paused = True
+            self._client.falls_behind(self)
+
+    def has_settled(self) -> None:
+        """The service says so."""
+        self._settled.set()
+
+    def lost(self, gap: Gap) -> bool:
+        """Something was lost; whether the application was told."""
+        self.gaps.append(gap)
+        if self._on_gap is not None:
+            self._on_gap(gap)
+        return self._on_gap is not None
+
+    def finish(self, error: TidingsError | None) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._error = self._error or error
+        if self._paused:
+            self._paused = False
+            self._client.keeps_up(self)
+        if error is not None:
+            self._settled.set()
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)

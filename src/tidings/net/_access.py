@@ -1,0 +1,83 @@
+"""Who may connect, and what each may do: checked at the border, before anything enters.
+
+An identity comes from a token or from the subject of a client certificate. Each identity has filters for what it may
+publish and what it may subscribe to. Without any identity configured everybody may do everything; such a server only
+listens on this machine, unless it is told otherwise.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidings.model import EVERYTHING, Filter, Matches, Notification, TidingsError
+
+
+class AccessDenied(TidingsError):
+    """Somebody wants what it may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Somebody who may connect."""
+
+    name: str
+    publish: Filter = EVERYTHING
+    subscribe: Filter = EVERYTHING
+    administer: bool = False
+    broker: bool = False
+    """Whether it may connect as a neighbour broker."""
+
+    def check_publish(self, notification: Notification) -> None:
+        """Raise `AccessDenied` unless it may publish this."""
+        if not self.publish.matches(notification):
+            raise AccessDenied(f"'{self.name}' may only publish what passes {self.publish}")
+
+    def check_subscribe(self, filter: Matches) -> None:
+        """Raise `AccessDenied` unless everything that the filter accepts may be seen."""
+        if self.subscribe is not EVERYTHING and not (isinstance(filter, Filter) and self.subscribe.covers(filter)):
+            raise AccessDenied(f"'{self.name}' may only subscribe to what is covered by {self.subscribe}")
+
+    def check_advertise(self, filter: Matches) -> None:
+        """Raise `AccessDenied` unless everything that the filter accepts may be published."""
+        if self.publish is not EVERYTHING and not (isinstance(filter, Filter) and self.publish.covers(filter)):
+            raise AccessDenied(f"'{self.name}' may only advertise what is covered by {self.publish}")
+
+
+ANYBODY = Identity("anybody", administer=True, broker=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The identities, by token and by certificate subject."""
+
+    tokens: Mapping[str, Identity] = field(default_factory=dict)
+    certificates: Mapping[str, Identity] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether everybody may do everything."""
+        return not self.tokens and not self.certificates
+
+    def identify(self, token: str | None, subject: str | None) -> Identity:
+        """Who this is, or `AccessDenied`. All tokens are compared, each in constant time."""
+        if self.open:
+            return ANYBODY
+        found = None
+        if token is not None:
+            for known, identity in self.tokens.items():
+                if hmac.compare_digest(known.encode(), token.encode()):
+                    found = identity
+        if found is None and subject is not None:
+            found = self.certificates.get(subject)
+        if found is None:
+            given = (
+                "this token" if token is not None else "this certificate" if subject is not None else "no credentials"
+            )
+            raise AccessDenied(f"{given} is not known here; ask the administrator for a token or certificate")
+        return found
+
+    def __repr__(self) -> str:
+        names = sorted({identity.name for identity in (*self.tokens.values(), *self.certificates.values())})
+        return f"Access({', '.join(names) or 'open'})"  # never the tokens themselves

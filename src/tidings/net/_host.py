@@ -1,0 +1,179 @@
+"""The host: runs one broker on an asyncio loop, and keeps its peers.
+
+It is the broker's `Runtime`: real time, real links, a real disk. Everything runs on the loop's thread; the store has a
+thread of its own and posts back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+
+from tidings.broker import Broker, Link, LinkKind, Log
+from tidings.model import TidingsError
+from tidings.wire import Frame, Part, Reject, Session, encode_words, part
+
+from ._access import Identity
+from ._options import Options, SlowPolicy
+from ._peer import Peer
+
+log = logging.getLogger("tidings.net")
+
+
+class _Timer:
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: asyncio.TimerHandle) -> None:
+        self._handle = handle
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+
+class Host:
+    """One broker, its clock, its peers."""
+
+    def __init__(self, options: Options, epoch: int, store: Log | None) -> None:
+        self.options = options
+        self.loop = asyncio.get_running_loop()
+        self.epoch = epoch
+        self.log = store
+        self._peers: dict[Link, Peer] = {}
+        self._sessions: dict[str, Peer] = {}
+        self._congested: set[Peer] = set()
+        self._waiting: dict[Peer, Callable[[], None]] = {}
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        """Called when the broker cannot go on."""
+        self.broker = Broker(
+            options.name,
+            self,
+            routing=options.routing,
+            role=options.role,
+            strict_topology=options.strict_topology,
+        )
+
+    # --- Runtime: what the broker asks for ------------------------------------------------------------
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
+        return time.time_ns() // 1_000
+
+    def send(self, link: Link, frame: Frame) -> None:
+        """Send a frame to whoever is at the other end."""
+        peer = self._peers.get(link)
+        if peer is not None:
+            peer.send(frame)
+
+    def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
+        """A timer of the loop."""
+        return _Timer(self.loop.call_later(delay / 1_000_000, self.guarded, action))
+
+    def guarded(self, action: Callable[[], None]) -> None:
+        """Run a turn of the broker; an error in it stops the server rather than leave a broken broker running."""
+        try:
+            action()
+        except Exception as error:
+            log.exception("the broker failed")
+            self.on_failure(error)
+
+    # --- peers ----------------------------------------------------------------------------------------
+
+    @property
+    def peers(self) -> list[Peer]:
+        """All peers, connected or waited for."""
+        return list(self._peers.values())
+
+    def find(self, session: str | None) -> Peer | None:
+        """The peer of a session that may go on."""
+        return self._sessions.get(session) if session else None
+
+    def peer_of(self, name: str, kind: LinkKind) -> Peer | None:
+        """The peer of this name."""
+        return next((p for p in self._peers.values() if p.link.name == name and p.link.kind is kind), None)
+
+    def admit(self, name: str, kind: LinkKind, identity: Identity, session: str | None = None) -> Peer:
+        """Make a new link of the broker; `TidingsError` if the broker does not want it."""
+        guard = None if kind is LinkKind.BROKER or self.options.access.open else identity
+        link = Link(name, kind, guard)
+        limits = self.options.limits
+        policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
+        peer = Peer(
+            self,
+            link,
+            Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
+            policy,
+            limits,
+        )
+        return peer
+
+    def begin(self, peer: Peer) -> None:
+        """Tell the broker of a new link, now that frames can be sent on it."""
+        self._peers[peer.link] = peer
+        self._sessions[peer.session.id] = peer
+        try:
+            if peer.link.is_broker:
+                self.broker.link_up(peer.link)
+            else:
+                self.broker.attach(peer.link)
+        except TidingsError:
+            self._forget(peer)
+            raise
+        log.info("%s %s has come", peer.link.kind.value, peer.link.name)
+
+    def cut(self, peer: Peer) -> None:
+        """The connection of a peer is gone; wait for it to come back."""
+        peer.stream = None
+        limits = self.options.limits
+        patience = limits.broker_resume if peer.link.is_broker else limits.client_resume
+        peer.expiry = self.loop.call_later(patience, self.end, peer, "it did not come back")
+
+    def end(self, peer: Peer, why: str) -> None:
+        """The link has ended for good."""
+        if self._peers.get(peer.link) is not peer:
+            return
+        self._forget(peer)
+        stream, peer.stream = peer.stream, None
+        peer.close()
+        if stream is not None:
+            stream.close()
+        log.info("%s %s has gone: %s", peer.link.kind.value, peer.link.name, why)
+        self.guarded(lambda: self.broker.link_down(peer.link) if peer.link.is_broker else self.broker.detach(peer.link))
+
+    def disconnect(self, peer: Peer, code: str, reason: str) -> None:
+        """End a link and tell the other side why."""
+        if peer.stream is not None:
+            peer.stream.write(part(Part.REJECT, encode_words(Reject(code, reason))))
+        self.loop.call_soon(self.end, peer, reason)
+
+    def _forget(self, peer: Peer) -> None:
+        self._peers.pop(peer.link, None)
+        self._sessions.pop(peer.session.id, None)
+        self._waiting.pop(peer, None)
+
+    # --- congestion -----------------------------------------------------------------------------------
+
+    def congested(self, peer: Peer) -> None:
+        """A peer's queue is full: whoever sends has to wait."""
+        self._congested.add(peer)
+
+    def relieved(self, peer: Peer) -> None:
+        """A peer has room again."""
+        self._congested.discard(peer)
+        if not self._congested:
+            waiting, self._waiting = self._waiting, {}
+            for resume in waiting.values():
+                resume()
+
+    def must_wait(self, peer: Peer, resume: Callable[[], None]) -> bool:
+        """Whether a peer should not be read from now; if so, `resume` is called when it may be again."""
+        if not self._congested:
+            return False
+        for other in [other for other in self._congested if not other.blocks]:
+            self.relieved(other)  # it has held others up for long enough
+        if all(other is peer for other in self._congested):
+            return False
+        self._waiting[peer] = resume
+        return True

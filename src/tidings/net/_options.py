@@ -1,0 +1,86 @@
+"""What can be set about a server, with the defaults and the limits."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidings.broker import Role, RoutingOptions
+
+from ._access import Access
+
+DEFAULT_PORT = 7311
+
+
+class SlowPolicy(enum.Enum):
+    """What happens when a subscriber does not take its notifications and its queue is full."""
+
+    BLOCK = "block"
+    """Whoever sends is slowed down, for `block_seconds` at most; after that as DROP_OLDEST."""
+    DROP_OLDEST = "drop_oldest"
+    """The oldest notifications in the queue are dropped, and the subscriber is told by a Gap."""
+    DISCONNECT = "disconnect"
+    """The subscriber is disconnected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of queues, windows and times. Sizes are in bytes, times in seconds."""
+
+    max_part: int = 4_194_304
+    """The largest part that is accepted from a peer."""
+    window_parts: int = 16_384
+    """Parts sent to a peer and not acknowledged yet; more wait in the queue."""
+    window_bytes: int = 8_388_608
+    queue_parts: int = 32_768
+    """Parts that wait for a peer; at the limit, the policy decides."""
+    queue_bytes: int = 33_554_432
+    connections: int = 20_000
+    """The most connections at a time."""
+    handshake: float = 5.0
+    """How long a new connection may take to say hello."""
+    heartbeat: float = 10.0
+    """After this long in silence a peer is asked whether it is still there; after three times that it is not."""
+    broker_resume: float = 5.0
+    """How long a cut link between brokers is kept for its peer to come back."""
+    client_resume: float = 30.0
+    """How long a cut client is kept."""
+    block_seconds: float = 10.0
+    """How long a slow subscriber with the policy `block` may hold others up."""
+    drain: float = 10.0
+    """How long a stopping server waits for its queues to empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """Certificates. `ca` is who may have signed those of neighbours and clients."""
+
+    certificate: Path
+    key: Path
+    ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything about one server."""
+
+    name: str = "broker"
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    data: Path | None = None
+    """Where the store is; None: nothing is stored."""
+    role: Role = Role.BORDER
+    routing: RoutingOptions = field(default_factory=RoutingOptions)
+    strict_topology: bool = False
+    neighbours: tuple[str, ...] = ()
+    """The brokers to connect to, as `tidings://host:port` or `tidings+tls://host:port`."""
+    neighbour_token: str | None = None
+    """The secret by which this broker identifies itself to its neighbours."""
+    tls: TlsOptions | None = None
+    access: Access = field(default_factory=Access)
+    insecure: bool = False
+    """Listen beyond this machine without TLS and authentication."""
+    metrics_port: int | None = None
+    slow_policy: SlowPolicy = SlowPolicy.BLOCK
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,186 @@
+"""The server: a broker that listens, connects to its neighbours, stores, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import ssl
+import time
+from typing import Any
+from collections.abc import AsyncIterator
+
+from tidings.model import TidingsError
+from tidings.wire import Part, part
+
+from ._connection import Accepted
+from ._dialler import Dialler
+from ._host import Host
+from ._options import Options, TlsOptions
+
+log = logging.getLogger("tidings.net")
+
+
+class StartError(TidingsError):
+    """A server that cannot start."""
+
+
+class Server:
+    """One broker in the world. Use `serve`, or `start` and `stop`."""
+
+    def __init__(self, options: Options) -> None:
+        check(options)
+        self.options = options
+        self.host: Host
+        self.port = options.port
+        """The port it listens on; the one that the system chose if the options say 0."""
+        self._store: Any = None
+        self._listener: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.diallers: list[Dialler] = []
+        self.failed: asyncio.Future[None] | None = None
+        """Gets an exception when the broker cannot go on."""
+
+    async def start(self) -> None:
+        """Open the store, start the broker, listen, dial."""
+        loop = asyncio.get_running_loop()
+        options = self.options
+        if options.data is not None:
+            from tidings.store import Store
+            self._store = Store.open(options.data, post=loop.call_soon_threadsafe)
+        epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
+        self.failed = loop.create_future()
+        self.host = Host(options, epoch, self._store)
+        self.host.on_failure = self._fail
+        tls = _server_tls(options.tls) if options.tls is not None else None
+        try:
+            self._listener = await loop.create_server(
+                lambda: Accepted(self.host), options.host, options.port, ssl=tls, backlog=1024
+            )
+        except OSError as error:
+            await self._close_store()
+            raise StartError(
+                f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; "
+                "choose another port, or stop whoever uses this one"
+            ) from None
+        self.port = self._listener.sockets[0].getsockname()[1]
+        client_tls = _client_tls(options.tls) if options.tls is not None else None
+        for url in options.neighbours:
+            dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
+            self.diallers.append(dialler)
+            self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
+        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.failed is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    async def stop(self) -> None:
+        """Stop in order: no new connections, queues drained, everybody told, the store closed cleanly."""
+        if self._listener is not None:
+            self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._drain()
+        for peer in self.host.peers:
+            if peer.stream is not None:
+                peer.stream.write(part(Part.BYE))
+                peer.stream.close()
+            peer.close()
+        await asyncio.sleep(0)
+        await self._close_store()
+        if self.failed is not None and not self.failed.done():
+            self.failed.cancel()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.options.limits.drain
+        while loop.time() < deadline:
+            busy = [
+                peer for peer in self.host.peers if peer.stream is not None and (peer.queued or peer.session.waiting)
+            ]
+            if not busy:
+                return
+            await asyncio.sleep(0.02)
+
+    async def _close_store(self) -> None:
+        if self._store is not None:
+            last = self.host.broker.publications.last if hasattr(self, "host") else None
+            await asyncio.to_thread(self._store.close, last)
+            self._store = None
+
+    async def _heartbeat(self) -> None:
+        interval = self.options.limits.heartbeat
+        while True:
+            await asyncio.sleep(interval / 2)
+            now = self.host.loop.time()
+            for peer in self.host.peers:
+                stream = peer.stream
+                if stream is None:
+                    continue
+                silence = now - stream.last_heard
+                if silence > 3 * interval:
+                    log.warning("%s %s is silent; its connection is given up", peer.link.kind.value, peer.link.name)
+                    stream.abort()
+                elif silence > interval:
+                    stream.write(part(Part.PING))
+
+
+def check(options: Options) -> None:
+    """Raise `StartError` for options that must not be served."""
+    if not _is_local(options.host) and not options.insecure:
+        missing = [
+            what
+            for what, there in (("TLS", options.tls is not None), ("authentication", not options.access.open))
+            if not there
+        ]
+        if missing:
+            raise StartError(
+                f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
+                "configure it, listen on 127.0.0.1, or say --insecure"
+            )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _server_tls(options: TlsOptions) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _load(context, options)
+    if options.ca is not None:
+        context.load_verify_locations(options.ca)
+        context.verify_mode = ssl.CERT_OPTIONAL  # clients may show a token instead; brokers must show something
+    return context
+
+
+def _client_tls(options: TlsOptions) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ca)
+    _load(context, options)
+    return context
+
+
+def _load(context: ssl.SSLContext, options: TlsOptions) -> None:
+    try:
+        context.load_cert_chain(options.certificate, options.key)
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(
+            f"cannot use the certificate {options.certificate} with the key {options.key}: {error}"
+        ) from None
+
+
+@contextlib.asynccontextmanager
+async def serve(options: Options) -> AsyncIterator[Server]:
+    """A running server, stopped in order at the end."""
+    server = Server(options)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()

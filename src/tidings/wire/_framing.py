@@ -1,0 +1,93 @@
+"""Framing: bytes of a connection to parts and back.
+
+A connection carries *parts*, each `length (4 bytes, big-endian) | kind (1 byte) | payload`; the length counts kind and
+payload. Parts of kind DATA carry one frame each and are numbered, implicitly: the first of a session is number 1. All
+other kinds speak of the connection itself and are not numbered.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+
+from ._codec import WireError
+
+MAX_PART = 4_194_304
+"""The most bytes of one part, kind included; a peer may announce less in its hello."""
+
+
+class Part(enum.IntEnum):
+    """What a part is."""
+
+    DATA = 0
+    """One frame, numbered."""
+    ACK = 1
+    """8 bytes: every DATA up to this number has arrived."""
+    PING = 2
+    PONG = 3
+    HELLO = 4
+    """The first part of whoever opened the connection."""
+    WELCOME = 5
+    """The answer to a hello that is accepted."""
+    REJECT = 6
+    """The answer to a hello that is not, or the last part before a connection is closed for a reason."""
+    BYE = 7
+    """The session has ended: nobody will come back for it."""
+
+
+HEADER = struct.Struct(">IB")
+_NUMBER = struct.Struct(">Q")
+_KINDS = frozenset(map(int, Part))
+
+
+def part(kind: Part, payload: bytes = b"") -> bytes:
+    """The bytes of one part.
+
+    >>> part(Part.PING)
+    b'\\x00\\x00\\x00\\x01\\x02'
+    """
+    return HEADER.pack(len(payload) + 1, kind) + payload
+
+
+def ack(number: int) -> bytes:
+    """The bytes of an acknowledgement."""
+    return part(Part.ACK, _NUMBER.pack(number))
+
+
+def ack_number(payload: bytes) -> int:
+    """The number in an acknowledgement."""
+    if len(payload) != _NUMBER.size:
+        raise WireError(f"an acknowledgement has {_NUMBER.size} bytes, not {len(payload)}")
+    number: int = _NUMBER.unpack(payload)[0]
+    return number
+
+
+class Parser:
+    """Takes bytes as they come and gives back whole parts. Never holds more than one part and one read."""
+
+    __slots__ = ("_buffer", "_limit")
+
+    def __init__(self, limit: int = MAX_PART) -> None:
+        self._buffer = b""
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """The parts that are complete now; `WireError` for a length or kind that cannot be."""
+        if self._buffer:
+            data = self._buffer + data
+        parts: list[tuple[int, bytes]] = []
+        at, end = 0, len(data)
+        unpack, append, limit = HEADER.unpack_from, parts.append, self._limit
+        while end - at >= 5:
+            length, kind = unpack(data, at)
+            if not 0 < length <= limit:
+                raise WireError(f"a part of {length:,} bytes; at most {limit:,} are allowed here")
+            if kind not in _KINDS:
+                raise WireError(f"a part of kind {kind}, which is unknown")
+            upto = at + 4 + length
+            if upto > end:
+                break
+            append((kind, data[at + 5 : upto]))
+            at = upto
+        self._buffer = data[at:]
+        return parts

@@ -1,0 +1,88 @@
+"""The first words on a connection: who is there, what can it do, is it coming back."""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeVar
+
+import msgspec
+
+from ._codec import WireError
+from ._framing import MAX_PART
+
+VERSION = 1
+"""The version of the protocol that this code speaks."""
+MAX_HELLO = 65_536
+"""The most bytes of a hello, welcome or rejection."""
+
+
+class PeerRole(enum.Enum):
+    """Who opens a connection."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+
+
+class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Sent first, by whoever opened the connection. Unknown fields are ignored, so later versions can add some."""
+
+    versions: tuple[int, ...]
+    role: PeerRole
+    name: str
+    """Of a broker: its name. Of a client: its name, unique among the clients of the broker."""
+    serialisers: tuple[str, ...] = ("msgpack",)
+    session: str | None = None
+    """The session to go on with, if there was one."""
+    received: int = 0
+    """With `session`: the number of the last DATA part that arrived."""
+    token: str | None = None
+    """A secret that says who this is; a client certificate may say it instead."""
+    epoch: int = 0
+    """Of a broker: its incarnation."""
+    max_part: int = MAX_PART
+    features: tuple[str, ...] = ()
+
+
+class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a hello that is accepted."""
+
+    version: int
+    name: str
+    session: str
+    resumed: bool = False
+    """Whether the session of the hello goes on; otherwise it is a new one, and everything must be said again."""
+    received: int = 0
+    """With `resumed`: the number of the last DATA part that arrived."""
+    serialiser: str = "msgpack"
+    epoch: int = 0
+    max_part: int = MAX_PART
+    heartbeat: float = 10.0
+    """Seconds after which a silent peer sends a ping; after three of them the connection is given up."""
+    features: tuple[str, ...] = ()
+
+
+class Reject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a connection cannot be, and what would help."""
+
+    code: str
+    reason: str
+    retry: bool = False
+    """Whether trying again later may help."""
+
+
+_T = TypeVar("_T", Hello, Welcome, Reject)
+
+
+def encode_words(words: Hello | Welcome | Reject) -> bytes:
+    """The payload of a HELLO, WELCOME or REJECT part."""
+    return msgspec.msgpack.encode(words)
+
+
+def decode_words(payload: bytes, kind: type[_T]) -> _T:
+    """The words in a payload, or `WireError`."""
+    if len(payload) > MAX_HELLO:
+        raise WireError(f"a {kind.__name__.lower()} of {len(payload):,} bytes; at most {MAX_HELLO:,} are allowed")
+    try:
+        return msgspec.msgpack.decode(payload, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise WireError(f"not a {kind.__name__.lower()}: {error}") from None
