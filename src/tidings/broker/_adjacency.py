@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidings.model import TopologyError
-from tidings.wire import Attach, LinkState
+from tidings.wire import Attach, Hop, LinkState
 
 from ._links import Link
 from ._topology import Topology, Tree
@@ -38,6 +38,8 @@ class Adjacency:
         self._strict = strict
         self.topology = Topology(broker.name, epoch)
         self.tree: Tree = self.topology.tree()
+        self.hop = Hop(self.tree.epoch)
+        """The header of everything that belongs to the current tree."""
         self.generation = 0
         self.neighbours: dict[str, Link] = {}
         self._peers: dict[Link, int] = {}
@@ -114,6 +116,7 @@ class Adjacency:
     def adopt(self, tree: Tree) -> None:
         """Start a new generation on a new tree."""
         self.tree = tree
+        self.hop = Hop(tree.epoch)
         self.generation += 1
         self._peers.clear()
         self._accepting.clear()

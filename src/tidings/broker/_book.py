@@ -161,6 +161,11 @@ class Book:
         out.pending.discard(id)
         return self._review(out.waiting.pop(id, {}))
 
+    @property
+    def changed(self) -> bool:
+        """Whether this turn may have settled something."""
+        return bool(self._dirty)
+
     def review(self) -> list[Entry]:
         """The entries that this turn has settled; asked once, at its end."""
         dirty, self._dirty = self._dirty, {}

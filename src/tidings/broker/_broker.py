@@ -89,6 +89,9 @@ class Role(enum.Enum):
     """Serves neighbours only."""
 
 
+_NO_HOP = Hop()  # clients know nothing of trees
+
+
 class Broker:
     """One broker of the network."""
 
@@ -117,6 +120,7 @@ class Broker:
         self._clients: dict[str, Link] = {}
         self._unreported: list[Entry] = []
         self.root = Table(ROOT_SCOPE, self.routing)
+        self._books = (self.root.subscriptions, self.root.advertisements)
         self.publications = Publications(self.epoch, runtime.log)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.waves = Waves(self)
@@ -211,37 +215,36 @@ class Broker:
     def receive(self, link: Link, frame: Frame) -> None:
         """A frame has come in on a link."""
         message = frame.message
-        self.statistics.received(message)
+        kind = type(message)
+        self.statistics.received[kind] += 1
         if link.is_broker:
-            if type(message) is LinkState:
-                self.adjacency.learn(link, message)
-            elif type(message) is Attach:
-                self.adjacency.attach(link, message)
-            elif not self.adjacency.accepts(link, frame.hop.tree_epoch):
-                self.statistics.stale_frames += 1
-                return
-            elif (handler := self._handlers.get(type(message))) is not None:
-                self._arrived = frame.hop.attachments or {}
-                handler(link, message)
-            else:
-                self.statistics.refused += 1
-                return
+            self._neighbour_turn(link, frame, message, kind)
         elif self._clients.get(link.name) is link:
-            self._client_turn(link, message)
-        self._arrived = {}
+            try:
+                self._client_handlers[kind](link, message)
+            except FeatureError:
+                raise
+            except TidingsError as error:
+                self.refuse(link, message, error)
+            except KeyError:
+                if kind in self._client_handlers:
+                    raise
+                self.refuse(link, message, TidingsError(f"a client may not send {kind.__name__}"))
         self.settle()
 
-    def _client_turn(self, link: Link, message: AnyMessage) -> None:
-        handler = self._client_handlers.get(type(message))
-        if handler is None:
-            self.refuse(link, message, TidingsError(f"a client may not send {type(message).__name__}"))
-            return
-        try:
+    def _neighbour_turn(self, link: Link, frame: Frame, message: AnyMessage, kind: type) -> None:
+        if type(message) is LinkState:
+            self.adjacency.learn(link, message)
+        elif type(message) is Attach:
+            self.adjacency.attach(link, message)
+        elif not self.adjacency.accepts(link, frame.hop.tree_epoch):
+            self.statistics.stale_frames += 1
+        elif (handler := self._handlers.get(kind)) is not None:
+            self._arrived = frame.hop.attachments or {}
             handler(link, message)
-        except FeatureError:
-            raise
-        except TidingsError as error:
-            self.refuse(link, message, error)
+            self._arrived = {}
+        else:
+            self.statistics.refused += 1
 
     def refuse(self, link: Link, message: AnyMessage, error: TidingsError) -> None:
         """Tell a client that what it asked for was not done."""
@@ -253,9 +256,12 @@ class Broker:
 
     def send(self, link: Link, message: AnyMessage) -> None:
         """Put a message on a link, with what features attached for this link in this step."""
-        self.statistics.sent(message)
-        attachments = self._attachments.pop(link, None) if self._attachments else None
-        self._runtime.send(link, Frame(message, Hop(self.adjacency.tree.epoch, None, attachments)))
+        self.statistics.sent[type(message)] += 1
+        if self._attachments and link in self._attachments:
+            hop = Hop(self.adjacency.tree.epoch, None, self._attachments.pop(link))
+        else:
+            hop = self.adjacency.hop if link.is_broker else _NO_HOP
+        self._runtime.send(link, Frame(message, hop))
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
         """Call `action` in a turn of its own."""
@@ -350,9 +356,10 @@ class Broker:
                 self.at_deliver(route, envelope, link, entries)
 
     def _deliver(self, route: Route, envelope: Envelope, link: Link, entries: list[Entry]) -> None:
-        ready = self.recovery.hold(envelope, entries)
-        if ready:
-            self.send(link, Deliver(envelope, tuple([entry.id for entry in ready])))
+        if self.recovery.active:
+            entries = self.recovery.hold(envelope, entries)
+        if entries:
+            self.send(link, Deliver(envelope, tuple([entry.id for entry in entries])))
 
     def deliver_late(self, envelope: Envelope, owed: dict[Entry, None]) -> None:
         """Deliver a notification that was missed before, to the subscriptions that were owed it."""
@@ -496,8 +503,9 @@ class Broker:
 
     def settle(self) -> None:
         """At the end of a turn: tell those whose subscriptions and advertisements have settled in it."""
-        for book in (self.root.subscriptions, self.root.advertisements):
-            self._report(book, book.review())
+        for book in self._books:
+            if book.changed:
+                self._report(book, book.review())
         if self._unreported and self.recovery.baseline:
             waiting, self._unreported = self._unreported, []
             for entry in waiting:

@@ -79,6 +79,11 @@ class Recovery:
         """The origins that are waited for."""
         return frozenset(self._suspended)
 
+    @property
+    def active(self) -> bool:
+        """Whether any origin is waited for."""
+        return bool(self._suspended)
+
     # --- live traffic ---------------------------------------------------------------------------------
 
     def passed(self, envelope: Envelope) -> None:

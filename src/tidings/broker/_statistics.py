@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 class Statistics:
     """The counters of one broker."""
 
-    messages_in: Counter[str] = field(default_factory=Counter)
+    received: defaultdict[type, int] = field(default_factory=lambda: defaultdict(int))
     """Frames received, by the type of their message."""
-    messages_out: Counter[str] = field(default_factory=Counter)
+    sent: defaultdict[type, int] = field(default_factory=lambda: defaultdict(int))
     """Frames sent, by the type of their message."""
     stale_frames: int = 0
     """Frames of an old tree, dropped."""
@@ -23,10 +23,12 @@ class Statistics:
     gaps: int = 0
     """Gaps that were reported to clients."""
 
-    def received(self, message: object) -> None:
-        """Count a frame that came in."""
-        self.messages_in[type(message).__name__] += 1
+    @property
+    def messages_in(self) -> Counter[str]:
+        """Frames received, by the name of their message's type."""
+        return Counter({kind.__name__: count for kind, count in self.received.items()})
 
-    def sent(self, message: object) -> None:
-        """Count a frame that went out."""
-        self.messages_out[type(message).__name__] += 1
+    @property
+    def messages_out(self) -> Counter[str]:
+        """Frames sent, by the name of their message's type."""
+        return Counter({kind.__name__: count for kind, count in self.sent.items()})

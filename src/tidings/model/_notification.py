@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, Self
 
 from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
 from ._errors import ValueRefused
-from ._names import checked_name
-from ._values import Value, checked_value
+from ._names import MAX_NAME, checked_name
+from ._values import MAX_TEXT, Value, checked_value
 
 MAX_ATTRIBUTES = 256
 """The most attributes of one notification, after nested input has been flattened."""
@@ -40,6 +41,25 @@ class Notification(Mapping[str, Value]):
         self._attributes = attributes
         self._hash = None
         return self
+
+    @classmethod
+    def decoded(cls, attributes: dict[str, Any]) -> Notification:
+        """Attributes fresh from a decoder, whose texts are valid Unicode: checked, and kept if they are plain."""
+        for name, value in attributes.items():
+            kind = type(value)
+            if kind is str or kind is bytes:
+                plain = len(value) <= MAX_TEXT
+            elif kind is float:
+                plain = isfinite(value)
+            elif kind is int:
+                plain = -(2**63) <= value < 2**63
+            else:
+                plain = kind is bool
+            if not plain or not name or len(name) > MAX_NAME:
+                return cls(attributes)
+        if len(attributes) > MAX_ATTRIBUTES:
+            return cls(attributes)
+        return cls.trusted(attributes)
 
     @classmethod
     def from_object(cls, instance: object) -> Self:

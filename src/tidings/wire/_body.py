@@ -59,4 +59,4 @@ def checked_body(body: bytes) -> Notification:
         attributes = _decoder.decode(body)
     except (msgspec.DecodeError, ValueError) as error:
         raise ValueRefused(f"the body of a publication cannot be decoded: {error}") from None
-    return Notification(attributes)
+    return Notification.decoded(attributes)
