@@ -19,7 +19,7 @@ from ._reduction import Delta, Reduction
 class Entry:
     """One subscription or advertisement of one link. Compared by identity."""
 
-    __slots__ = ("filter", "id", "link", "meta", "public_id", "receive_own", "settled")
+    __slots__ = ("filter", "id", "link", "meta", "number", "public_id", "receive_own", "settled")
 
     def __init__(
         self,
@@ -30,12 +30,15 @@ class Entry:
         public_id: str,
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
+        number: int = 0,
     ) -> None:
         self.link = link
         self.id = id
+        self.number = number
+        """With which the link announced it last."""
         self.filter = filter
         self.public_id = public_id
-        """What the neighbours may call it."""
+        """What the neighbours may call it; no other entry has ever been called so."""
         self.receive_own = receive_own
         self.meta = meta or {}
         self.settled = False
@@ -52,7 +55,8 @@ class _Out:
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
         self.members: dict[Entry, None] = {}
-        self.pending: set[str] = set()
+        self.pending: dict[str, int] = {}
+        """What has not settled, and the number with which it was announced."""
         self.waiting: dict[str, dict[Entry, None]] = {}
 
     def add(self, entry: Entry) -> Delta:
@@ -76,6 +80,7 @@ class Book:
         self._expected: list[Link] = []
         self._unsettled: dict[Entry, None] = {}
         self._dirty: dict[Entry, None] = {}
+        self._number = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -95,6 +100,10 @@ class Book:
         """What a neighbour has been told."""
         out = self._outs.get(link)
         return dict(out.reduction.announced) if out else {}
+
+    def number(self, link: Link, id: str) -> int:
+        """The number with which a neighbour is told this filter."""
+        return self._outs[link].pending[id]
 
     def add(self, entry: Entry) -> dict[Link, Delta]:
         """Take in an entry; what the neighbours have to be told."""
@@ -153,12 +162,15 @@ class Book:
 
     # --- settling -------------------------------------------------------------------------------------
 
-    def confirm(self, link: Link, id: str) -> list[Entry]:
-        """A neighbour says that what it was told by this id has settled; the entries that settle by that."""
+    def confirm(self, link: Link, id: str, number: int) -> list[Entry]:
+        """A neighbour says that what it was told by this id and number has settled; the entries that settle by that.
+
+        A filter may be announced, withdrawn and announced again before the first answer comes: that one does not count.
+        """
         out = self._outs.get(link)
-        if out is None or id not in out.pending:
+        if out is None or out.pending.get(id) != number:
             return []
-        out.pending.discard(id)
+        del out.pending[id]
         return self._review(out.waiting.pop(id, {}))
 
     @property
@@ -209,9 +221,11 @@ class Book:
             if not delta:
                 continue
             out = self._outs[link]
-            out.pending.update(delta.announce)
+            for id in delta.announce:
+                self._number += 1
+                out.pending[id] = self._number
             for id in delta.withdraw:
-                out.pending.discard(id)
+                out.pending.pop(id, None)
                 self._dirty.update(out.waiting.pop(id, {}))
             result[link] = delta
         return result

@@ -119,6 +119,7 @@ class Broker:
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
         self._unreported: list[Entry] = []
+        self._entries = 0
         self.root = Table(ROOT_SCOPE, self.routing)
         self._books = (self.root.subscriptions, self.root.advertisements)
         self.publications = Publications(self.epoch, runtime.log)
@@ -250,7 +251,10 @@ class Broker:
         """Tell a client that what it asked for was not done."""
         self.statistics.refused += 1
         reference = str(getattr(message, "id", getattr(message, "seq", "")))
-        self.send(link, Refused(type(error).__name__, str(error), reference))
+        refusal = Refused(type(error).__name__, str(error), reference)
+        if isinstance(message, Publish):
+            self.publications.refuse(link.name, message.seq, refusal)
+        self.send(link, refusal)
 
     # --- what the parts of the broker use -------------------------------------------------------------
 
@@ -298,7 +302,9 @@ class Broker:
     def _published(self, link: Link, message: Publish) -> None:
         if not self.publications.is_new(link.name, message.seq):
             self.statistics.repeated_publications += 1
-            if message.quality is not Quality.FIRE:
+            if (refusal := self.publications.refusal(link.name, message.seq)) is not None:
+                self.send(link, refusal)
+            elif message.quality is not Quality.FIRE:
                 self.send(link, PublishAck(message.seq, self.name, self.epoch, 0))
             return
         notification = checked_body(message.body)
@@ -393,7 +399,8 @@ class Broker:
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         known = self.root.subscriptions.get(link, message.id)
-        if known is not None and known.filter == message.filter:
+        if known is not None and (known.filter, known.receive_own) == (message.filter, message.receive_own):
+            known.number = message.number
             if known.settled:
                 self._report(self.root.subscriptions, [known])
             return
@@ -404,6 +411,7 @@ class Broker:
             public_id=self._public_id(link, message.id),
             receive_own=message.receive_own,
             meta=message.meta,
+            number=message.number,
         )
         if known is None:
             if message.after and not link.is_broker:
@@ -411,6 +419,7 @@ class Broker:
             self._announce_subscriptions(link, self.at_sub_add(ROOT_SCOPE, entry))
             return
         # A new filter under an old id: what the neighbours hear is the difference, announced before withdrawn.
+        self.recovery.replaced(known, entry)
         changes = self.at_sub_del(ROOT_SCOPE, known)
         for other, delta in self.at_sub_add(ROOT_SCOPE, entry).items():
             changes[other] = changes[other].then(delta) if other in changes else delta
@@ -425,18 +434,21 @@ class Broker:
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self.routing.advertisements:
-            self.send(link, Settled(message.id, ROOT_SCOPE, True))  # nobody has to know
+            self.send(link, Settled(message.id, ROOT_SCOPE, True, number=message.number))  # nobody has to know
             return
         if self.routing.algorithm not in ("flooding", "simple"):
             algebraic(message.filter)
         known = self.root.advertisements.get(link, message.id)
         if known is not None and known.filter == message.filter:
+            known.number = message.number
             if known.settled:
                 self._report(self.root.advertisements, [known])
             return
         if known is not None:
             self._end_advertisement(link, known)
-        entry = Entry(link, message.id, message.filter, public_id=self._public_id(link, message.id))
+        entry = Entry(
+            link, message.id, message.filter, public_id=self._public_id(link, message.id), number=message.number
+        )
         self._announce_advertisements(link, self.at_ad_add(ROOT_SCOPE, entry))
         self._announce_subscriptions(link, self.root.subscriptions.reconsider(link))
 
@@ -451,12 +463,16 @@ class Broker:
 
     def _public_id(self, link: Link, id: str) -> str:
         """The id under which the whole network may know an entry: a client's own id is known here only."""
-        return id if link.is_broker else f"{self.name}/{link.name}/{id}"
+        if link.is_broker:
+            return id
+        self._entries += 1
+        return f"{self.name}/{self._entries}"
 
     def _sub_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
         return self.root.subscribe(entry)
 
     def _sub_del(self, scope: str, entry: Entry) -> dict[Link, Delta]:
+        self.recovery.ended(entry)
         return self.root.unsubscribe(entry)
 
     def _ad_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
@@ -481,7 +497,8 @@ class Broker:
 
     def _sub_send(self, scope: str, announcement: Announcement, source: Link, targets: list[Link]) -> None:
         for link in targets:
-            self.send(link, Subscribe(announcement.id, announcement.filter, scope))
+            number = self.root.subscriptions.number(link, announcement.id)
+            self.send(link, Subscribe(announcement.id, announcement.filter, scope, number=number))
 
     def _unsub_send(self, scope: str, id: str, source: Link, targets: list[Link]) -> None:
         for link in targets:
@@ -489,7 +506,8 @@ class Broker:
 
     def _ad_send(self, scope: str, announcement: Announcement, source: Link, targets: list[Link]) -> None:
         for link in targets:
-            self.send(link, Advertise(announcement.id, announcement.filter, scope))
+            number = self.root.advertisements.number(link, announcement.id)
+            self.send(link, Advertise(announcement.id, announcement.filter, scope, number))
 
     def _unad_send(self, scope: str, id: str, source: Link, targets: list[Link]) -> None:
         for link in targets:
@@ -499,7 +517,7 @@ class Broker:
 
     def _confirmed(self, link: Link, message: Settled) -> None:
         book = self.root.advertisements if message.advertisement else self.root.subscriptions
-        self._report(book, book.confirm(link, message.id))
+        self._report(book, book.confirm(link, message.id, message.number))
 
     def settle(self) -> None:
         """At the end of a turn: tell those whose subscriptions and advertisements have settled in it."""
@@ -517,14 +535,14 @@ class Broker:
         for entry in entries:
             advertisement = book is self.root.advertisements
             if entry.link.is_broker:
-                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, advertisement))
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, advertisement, number=entry.number))
             elif not self.recovery.baseline:
                 self._unreported.append(entry)
             elif advertisement:
-                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, True))
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, True, number=entry.number))
             else:
                 marks = self.recovery.marks_of([entry])
-                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, False, marks))
+                self.send(entry.link, Settled(entry.id, ROOT_SCOPE, False, marks, entry.number))
                 self.recovery.settled(entry)
 
     # --- clients, links, trees ------------------------------------------------------------------------

@@ -75,6 +75,10 @@ class _Subscription:
         self.last: dict[str, tuple[int, int]] = {}
         """For each origin, the position of the last notification that was handed over."""
 
+    def wants(self, envelope: Envelope, me: str) -> bool:
+        own = envelope.identity.publisher == me
+        return (self.message.receive_own or not own) and self.filter.matches(envelope.notification)
+
 
 class LocalBroker:
     """The subscriptions of one application, and its way to the border broker."""
@@ -98,6 +102,7 @@ class LocalBroker:
         self._marks: dict[str, tuple[int, int]] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._numbers = 0
+        self._requests = 0
         self._published = 0
         self.duplicates = 0
         """Second copies that were dropped."""
@@ -150,7 +155,8 @@ class LocalBroker:
         if id is None:
             self._numbers += 1
             id = f"s{self._numbers}"
-        message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}))
+        self._requests += 1
+        message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}), number=self._requests)
         known = self._subscriptions.get(id)
         self._subscriptions[id] = subscription = _Subscription(message, callback)
         if known is not None:
@@ -170,7 +176,8 @@ class LocalBroker:
         if id is None:
             self._numbers += 1
             id = f"a{self._numbers}"
-        message = self._advertisements[id] = Advertise(id, filter)
+        self._requests += 1
+        message = self._advertisements[id] = Advertise(id, filter, number=self._requests)
         self._out(message)
         return id
 
@@ -209,10 +216,9 @@ class LocalBroker:
             case Deliver():
                 self._deliver(message)
                 return
-            case Settled(advertisement=False):
-                if (subscription := self._subscriptions.get(message.id)) is not None:
-                    subscription.settled = True
-                    self._mark(message.marks)
+            case Settled():
+                if not self._settled(message):
+                    return
             case Marks():
                 self._mark(message.marks)
                 return
@@ -223,6 +229,18 @@ class LocalBroker:
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
         if self._observer is not None:
             self._observe(self._observer, message)
+
+    def _settled(self, message: Settled) -> bool:
+        """Whether this is about what the application wants now, and not about what it wanted before."""
+        if message.advertisement:
+            advertisement = self._advertisements.get(message.id)
+            return advertisement is not None and advertisement.number == message.number
+        subscription = self._subscriptions.get(message.id)
+        if subscription is None or subscription.message.number != message.number:
+            return False
+        subscription.settled = True
+        self._mark(message.marks)
+        return True
 
     def _observe(self, observer: Observer, message: AnyMessage) -> None:
         match message:
@@ -246,8 +264,8 @@ class LocalBroker:
         envelope = message.envelope
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
-            # The filter is tested again: the subscription may have changed while the notification was under way.
-            if subscription is None or not subscription.filter.matches(envelope.notification):
+            # It is tested again: the subscription may have changed while the notification was under way.
+            if subscription is None or not subscription.wants(envelope, self.name):
                 continue
             if self._window and self._repeated(id, subscription, envelope):
                 self.duplicates += 1

@@ -6,7 +6,8 @@ what is not. Of an earlier epoch only the disk knows, and unless that epoch ende
 publications it had: its tail is reported as lost, without an end.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
-numbers of each publisher are remembered, from disk after a restart, so that it is published once.
+numbers of each publisher are remembered, from disk after a restart, so that it is published once; what was refused
+stays refused.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from tidings.wire import Envelope, Fetch, Fetched, Quality
+from tidings.wire import Envelope, Fetch, Fetched, Quality, Refused
 
 from ._runtime import Log
 
 MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
+MAX_REFUSALS = 10_000
+"""How many of its latest refusals a broker remembers, for publishers that ask again."""
 MAX_PUBLISHERS = 100_000
 """How many publishers' latest numbers a broker remembers."""
 FETCH_PIECE = 500
@@ -38,6 +41,7 @@ class Publications:
         self._log = log
         self._recent: deque[Envelope] = deque(maxlen=limit)
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
+        self._refusals: dict[tuple[str, int], Refused] = {}
 
     @property
     def durable(self) -> bool:
@@ -56,6 +60,16 @@ class Publications:
         if len(self._publishers) > MAX_PUBLISHERS:
             del self._publishers[next(iter(self._publishers))]
         return seq > known
+
+    def refuse(self, publisher: str, seq: int, refusal: Refused) -> None:
+        """Remember that a publication was refused."""
+        self._refusals[publisher, seq] = refusal
+        if len(self._refusals) > MAX_REFUSALS:
+            del self._refusals[next(iter(self._refusals))]
+
+    def refusal(self, publisher: str, seq: int) -> Refused | None:
+        """How a publication was refused before, if it was."""
+        return self._refusals.get((publisher, seq))
 
     def keep(self, envelope: Envelope, synced: Callable[[], None]) -> None:
         """Keep a publication as its quality demands; `synced` is called once it is stored."""

@@ -145,6 +145,26 @@ class Recovery:
         for origin, since in after.items():
             self._suspend(origin, since, [entry])
 
+    def ended(self, entry: Entry) -> None:
+        """A subscription has ended: nobody waits for what it is owed."""
+        for suspension in self._all():
+            if entry in suspension.owed:
+                del suspension.owed[entry]
+                self._fewer_owed(suspension)
+
+    def replaced(self, old: Entry, new: Entry) -> None:
+        """A subscription has a new filter: it is owed what passes both."""
+        for suspension in self._all():
+            if old in suspension.owed:
+                del suspension.owed[old]
+                suspension.owed[new] = None
+
+    def _fewer_owed(self, suspension: _Suspension) -> None:
+        if not suspension.owed:
+            self._end(suspension)
+        elif suspension.number is None:
+            self._fetch(suspension)
+
     def settled(self, entry: Entry) -> None:
         """A subscription has settled on the current tree: what it is owed can be fetched."""
         for suspension in self._all():
@@ -158,13 +178,15 @@ class Recovery:
             self._ask(self._attempt)
 
     def _suspend(self, origin: str, since: Position, entries: list[Entry]) -> None:
+        if not entries:
+            return
         suspension = _Suspension(origin, since, dict.fromkeys(entries))
         self._suspended.setdefault(origin, []).append(suspension)
 
         def give_up() -> None:
             if suspension not in self._suspended.get(origin, ()):
                 return
-            if suspension.number is not None or origin in self._broker.adjacency.tree.hops:
+            if self._reachable(origin):
                 self._broker.call_later(ORIGIN_TIMEOUT, give_up)
                 return
             self._broker.report_gap(Gap(origin, since[0], since[1] + 1, None), suspension.owed)
@@ -199,9 +221,9 @@ class Recovery:
 
     def _fetch(self, suspension: _Suspension) -> None:
         """Ask the origin; wait until the subscriptions are settled on a tree that leads there."""
-        ready = self.baseline and all(entry.settled for entry in suspension.owed)
-        if not ready:
-            return  # the settling of the last one brings us back here
+        settled = self.baseline and all(entry.settled for entry in suspension.owed)
+        if not settled or not self._reachable(suspension.origin):
+            return  # the settling of the last one, or the next tree, brings us back here
         self._number += 1
         suspension.number = number = self._number
         suspension.fetched.clear()
@@ -264,6 +286,9 @@ class Recovery:
             del self._suspended[suspension.origin]
         if suspension.number is not None:
             self._fetches.pop(suspension.number, None)
+
+    def _reachable(self, origin: str) -> bool:
+        return origin == self._broker.name or origin in self._broker.adjacency.tree.hops
 
     def _forward(self, message: Fetch | Fetched, broker: str) -> None:
         link = self._broker.adjacency.hop_towards(broker)

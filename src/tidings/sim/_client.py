@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link, LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import (
-    Advertise,
-    AnyMessage,
-    Deliver,
-    Frame,
-    Gap,
-    Quality,
-    Refused,
-    Settled,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-)
+from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled
 
 from ._trace import Op
 
 if TYPE_CHECKING:
     from ._network import Network
-
-
-_REQUESTS = {Subscribe: False, Unsubscribe: False, Advertise: True, Unadvertise: True}
-"""What settles, and whether it is about an advertisement."""
 
 
 class SimClient:
@@ -45,9 +29,8 @@ class SimClient:
         self._to_broker: Callable[[Frame], None] | None = None
         self._current: Deliver | None = None
         self._advertisements: dict[str, Matches] = {}
-        self._asked: Counter[tuple[bool, str]] = Counter()
-        self._heard: Counter[tuple[bool, str]] = Counter()
-        self._settlings: deque[tuple[int, frozenset[str]]] = deque()
+        self._reaches: deque[frozenset[str]] = deque()
+        self._reach: frozenset[str] = frozenset()
         self.received: list[Notification] = []
         """The notifications that reached the application, in order."""
         self.gaps: list[Gap] = []
@@ -59,9 +42,7 @@ class SimClient:
 
     def attach(self, broker: str) -> None:
         """Connect to a broker, and tell it again what this application wants."""
-        self._asked.clear()
-        self._heard.clear()
-        self._settlings.clear()
+        self._reaches.clear()
         self._link, pipe = self._network.attach_client(self, broker)
         self.broker = broker
         self._to_broker = pipe.send
@@ -88,13 +69,14 @@ class SimClient:
 
     def _send(self, frame: Frame) -> None:
         if self._to_broker is not None:
-            _count(self._asked, frame.message)
             self._to_broker(frame)
 
     def receive(self, link: Link, frame: Frame) -> None:
         """A frame has come; one of a connection that is gone is dropped."""
         if link is self._link:
             self._current = frame.message if isinstance(frame.message, Deliver) else None
+            if isinstance(frame.message, Settled):
+                self._reach = self._reaches.popleft()
             self._local.receive(frame)
 
     # --- the application ------------------------------------------------------------------------------
@@ -174,23 +156,14 @@ class SimClient:
             detail=(identity.origin, identity.epoch, identity.seq, self._current.envelope.routes[0].version),
         )
 
-    def broker_heard(self, message: AnyMessage) -> None:
-        """The broker has got a message of this client."""
-        _count(self._heard, message)
-
-    def broker_settled(self, message: Settled, reach: frozenset[str]) -> None:
+    def broker_settled(self, reach: frozenset[str]) -> None:
         """The broker, which reaches these brokers now, says on its link that something has settled."""
-        self._settlings.append((self._heard[message.advertisement, message.id], reach))
+        self._reaches.append(reach)
 
     def settled(self, id: str, advertisement: bool) -> None:
-        """The service says that a subscription or advertisement has settled.
-
-        What was under way while the application changed its mind is about the filter of before: it does not count.
-        """
-        heard, reach = self._settlings.popleft()
-        if heard == self._asked[advertisement, id]:
-            self.settled_ids.add(id)
-            self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, reach))
+        """The service says that a subscription or advertisement has settled."""
+        self.settled_ids.add(id)
+        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey) -> None:
         """The service has acknowledged a publication."""
@@ -207,9 +180,3 @@ class SimClient:
         self.gaps.append(gap)
         for id in gap.subscriptions:
             self._trace.add(Op.GAP, self.name, subscription=id, detail=(gap.origin, gap.epoch, gap.first, gap.last))
-
-
-def _count(counter: Counter[tuple[bool, str]], message: AnyMessage) -> None:
-    advertisement = _REQUESTS.get(type(message))
-    if advertisement is not None:
-        counter[advertisement, message.id] += 1  # type: ignore[union-attr]

@@ -9,6 +9,8 @@ from ._trace import Op, Record
 
 LONG = 59_000_000
 """Microseconds of trouble without a pause after which an origin may have been given up (a bit below ORIGIN_TIMEOUT)."""
+PAUSE = 10_000_000
+"""Microseconds that are enough to catch up; outages that are closer together count as one."""
 MEMORY = 10_000
 """Publications of one broker, above which some may have left its memory (MEMORY_PUBLICATIONS)."""
 
@@ -95,7 +97,7 @@ class Faults:
         until = 0
         for outage in self._outages:
             end = now.time if outage.ended is None else outage.ended.time
-            if begun is None or outage.begun.time > until:
+            if begun is None or outage.begun.time > until + PAUSE:
                 begun, until = outage.begun.time, end
             until = max(until, end)
             if until - begun >= LONG and until >= publication.time:

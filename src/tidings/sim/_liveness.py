@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from tidings.model import Notification
 from tidings.wire import Quality
 
-from ._faults import OWN_CRASH, Faults
+from ._faults import ORIGIN_GONE, OWN_CRASH, Faults
 from ._observer import Client, Observer, Publication, Subscription, Violation
 from ._promises import Outcome, Promises
 from ._trace import Record
@@ -36,9 +36,10 @@ class Liveness:
     def judge(self, now: Record) -> Iterator[Violation]:
         """What should have happened by now and did not."""
         for publication in self._observer.fresh:
-            if publication.origin is None:
-                continue  # it was made while its client had no broker: the application knows
-            faults = self._faults.bearing_on(publication.record, publication.origin, now)
+            origin = _origin(publication)
+            if origin is None:
+                continue  # it was made while its client had no broker, and none has taken it since
+            faults = self._faults.bearing_on(publication.record, origin, now)
             yield from self._judge_answer(publication, faults)
             guarantee = f"delivery of {_quality(publication).name.lower()}"
             if self._counts(publication) and self._promises.outcome(guarantee, faults) is not Outcome.NOTHING:
@@ -46,10 +47,11 @@ class Liveness:
 
     def _judge_answer(self, publication: Publication, faults: set[str]) -> Iterator[Violation]:
         record = publication.record
-        if self._advertisements and publication.refused == "NotAdvertised" and _announced(publication):
-            yield Violation(ANSWERED, record, "it was refused although the advertisements announce it")
-        if self._advertisements and publication.key is not None and not _announced(publication):
-            yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
+        if self._advertisements and not publication.resent:
+            if publication.refused == "NotAdvertised" and _announced(publication):
+                yield Violation(ANSWERED, record, "it was refused although the advertisements announce it")
+            if publication.key is not None and not _announced(publication):
+                yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
         answered = publication.key is not None or publication.refused
         owed = _quality(publication) is not Quality.FIRE and not self._interrupted(record)
         if owed and not answered and self._promises.outcome(ANSWERED, faults) is Outcome.DELIVERED:
@@ -64,52 +66,52 @@ class Liveness:
             return False
         if _quality(publication) is Quality.FIRE:
             return not self._interrupted(publication.record)
-        return publication.key is not None
+        # Advertisements had settled where it was made, not where it was handed over again.
+        return publication.key is not None and not (publication.resent and self._advertisements)
 
     def _judge_deliveries(self, publication: Publication, guarantee: str, faults: set[str]) -> Iterator[Violation]:
         for name, client in self._observer.clients.items():
             if client.home is None or not self._announced_to(client.home, publication):
                 continue
             for id, subscription in client.subscriptions.items():
-                if name == publication.record.publisher and not subscription.receive_own:
-                    continue
-                owed = self._owed(subscription, publication, guarantee, faults)
+                owed = self._owed(name, subscription, publication, guarantee, faults)
                 if owed in (Outcome.GAP, Outcome.DELIVERED) and not _delivered(client, id, publication):
-                    yield from self._judge_loss(publication, subscription, guarantee, owed, f"{name}/{id}")
+                    endless = ORIGIN_GONE in faults
+                    if not _told(subscription, publication, endless):
+                        reason = f"it never reached {name}/{id}, whose filter is {subscription.filter}"
+                        yield Violation(guarantee, publication.record, reason)
+                    elif owed is not Outcome.GAP:
+                        reason = f"{name}/{id} was told a gap, and it should have been delivered"
+                        yield Violation(guarantee, publication.record, reason)
 
     def _announced_to(self, home: str, publication: Publication) -> bool:
         """Whether advertisements for it had settled towards the subscriber's broker."""
         return not self._advertisements or _announced(publication, home)
 
-    def _owed(self, subscription: Subscription, publication: Publication, guarantee: str, faults: set[str]) -> Outcome:
+    def _owed(
+        self, name: str, subscription: Subscription, publication: Publication, guarantee: str, faults: set[str]
+    ) -> Outcome:
         """The most that any settling of the subscription promises for this publication."""
         record = publication.record
         best = Outcome.NOTHING
         for settling in subscription.settlings:
-            if settling.record.seq > record.seq or publication.origin not in settling.reach:
+            if settling.record.seq > record.seq or _origin(publication) not in settling.reach:
                 continue
-            if not _passes_since(subscription, settling.record.seq, record):
+            if not _passes_since(subscription, name, settling.record.seq, record):
                 continue
             lost = any(seq > settling.record.seq for seq in subscription.lost)
             best = max(best, self._promises.outcome(guarantee, faults | {OWN_CRASH} if lost else faults))
         return best
-
-    def _judge_loss(
-        self, publication: Publication, subscription: Subscription, guarantee: str, owed: Outcome, who: str
-    ) -> Iterator[Violation]:
-        told = publication.key is not None and any(_contains(gap, publication.key) for gap in subscription.gaps)
-        if not told:
-            yield Violation(
-                guarantee, publication.record, f"it never reached {who}, whose filter is {subscription.filter}"
-            )
-        elif owed is not Outcome.GAP:
-            yield Violation(guarantee, publication.record, f"{who} was told a gap, and it should have been delivered")
 
 
 def _quality(publication: Publication) -> Quality:
     quality = publication.record.detail[0]
     assert isinstance(quality, Quality)
     return quality
+
+
+def _origin(publication: Publication) -> str | None:
+    return str(publication.key[0]) if publication.key is not None else publication.origin
 
 
 def _announced(publication: Publication, towards: str | None = None) -> bool:
@@ -129,17 +131,33 @@ def _delivered(client: Client, id: str, publication: Publication) -> bool:
     return (id, publication.record.publisher, publication.record.publication, 0) in client.delivered
 
 
-def _passes_since(subscription: Subscription, seq: int, record: Record) -> bool:
+def _passes_since(subscription: Subscription, name: str, seq: int, record: Record) -> bool:
     """Whether the notification passes every filter that the subscription has had from `seq` on."""
     assert record.notification is not None
-    later = [at for at, (since, _) in enumerate(subscription.filters) if since > seq]
+    later = [at for at, (since, *_) in enumerate(subscription.filters) if since > seq]
     first = later[0] - 1 if later else len(subscription.filters) - 1
-    return all(filter.matches(record.notification) for _, filter in subscription.filters[first:])
+    return all(
+        filter.matches(record.notification) and (receive_own or name != record.publisher)
+        for _, filter, receive_own in subscription.filters[first:]
+    )
 
 
-def _contains(gap: tuple[object, ...], key: tuple[object, ...]) -> bool:
+def _told(subscription: Subscription, publication: Publication, endless: bool) -> bool:
+    """Whether the subscription was told a gap that contains the publication."""
+    key = publication.key
+    return key is not None and any(not key[2] or _contains(gap, key, endless) for gap in subscription.gaps)
+
+
+def _contains(gap: tuple[object, ...], key: tuple[object, ...], endless: bool) -> bool:
+    """Whether a gap contains an event; `endless`: a gap without an end goes on into later epochs."""
     origin, epoch, first, last = gap
     assert isinstance(first, int)
-    number = key[2]
+    assert isinstance(epoch, int)
+    _, event_epoch, number = key
     assert isinstance(number, int)
-    return (origin, epoch) == key[:2] and first <= number and (not isinstance(last, int) or number <= last)
+    assert isinstance(event_epoch, int)
+    if origin != key[0]:
+        return False
+    if last is None and endless:
+        return (epoch, first) <= (event_epoch, number)
+    return epoch == event_epoch and first <= number and (not isinstance(last, int) or number <= last)

@@ -98,7 +98,7 @@ class _ClientPipe(_Pipe):
     def send(self, frame: Frame) -> None:
         if type(frame.message) is Settled:
             tree = self._network.brokers[self._broker].adjacency.tree
-            self._client.broker_settled(frame.message, frozenset({self._broker, *tree.hops}))
+            self._client.broker_settled(frozenset({self._broker, *tree.hops}))
         super().send(frame)
 
 
@@ -321,13 +321,7 @@ class Network:
         link = Link(client.name, LinkKind.CLIENT)
         self.brokers[broker].attach(link)
         self._runtimes[broker].pipes[link] = _ClientPipe(self, client, link, broker)
-        return link, _Pipe(self, lambda frame: self._from_client(client, broker, link, frame))
-
-    def _from_client(self, client: SimClient, broker: str, link: Link, frame: Frame) -> None:
-        runtime = self._runtimes.get(broker)
-        if runtime is not None and link in runtime.pipes:
-            client.broker_heard(frame.message)
-            self.brokers[broker].receive(link, frame)
+        return link, _Pipe(self, lambda frame: self._receive(broker, link, frame))
 
     def detach_client(self, broker: str, link: Link) -> None:
         """Disconnect a client for good."""

@@ -33,9 +33,8 @@ class Settling(NamedTuple):
 class Subscription:
     """An active subscription or advertisement: the filters it had, and when it settled."""
 
-    filters: list[tuple[int, Matches]]
-    """(seq, filter): from this record on; the last one is the current filter."""
-    receive_own: bool = True
+    filters: list[tuple[int, Matches, bool]]
+    """(seq, filter, receive_own): from this record on; the last one is the current one."""
     settlings: list[Settling] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     """When the client lost its broker."""
@@ -46,6 +45,11 @@ class Subscription:
     def filter(self) -> Matches:
         """The current filter."""
         return self.filters[-1][1]
+
+    @property
+    def receive_own(self) -> bool:
+        """Whether the client wants what it publishes itself."""
+        return self.filters[-1][2]
 
 
 @dataclass(slots=True)
@@ -73,7 +77,9 @@ class Publication:
     advertisements: list[tuple[Matches, frozenset[str]]]
     """The publisher's advertisements at that time, and towards which brokers each had settled."""
     key: tuple[object, ...] | None = None
-    """(origin, epoch, number) once it is acknowledged."""
+    """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
+    resent: bool = False
+    """Whether its client lost or left its broker before it was acknowledged, and handed it over again."""
     refused: str = ""
 
 
@@ -112,7 +118,9 @@ class Observer:
             case Op.PUB:
                 self._published(client, record)
             case Op.ACK:
-                self.published[record.publisher, record.publication].key = tuple(record.detail)
+                publication = self.published[record.publisher, record.publication]
+                publication.key = tuple(record.detail)
+                publication.resent = client.interrupted > publication.record.seq
             case Op.REFUSED:
                 self._refused(record)
             case Op.NOTIFY:
@@ -132,11 +140,9 @@ class Observer:
         receive_own = bool(record.detail[0]) if record.detail else True
         subscription = known.get(record.subscription)
         if subscription is None:
-            known[record.subscription] = Subscription([(record.seq, record.filter)], receive_own)
-        else:
-            subscription.receive_own = receive_own
-            if subscription.filter != record.filter:
-                subscription.filters.append((record.seq, record.filter))
+            known[record.subscription] = Subscription([(record.seq, record.filter, receive_own)])
+        elif subscription.filters[-1][1:] != (record.filter, receive_own):
+            subscription.filters.append((record.seq, record.filter, receive_own))
 
     def _settled(self, client: Client, record: Record) -> None:
         advertisement, reach = record.detail
@@ -153,8 +159,10 @@ class Observer:
 
     def _refused(self, record: Record) -> None:
         error, _, reference = record.detail
-        if str(reference).isdigit() and (record.component, int(str(reference))) in self.published:
-            self.published[record.component, int(str(reference))].refused = str(error)
+        number = int(str(reference)) if str(reference).isdigit() else 0
+        if (publication := self.published.get((record.component, number))) is not None:
+            publication.refused = str(error)
+            publication.resent = self.client(record.component).interrupted > publication.record.seq
 
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:

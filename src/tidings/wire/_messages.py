@@ -180,6 +180,8 @@ class Subscribe(Message, frozen=True):
     """What an application adds: credentials, timing; no routing decision depends on it."""
     after: dict[str, tuple[int, int]] = {}
     """From a client that was cut off: how far it has seen each origin; what follows is owed to it."""
+    number: int = 0
+    """The sender's own count of what it announces; `Settled` repeats it, so that an old answer is recognised."""
 
 
 class Unsubscribe(Message, frozen=True):
@@ -195,6 +197,8 @@ class Advertise(Message, frozen=True):
     id: str
     filter: Matches
     scope: str = ROOT_SCOPE
+    number: int = 0
+    """As in `Subscribe`."""
 
 
 class Unadvertise(Message, frozen=True):
@@ -212,6 +216,8 @@ class Settled(Message, frozen=True):
     advertisement: bool = False
     marks: dict[str, tuple[int, int]] = {}
     """To clients: how far this subscription has certainly seen each origin (epoch, number)."""
+    number: int = 0
+    """The number with which it was announced."""
 
 
 class Refused(Message, frozen=True):
