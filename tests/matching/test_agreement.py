@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from tidings.matching import CountingIndex, Index, Matcher, NaiveIndex
+from tidings.matching import CountingIndex, Index, Matcher, NaiveIndex, _estimate, _index, _node, _segment, _shape
 from tidings.model import (
     Conjunction,
     Constraint,
@@ -190,6 +190,24 @@ def random_notification(rng: random.Random, *, lists: float = 0.1) -> Notificati
     return Notification(attributes)
 
 
+HASTY = {
+    _index: {"STRIDE": 1, "PATIENT_STRIDE": 1, "SPARED": 2.0, "RARE": 0.1, "BETTER": 1.2},
+    _estimate: {"ENOUGH": 3, "SAMPLE": 24, "OPERANDS": 5, "FEW": 4},
+    _node: {"CROWD": 3, "FEW": 1},
+    _segment: {"SLOTS": 8, "PRECISION": 2},
+    _shape: {"PATIENCE": 1},
+}
+"""Limits so small that a small table reaches every part of the index."""
+
+
+@pytest.fixture(params=["as it is", "hasty"])
+def haste(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "hasty":
+        for module, limits in HASTY.items():
+            for name, limit in limits.items():
+                monkeypatch.setattr(module, name, limit)
+
+
 def engines() -> list[Matcher[int]]:
     return [Index(), CountingIndex(), NaiveIndex()]
 
@@ -233,21 +251,24 @@ def run_seed(seed: int, *, filters: int, events: int, churn: float = 0.3) -> Non
 
 
 @pytest.mark.req("AGG-025", "ARC-159", "ARC-204")
+@pytest.mark.usefixtures("haste")
 @pytest.mark.parametrize("seed", range(60))
 def test_engines_agree_on_random_tables(seed: int) -> None:
     run_seed(seed, filters=150, events=40)
 
 
+@pytest.mark.usefixtures("haste")
 @pytest.mark.parametrize("seed", range(4))
 def test_engines_agree_on_large_tables(seed: int) -> None:
     run_seed(seed, filters=2500, events=60, churn=0.1)
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("haste")
 def test_engines_agree_for_long() -> None:
     import time
 
-    until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) / 4
+    until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) / 8
     seed = random.SystemRandom().randrange(2**32)
     while time.monotonic() < until:
         seed += 1
@@ -265,7 +286,8 @@ numbers = st.one_of(st.sampled_from(NUMBERS), st.integers(-(2**63), 2**63 - 1), 
     st.lists(st.tuples(numbers, numbers, st.booleans(), st.booleans()), min_size=1, max_size=60),
     st.lists(numbers),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("haste")
 def test_ranges_on_numbers_are_exact(ranges: list[tuple[int, int, bool, bool]], values: list[int]) -> None:
     index: Index[int] = Index()
     naive: NaiveIndex[int] = NaiveIndex()
@@ -330,7 +352,22 @@ class Interleaving(RuleBasedStateMachine):
             assert len(index) == self.held == index.statistics()["filters"]
 
 
+class HastyInterleaving(Interleaving):
+    """The same with small limits."""
+
+    def __init__(self) -> None:
+        self.patch = pytest.MonkeyPatch()
+        for module, limits in HASTY.items():
+            for name, limit in limits.items():
+                self.patch.setattr(module, name, limit)
+        super().__init__()
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+
 TestInterleaving = Interleaving.TestCase
-TestInterleaving.settings = settings(
+TestHastyInterleaving = HastyInterleaving.TestCase
+TestInterleaving.settings = TestHastyInterleaving.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

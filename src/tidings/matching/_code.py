@@ -7,10 +7,10 @@ Conjunctions of one shape share one function, and each brings a row of operands:
 
     def check(r, a, n0, n1):
         v0 = a.get(n0)
-        if not (v0 == r[0]): return False
+        if not (v0 == r[1]): return False
         v1 = a.get(n1)
         if type(v1) is not float and type(v1) is not int: return False
-        if not (r[1] <= v1 < r[2]): return False
+        if not (r[2] <= v1 < r[3]): return False
         return True
 
 The source consists of the text in this file and of numbers, never of anything that a user wrote: names of
@@ -32,7 +32,7 @@ from tidings.model import Kind, Location
 from ._atom import TESTS
 
 Row: TypeAlias = tuple[Any, ...]
-"""The operands in the order of the shape's terms, then the home and the key."""
+"""The shape, the operands in the order of its terms, the home and the key."""
 Check: TypeAlias = Callable[[Row, dict[str, Any]], bool]
 
 _GLOBALS: dict[str, Any] = {"Location": Location, "datetime": datetime}

@@ -1,4 +1,4 @@
-"""One attribute, one kind, in a segment: which of its conjunctions fail for a value, as bits.
+"""One attribute in a segment: which of its conjunctions fail for a value, as bits.
 
 Theory of operation
 -------------------
@@ -11,6 +11,9 @@ Each cell knows who fails for its values, and each gap also who is in *doubt* be
 inside. A gap with too many doubts is cut at the median of its bounds; other cells stay as they are. A
 bound on a cut is exact, open or closed.
 
+Each kind of value has a column of its own, but nearly always there is only one; the first holds the others,
+and what is true of the attribute whatever its kind.
+
 A change costs one operation on bits per cell that it touches. A *narrow* range passes in few cells and
 fails in most, so it is noted where it passes: in a cell, all narrow ranges fail but those noted there.
 """
@@ -18,11 +21,14 @@ fails in most, so it is noted where it passes: in a cell, all narrow ranges fail
 from __future__ import annotations
 
 import enum
+from array import array
 from bisect import bisect_left
 from typing import Any
 
-from tidings.model import Constraint
+from tidings.model import Constraint, Kind
 from tidings.model.operators import Range
+
+from ._atom import TYPES
 
 
 class Use(enum.Enum):
@@ -44,16 +50,43 @@ class Use(enum.Enum):
 class Column:
     """Equalities, inequalities and ranges of many conjunctions on one attribute."""
 
-    __slots__ = ("_edges", "cuts", "doubt", "equal", "equals", "fail", "mentions", "narrow", "passes", "unequal")
+    __slots__ = (
+        "_edges",
+        "cuts",
+        "doubt",
+        "equal",
+        "equals",
+        "fail",
+        "kinded",
+        "mentions",
+        "narrow",
+        "needed",
+        "others",
+        "passes",
+        "types",
+        "unequal",
+        "unwanted",
+    )
 
     def __init__(self) -> None:
+        self.types: tuple[type, ...] = ()
+        """The types of this column's values."""
+        self.others: list[Column] = []
+        """Columns for other kinds of the same attribute."""
+        self.needed = 0
+        """Who fails if the attribute is missing."""
+        self.unwanted = 0
+        """Who fails if it is there."""
+        self.kinded = 0
+        """Who needs it to be of some kind."""
         self.mentions = 0
-        """Who needs the attribute to be of this kind."""
+        """Who needs it to be of this kind."""
         self.equals = 0
         """Who is somewhere in `equal`."""
         self.equal: dict[Any, int] = {}
         self.unequal: dict[Any, int] | None = None
-        self.cuts: list[Any] | None = None
+        self.cuts: Any = None
+        """Sorted: an array of machine numbers if that is exact, for its compactness, else a list."""
         self.narrow = 0
         """Whose range is narrow."""
         self.fail: list[int] = []
@@ -64,6 +97,21 @@ class Column:
         """By cell; cuts are never in doubt."""
         self._edges: list[dict[int, Range]] = []
         """By gap, who is in doubt there: the bit, and the range."""
+
+    def of_kind(self, kind: Kind) -> Column:
+        """The column for a kind, made if need be."""
+        column = self.of_type(TYPES[kind][0])
+        if column is None:
+            column = self
+            if self.types:
+                column = Column()
+                self.others.append(column)
+            column.types = TYPES[kind]
+        return column
+
+    def of_type(self, type_: type) -> Column | None:
+        """The column for values of a type."""
+        return next((column for column in (self, *self.others) if type_ in column.types), None)
 
     def add(self, use: Use, constraint: Constraint, bit: int, limit: int) -> None:
         """Note a constraint of the conjunction with this bit. A gap with more doubts than `limit` is cut."""
@@ -95,10 +143,11 @@ class Column:
 
     def _add_range(self, bounds: Range, bit: int, limit: int) -> None:
         if self.cuts is None:
-            self.cuts, self.fail, self.passes, self.doubt, self._edges = [], [0], [0], [0], [{}]
+            self.cuts, self.fail, self.doubt, self._edges = [], [0], [0], [{}]
         first, last, gaps = self._reach(bounds)
-        if last - first < len(self.fail) // 2:
+        if limit > 1 and last - first < len(self.fail) // 2:
             self.narrow |= bit
+            self.passes = self.passes or [0] * len(self.fail)
         self._toggle(first, last, bit)
         for gap in gaps:
             self.doubt[2 * gap] |= bit
@@ -129,7 +178,7 @@ class Column:
 
     def _reach(self, bounds: Range) -> tuple[int, int, list[int]]:
         """The first and the last cell that the range touches, and the gaps where it ends, the later one first."""
-        cuts: Any = self.cuts
+        cuts = self.cuts
         first, last, gaps = 0, 2 * len(cuts), []
         if bounds.high is not None:
             at = bisect_left(cuts, bounds.high)
@@ -149,7 +198,7 @@ class Column:
         return first, last, gaps
 
     def _cut(self, gap: int) -> None:
-        cuts: Any = self.cuts
+        cuts = self.cuts
         start = cuts[gap - 1] if gap else None
         end = cuts[gap] if gap < len(cuts) else None
         edges = self._edges[gap]
@@ -159,10 +208,11 @@ class Column:
             for bound in (bounds.low, bounds.high)
             if bound is not None and (start is None or bound > start) and (end is None or bound < end)
         )
-        cuts.insert(gap, inside[len(inside) // 2])
+        self.cuts = _with_cut(cuts, gap, inside[len(inside) // 2])
         at = 2 * gap
         self.fail[at : at + 1] = [self.fail[at]] * 3
-        self.passes[at : at + 1] = [self.passes[at]] * 3
+        if self.passes:
+            self.passes[at : at + 1] = [self.passes[at]] * 3
         self.doubt[at : at + 1] = [0, 0, 0]
         self._edges[gap : gap + 1] = [{}, {}]
         for bit, bounds in edges.items():
@@ -178,6 +228,17 @@ class Column:
                 if now in (gap, gap + 1):
                     self.doubt[2 * now] |= bit
                     self._edges[now][bit] = bounds
+
+
+def _with_cut(cuts: Any, at: int, cut: Any) -> Any:
+    """The cuts with one more, in an array if all are floats or all are integers: the values' own limits fit."""
+    code = {float: "d", int: "q"}.get(type(cut), "")
+    if not cuts and code:
+        return array(code, [cut])
+    if type(cuts) is array and cuts.typecode != code:
+        cuts = cuts.tolist()
+    cuts.insert(at, cut)
+    return cuts
 
 
 def _unwanted(constraint: Any) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ Constraints: TypeAlias = list[tuple[Constraint, Atom]]
 class Home:
     """Where one conjunction of one key lives: under the nodes of its pivot, or in a segment of its own kind."""
 
-    __slots__ = ("conjunction", "key", "pivot", "place", "row", "shape")
+    __slots__ = ("conjunction", "key", "pivot", "place", "row", "shape", "waiting")
 
     def __init__(self, conjunction: Conjunction, key: Any) -> None:
         self.conjunction = conjunction
@@ -29,6 +29,8 @@ class Home:
         """What is left to be tested; None if the pivot says it all."""
         self.row: Row = ()
         """The operands of that."""
+        self.waiting = False
+        """Whether somebody is to look for a better place."""
 
     def constraints(self) -> Constraints:
         """All constraints, taken apart."""

@@ -46,7 +46,7 @@ BETTER = 2.0
 STRIDE = 16
 """Every so many-th match feeds the estimates and reviews homes."""
 REVIEWS = 4
-"""Homes reviewed at such a match; half as many at a change."""
+"""Homes reviewed at such a match. A change reviews one."""
 PATIENT_STRIDE = 64
 """As `STRIDE`, once the sample is full and no review is due."""
 
@@ -90,7 +90,7 @@ class Index(Generic[K]):
             for _, atom in constraints:
                 self._estimator.learn(atom)
             self._settle(home, self._ways(constraints))
-        self.review(REVIEWS // 2)
+        self.review(1)
 
     def remove(self, key: K, /) -> None:
         """Forget a key."""
@@ -103,7 +103,10 @@ class Index(Generic[K]):
             home.place = None
             for _, atom in home.constraints():
                 self._estimator.forget(atom)
-        self.review(REVIEWS // 2)
+        if self._homes:
+            self.review(1)
+        else:
+            self._queue.clear()
 
     def match(self, notification: Notification, /) -> list[K]:
         """The keys whose filters match."""
@@ -123,9 +126,9 @@ class Index(Generic[K]):
             return self._match_lists(notification)
         found: list[K] = list(self._always.values()) if self._always else []
         for node in hit:
-            for shape, row in node.singles:
-                if shape.check(row, attributes):
-                    found.append(row[-1])
+            for row in node.singles:
+                if row[0].check(row, attributes):
+                    found.append(row[-1])  # noqa: PERF401 - for a handful, a loop is faster
             if node.keys is not None:
                 found += node.keys.values()
             if node.segments is not None:
@@ -148,11 +151,14 @@ class Index(Generic[K]):
         The index does this by itself, a little at a time. A server may do more of it when it is idle.
         """
         queue = self._queue
-        while most and queue:
+        for _ in range(min(8 * most, len(queue))):  # some that waited have been removed: that costs little
             home = queue.popleft()
+            home.waiting = False
             if home.place is not None:
                 self._review(home)
                 most -= 1
+                if not most:
+                    break
         return len(queue)
 
     def __len__(self) -> int:
@@ -215,7 +221,7 @@ class Index(Generic[K]):
             node.add(home)
             if node.size >= node.review_at:
                 node.review_at = 2 * node.size
-                self._queue.extend(node.homes())
+                self._enqueue(node.homes())
 
     def _choose(self, home: Home, ways: list[tuple[float, Pivot]]) -> Pivot | None:
         """The pivot under which a conjunction should hang; None if a segment is better."""
@@ -224,7 +230,7 @@ class Index(Generic[K]):
         cost, pivot = min(ways, key=_cost)
         if cost > RARE:
             if self._checks + cost > self._spared():
-                self._queue.extend(self._common)
+                self._enqueue(self._common)
                 return None
             self._common[home] = cost
             self._checks += cost
@@ -246,6 +252,8 @@ class Index(Generic[K]):
                 node.remove(home)
             self._probes.prune(home.pivot)
             self._checks -= self._common.pop(home, 0.0)
+            if not self._common:
+                self._checks = 0.0  # sums of floats drift
         if home.shape is not None:
             home.shape.rows -= 1
             if not home.shape.rows:
@@ -267,13 +275,20 @@ class Index(Generic[K]):
         estimator.observe(attributes)
         if self._epoch != estimator.epoch:
             self._epoch = estimator.epoch
-            self._queue.extend(self._segments.homes())
+            self._enqueue(self._segments.homes())
         for node in hit:
             if node.epoch != estimator.epoch:
                 node.epoch = estimator.epoch
-                self._queue.extend(node.homes())
+                self._enqueue(node.homes())
         self.review(REVIEWS)
         self._countdown = STRIDE if self._queue or not estimator.full else PATIENT_STRIDE
+
+    def _enqueue(self, homes: Iterable[Home]) -> None:
+        """Let conjunctions wait for a review, each once."""
+        for home in homes:
+            if not home.waiting:
+                home.waiting = True
+                self._queue.append(home)
 
     def _review(self, home: Home) -> None:
         """Move a conjunction if it has a clearly better home by now."""

@@ -13,7 +13,6 @@ from typing import Any
 from ._code import Row
 from ._home import Home
 from ._segment import Segments
-from ._shape import Shape
 
 CROWD = 12
 """So many singles move into a segment, which costs a notification about as much as so many checks."""
@@ -31,7 +30,7 @@ class Node:
         self.at = at
         table[at] = self
         self.keys: dict[Home, Any] | None = None
-        self.singles: list[tuple[Shape, Row]] = []
+        self.singles: list[Row] = []
         self.segments: Segments | None = None
         self.size = 0
         self.review_at = 2 * CROWD
@@ -49,10 +48,10 @@ class Node:
         elif self.segments is not None:
             self.segments.add(home)
         else:
-            self.singles.append((home.shape, home.row))
+            self.singles.append(home.row)
             if len(self.singles) >= CROWD:
                 self.segments = Segments()
-                for _, row in self.singles:
+                for row in self.singles:
                     self.segments.add(row[-2])
                 self.singles = []
 
@@ -67,17 +66,17 @@ class Node:
             self.keys = keys or None
         elif self.segments is None:
             row = home.row
-            del self.singles[next(at for at, single in enumerate(self.singles) if single[1] is row)]
+            del self.singles[next(at for at, single in enumerate(self.singles) if single is row)]
         else:
             self.segments.remove(home)
             if len(self.segments) <= FEW:
-                self.singles = [(left.shape, left.row) for left in self.segments.homes() if left.shape is not None]
+                self.singles = [left.row for left in self.segments.homes()]
                 self.segments = None
 
     def homes(self) -> Iterator[Home]:
         """Every conjunction that hangs here."""
         yield from self.keys or ()
-        for _, row in self.singles:
+        for row in self.singles:
             yield row[-2]
         if self.segments is not None:
             yield from self.segments.homes()

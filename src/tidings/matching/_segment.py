@@ -19,7 +19,7 @@ from typing import Any
 from tidings.model import Constraint, Kind, Value
 from tidings.model.operators import Range
 
-from ._atom import TYPES, Atom
+from ._atom import Atom
 from ._column import Column, Use
 from ._home import Constraints, Home
 
@@ -73,44 +73,10 @@ class Segments:
         return sum([len(segment.slots) for segment in self._segments])
 
 
-class _Attribute:
-    """Who needs an attribute, and a column for each kind that somebody needs."""
-
-    __slots__ = ("absent", "columns", "kinded", "kinds", "mentions")
-
-    def __init__(self) -> None:
-        self.absent = 0
-        """Who fails if it is there."""
-        self.mentions = 0
-        """Who fails if it is missing."""
-        self.kinded = 0
-        """Who fails if it is of a kind that nobody asks for."""
-        self.columns: dict[type, Column] = {}
-        self.kinds = 0
-        """How many different columns there are."""
-
-    def column(self, kind: Kind) -> Column:
-        """The column of a kind."""
-        column = self.columns.get(TYPES[kind][0])
-        if column is None:
-            column = Column()
-            self.kinds += 1
-            for type_ in TYPES[kind]:
-                self.columns[type_] = column
-        return column
-
-    def prune(self) -> bool:
-        """Drop columns that nobody needs; True if nobody needs the attribute."""
-        if not all(column.mentions for column in self.columns.values()):
-            self.columns = {type_: column for type_, column in self.columns.items() if column.mentions}
-            self.kinds = len(set(map(id, self.columns.values())))
-        return not (self.mentions or self.absent)
-
-
 class Segment:
     """Up to `SLOTS` conjunctions, by attribute."""
 
-    __slots__ = ("_alive", "_attributes", "_free", "_homes", "_keys", "_unsure", "slots")
+    __slots__ = ("_alive", "_columns", "_free", "_homes", "_keys", "_unsure", "slots")
 
     def __init__(self) -> None:
         self.slots: dict[Home, int] = {}
@@ -120,7 +86,7 @@ class Segment:
         self._alive = 0
         self._unsure = 0
         """Who is always in doubt."""
-        self._attributes: dict[str, _Attribute] = {}
+        self._columns: dict[str, Column] = {}
 
     def add(self, home: Home) -> None:
         """Give a conjunction a slot."""
@@ -140,16 +106,16 @@ class Segment:
                 self._unsure |= bit
                 if use is Use.UNSURE:
                     continue
-            attribute = self._attributes.get(atom.name)
-            if attribute is None:
-                attribute = self._attributes[atom.name] = _Attribute()
+            column = self._columns.get(atom.name)
+            if column is None:
+                column = self._columns[atom.name] = Column()
             if use is Use.NULL:
-                attribute.absent |= bit
+                column.unwanted |= bit
                 continue
-            attribute.mentions |= bit
+            column.needed |= bit
             if atom.kind is not None:
-                attribute.kinded |= bit
-                attribute.column(atom.kind).add(use, constraint, bit, limit)
+                column.kinded |= bit
+                column.of_kind(atom.kind).add(use, constraint, bit, limit)
 
     def remove(self, home: Home) -> None:
         """Take a conjunction's slot back."""
@@ -162,15 +128,15 @@ class Segment:
         for use, constraint, atom in _uses(home.left()):
             if use is Use.UNSURE:
                 continue
-            attribute = self._attributes[atom.name]
-            attribute.absent &= ~bit
-            attribute.mentions &= ~bit
-            attribute.kinded &= ~bit
+            column = self._columns[atom.name]
+            column.unwanted &= ~bit
+            column.needed &= ~bit
+            column.kinded &= ~bit
             if atom.kind is not None:
-                attribute.column(atom.kind).remove(use, constraint, bit)
+                column.of_kind(atom.kind).remove(use, constraint, bit)
         for name in home.conjunction.by_name:
-            if name in self._attributes and self._attributes[name].prune():
-                del self._attributes[name]
+            if name in self._columns and not (self._columns[name].needed or self._columns[name].unwanted):
+                del self._columns[name]
 
     def match(self, attributes: dict[str, Value], found: list[Any]) -> None:
         """Append the keys of all conjunctions that pass. No value may be a list."""
@@ -196,20 +162,22 @@ class Segment:
     def _sift(self, attributes: dict[str, Value]) -> tuple[int, int]:
         """Who does not fail, and who of those is in doubt. A list fails nobody who needs a value."""
         fail, doubt = 0, self._unsure
-        for name, attribute in self._attributes.items():
+        for name, column in self._columns.items():
             value: Any = attributes.get(name)
             if value is None:
-                fail |= attribute.mentions
+                fail |= column.needed
                 continue
-            if attribute.absent:
-                fail |= attribute.absent
-            column = attribute.columns.get(type(value))
-            if column is None:
-                if type(value) is not tuple:
-                    fail |= attribute.kinded
-                continue
-            if attribute.kinds > 1:
-                fail |= attribute.kinded & ~column.mentions
+            if column.unwanted:
+                fail |= column.unwanted
+            if type(value) not in column.types or column.others:
+                if type(value) is tuple:
+                    continue
+                of_type = column.of_type(type(value))
+                if of_type is None:
+                    fail |= column.kinded
+                    continue
+                fail |= column.kinded & ~of_type.mentions
+                column = of_type
             if column.equals:
                 fail |= column.equals ^ column.equal.get(value, 0)
             if column.unequal is not None and value in column.unequal:

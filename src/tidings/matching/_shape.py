@@ -44,7 +44,7 @@ class Shape:
 
     def row(self, atoms: list[Atom], home: object, key: object) -> Row:
         """The row of a conjunction of this shape."""
-        return (*[operand for atom in atoms for operand in atom.operands], home, key)
+        return (self, *[operand for atom in atoms for operand in atom.operands], home, key)
 
     def drop(self) -> None:
         """Forget the function: as long as it is our own method, it holds us alive."""
@@ -59,7 +59,7 @@ class Shape:
     def _compile(self) -> Check:
         names = tuple(dict.fromkeys(name for name, *_ in self.key))
         terms = []
-        at = 0
+        at = 1
         for name, op, negated, kind in self.key:
             places = tuple(range(at, at + OPERANDS.get(op, 1)))
             at += len(places)

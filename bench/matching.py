@@ -1,0 +1,162 @@
+"""How fast the index is, against a loop over compiled predicates.
+
+Times are CPU times: another process's turn is not ours. A ratio is the median of ratios, each of two
+measurements right after one another. The index is measured as it is after some thousand notifications,
+when its estimates have settled; the first notifications after a start are slower.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidings.matching import Calm, Index
+from tidings.model import Filter, Notification
+
+from . import Report
+from ._predicates import predicate
+from ._workloads import Workload, mixed, ranges, stock
+
+WARM = 12_000
+"""Notifications before the first measurement."""
+EVENTS = 500
+REPEATS = 7
+
+
+@dataclass
+class Result:
+    """What one comparison found."""
+
+    index: float
+    """Seconds per notification."""
+    loop: float
+    ratio: float
+    matches: float
+    """Per notification."""
+
+
+def settled(workload: Workload, filters: list[Filter]) -> Index[int]:
+    """An index that has seen some traffic."""
+    index: Index[int] = Index()
+    for key, filter in enumerate(filters):
+        index.add(filter, key)
+    for _ in range(4):
+        for _ in range(WARM // 4):
+            index.match(workload.notification())
+        index.review(len(index) * 4)
+    gc.collect()
+    gc.freeze()
+    return index
+
+
+def compare(workload: Workload, many: int) -> Result:
+    """The index against the loop, over the same filters and notifications."""
+    filters = [workload.filter() for _ in range(many)]
+    index = settled(workload, filters)
+    predicates = [(predicate(filter), key) for key, filter in enumerate(filters)]
+
+    def loop(notification: Notification) -> list[int]:
+        attributes = notification.attributes
+        return [key for test, key in predicates if test(attributes)]
+
+    events = [workload.notification() for _ in range(EVENTS)]
+    some = events[: max(5, 500_000 // many)]
+    for event in some[:20]:
+        if sorted(index.match(event)) != sorted(loop(event)):
+            raise AssertionError(f"the index and the loop disagree on {event}")
+    pairs = [(_per_event(index.match, events), _per_event(loop, some)) for _ in range(REPEATS)]
+    gc.unfreeze()
+    return Result(
+        index=statistics.median(fast for fast, _ in pairs),
+        loop=statistics.median(slow for _, slow in pairs),
+        ratio=statistics.median(slow / fast for fast, slow in pairs),
+        matches=statistics.fmean(len(index.match(event)) for event in events),
+    )
+
+
+def _per_event(match: Callable[[Notification], object], events: list[Notification]) -> float:
+    start = time.process_time()
+    for event in events:
+        match(event)
+    return (time.process_time() - start) / len(events)
+
+
+def curve(report: Report, many: int) -> None:
+    """The index alone, and what a match costs that is delivered."""
+    workload = stock(10_000)
+    index = settled(workload, [workload.filter() for _ in range(many)])
+    events = [workload.notification() for _ in range(2_000)]
+    seconds = statistics.median(_per_event(index.match, events) for _ in range(5))
+    matches = statistics.fmean(len(index.match(event)) for event in events)
+    gc.unfreeze()
+    report.figure(f"stock, {many:,} filters: match", seconds * 1e6, "µs")
+    report.figure(f"stock, {many:,} filters: per delivered match", seconds / matches * 1e6, "µs")
+
+
+def changes(report: Report, workload: Workload, many: int) -> None:
+    """How long a change takes in a large index, with the server's policy for garbage."""
+    filters = [workload.filter() for _ in range(many)]
+    index = settled(workload, filters)
+    calm = Calm()
+    calm.start()
+    times: dict[str, list[float]] = {"add": [], "remove": []}
+    now = time.thread_time
+    for key in range(0, many, max(1, many // 20_000)):
+        start = now()
+        index.remove(key)
+        calm.changed()
+        middle = now()
+        index.add(filters[key], key)
+        calm.changed()
+        times["remove"].append((middle - start) * 1e6)
+        times["add"].append((now() - middle) * 1e6)
+    gc.unfreeze()
+    for what, spent in times.items():
+        spent.sort()
+        where = f"{workload.name}, {many:,} filters: {what}"
+        report.limit(f"{where}, median", spent[len(spent) // 2], "µs", at_most=50)
+        report.limit(f"{where}, 99th percentile", spent[len(spent) * 99 // 100], "µs", at_most=150)
+        report.limit(f"{where}, longest", spent[-1] / 1000, "ms", at_most=5)
+
+
+def memory(report: Report, many: int) -> None:
+    """What a filter and its place in the index weigh, by `tracemalloc`."""
+    workload = stock(10_000)
+    gc.collect()
+    tracemalloc.start()
+    filters = [workload.filter() for _ in range(many)]
+    alone, _ = tracemalloc.get_traced_memory()
+    index: Index[int] = Index()
+    for key, filter in enumerate(filters):
+        index.add(filter, key)
+    both, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    report.limit(
+        f"stock, {many:,} filters: memory per filter, with the filter", both / len(index), "bytes", at_most=2048
+    )
+    report.figure(f"stock, {many:,} filters: of that, the index", (both - alone) / len(index), "bytes")
+
+
+def run(report: Report) -> None:
+    """Everything about matching."""
+    targets: list[tuple[Workload, int, float]] = [
+        (stock(10_000), 10_000, 150),
+        (stock(500), 10_000, 80),
+        (mixed(), 10_000, 25),
+        (ranges(), 10_000, 20),
+        (stock(10_000), 100_000, 400),
+    ]
+    for workload, many, target in targets:
+        result = compare(workload, many)
+        where = f"{workload.name}, {many:,} filters"
+        report.ratio(f"{where}, {result.matches / many:.2%} match", result.ratio, at_least=target)
+        report.figure(f"{where}: match", result.index * 1e6, "µs")
+        report.figure(f"{where}: loop", result.loop * 1e6, "µs")
+    for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):
+        curve(report, many)
+    changes(report, stock(10_000), 100_000)
+    memory(report, 20_000)
