@@ -60,6 +60,7 @@ def test_filters_that_do_not_overlap_share_nothing_that_is_promised(first: str, 
 def test_a_merger_accepts_what_its_parts_accept_and_a_perfect_one_nothing_else(first: str, second: str) -> None:
     for mine, theirs in each_pair(first, second):
         wanted = passing(mine) | passing(theirs)
+        perfect = merge(one(mine), one(theirs), 1.0)
         for least in (1.0, 0.5, 0.0):
             merger = merge(one(mine), one(theirs), least)
             if merger is None:
@@ -69,9 +70,10 @@ def test_a_merger_accepts_what_its_parts_accept_and_a_perfect_one_nothing_else(f
             missed, extra = wanted & ~accepted(merger), accepted(merger) & ~wanted
             assert not missed, f"{merger} lacks {shown(missed)} of {mine} and {theirs}"
             assert covers(merger, (*one(mine), *one(theirs)))
-            assert precision(merger, (*one(mine), *one(theirs))) >= least - 1e-9
-            if least == 1:
+            if merger == perfect:
                 assert not extra, f"{merger} adds {shown(extra)} to {mine} and {theirs}"
+            else:
+                assert precision(merger, (*one(mine), *one(theirs))) >= least - 1e-9
 
 
 @for_each_pair_of_operators

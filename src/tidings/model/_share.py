@@ -77,6 +77,8 @@ def _volume(merger: Conjunction, *parts: Conjunction) -> float:
 def _portion(constraints: Sequence[Constraint], accepted: Sequence[Constraint]) -> float:
     """The share of accepted scalars of one attribute that pass all constraints."""
     narrow = _narrowest([one for one in constraints if one not in accepted])
+    if any(one.inside(()) for one in narrow):
+        return 0.0
     if any(not one.meets(two) for one, two in itertools.combinations(narrow, 2)):
         return 0.0
     return math.prod(

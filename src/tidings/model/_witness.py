@@ -50,6 +50,8 @@ def witness(conjunction: Conjunction) -> dict[str, Value] | None:
 
 def _value(terms: Terms) -> Value | None:
     wants, bans = terms.wants, terms.bans
+    if len(wants) == 1 and not bans:  # most often
+        return next(filter(wants[0].holds, wants[0].examples()), None)
     for want in wants:
         for example in want.examples():
             if _passes(example, wants, bans):

@@ -33,6 +33,10 @@ class Equal(Constraint):
         """The operand."""
         return (self.value,)
 
+    def examples(self) -> tuple[Scalar]:
+        """The operand."""
+        return (self.value,)
+
     def automaton(self) -> Automaton | None:
         """The one text."""
         return Words((self.value,)) if type(self.value) is str else None

@@ -14,9 +14,10 @@ from __future__ import annotations
 import enum
 import functools
 import re
+from collections.abc import Iterator
 from typing import TypeAlias
 
-from .._automaton import Automaton, Pattern
+from .._automaton import NONE, Automaton, Pattern, find
 from .._constraint import Constraint
 from .._names import quoted
 from .._values import Kind, Scalar, literal
@@ -56,19 +57,13 @@ class Like(Constraint):
 
     def automaton(self) -> Automaton | None:
         """The texts of the pattern."""
-        if sum(1 if isinstance(token, Wild) else len(token) for token in self.tokens) > MAX_PATTERN:
-            return None
-        steps: list[str | None] = []
-        for token in self.tokens:
-            steps.extend((None,) if token is ANY else ("",) if isinstance(token, Wild) else token)
-        return Pattern(steps)
+        return _automaton(self.tokens)
 
-    def examples(self) -> tuple[Scalar, ...]:
+    def examples(self) -> Iterator[Scalar]:
         """The shortest match, and others with something in place of each `%`."""
-        return tuple(
-            "".join(token if isinstance(token, str) else "x" if token is ONE else any_ for token in self.tokens)
-            for any_ in ("", "x", "y")
-        )
+        for filling in ("", "x", "y"):
+            fillings = {ANY: filling, ONE: "x"}
+            yield "".join(fillings[token] if isinstance(token, Wild) else token for token in self.tokens)
 
     def simplest(self) -> Constraint:
         """The simplest class for these tokens."""
@@ -76,6 +71,17 @@ class Like(Constraint):
         from .pattern import from_tokens  # noqa: PLC0415
 
         return from_tokens(self.name, self.tokens)
+
+    def includes(self, other: Constraint) -> bool:
+        """Whether every text that fits the other fits this one."""
+        if not isinstance(other, Like):
+            return super().includes(other)
+        if not other.head.startswith(self.head) or not other.tail.endswith(self.tail):
+            return False
+        known = [token for token in other.tokens if isinstance(token, str)]
+        if not all(isinstance(token, Wild) or any(token in text for text in known) for token in self.tokens):
+            return False
+        return _included(self.tokens, other.tokens)
 
     def meets(self, other: Constraint) -> bool:
         """Whether some text fits both."""
@@ -145,6 +151,22 @@ def _shared(texts: list[str]) -> str:
     low, high = min(texts), max(texts)
     end = next((at for at, letter in enumerate(low) if high[at] != letter), len(low))
     return low[:end]
+
+
+def _automaton(tokens: Tokens) -> Automaton | None:
+    if sum(1 if isinstance(token, Wild) else len(token) for token in tokens) > MAX_PATTERN:
+        return None
+    steps: list[str | None] = []
+    for token in tokens:
+        steps.extend((None,) if token is ANY else ("",) if isinstance(token, Wild) else token)
+    return Pattern(steps)
+
+
+@functools.lru_cache(maxsize=4096)
+def _included(outer: Tokens, inner: Tokens) -> bool:
+    """Whether every text of the one pattern is certain to be one of the other."""
+    inside, outside = _automaton(inner), _automaton(outer)
+    return inside is not None and outside is not None and find((inside,), (outside,)) is NONE
 
 
 @functools.lru_cache(maxsize=4096)

@@ -139,6 +139,8 @@ class Range(Constraint):
         reached = self.bottom
         while reached < self.top:
             further = max((top for bottom, top in pieces if bottom <= reached), default=reached)
+            if further == reached and not reached[2] and any(other.holds(reached[1]) for other in others):
+                further = (0, reached[1], True)  # a single value, of an operator that is no range
             if further <= reached:
                 return False
             reached = further

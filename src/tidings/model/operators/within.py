@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .._constraint import Constraint
@@ -42,12 +42,12 @@ class Within(Constraint):
         """Whether the place is known."""
         return isinstance(self.place, Location)
 
-    def examples(self) -> tuple[Scalar, ...]:
+    def examples(self) -> Iterator[Scalar]:
         """The place itself, and one inside it; nothing is known of a marker's."""
-        if not isinstance(self.place, Location):
-            return ()
-        parts = self.place.parts
-        return (self.place,) if len(parts) == MAX_DEPTH else (self.place, Location((*parts, "x")))
+        if isinstance(self.place, Location):
+            yield self.place
+            if len(self.place.parts) < MAX_DEPTH:
+                yield Location((*self.place.parts, "x"))
 
     def includes(self, other: Constraint) -> bool:
         """Whether the other place is this one or inside it.
