@@ -50,6 +50,7 @@ from tidings.wire import (
     Hop,
     LinkState,
     Mark,
+    Message,
     Notify,
     Publish,
     PublishAck,
@@ -181,6 +182,12 @@ class Broker:
         self.at_ack = woven(Joinpoint.ACK, self._ack)
         self.at_link = woven(Joinpoint.LINK, self._link)
         self.at_tree = woven(Joinpoint.TREE, self._tree)
+
+    def on_client_message(self, kind: type[Message], handler: Callable[[Link, Any], None]) -> None:
+        """Let whoever runs this broker answer one more type of client message; a `TidingsError` refuses it."""
+        if kind in self._client_handlers:
+            raise FeatureError(f"{kind.__name__} has a handler already; choose another message type")
+        self._client_handlers[kind] = handler
 
     # --- turns: what the runtime calls ----------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from tidings.wire import (
     Quality,
     Refused,
     Settled,
+    StatusReply,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -61,6 +62,9 @@ class Observer(Protocol):
 
     def gap(self, gap: Gap) -> None:
         """Notifications are lost for some subscriptions."""
+
+    def answered(self, reply: StatusReply) -> None:
+        """The broker has answered a question about itself."""
 
 
 class _Subscription:
@@ -255,6 +259,8 @@ class LocalBroker:
                 observer.refused(message)
             case Gap():
                 observer.gap(message)
+            case StatusReply():
+                observer.answered(message)
 
     def _mark(self, marks: dict[str, tuple[int, int]]) -> None:
         for origin, mark in marks.items():

@@ -82,13 +82,17 @@ class Topology:
 
     def tree(self) -> Tree:
         """The tree of this broker's connected part."""
-        parents = self._search(min(self._search(self.name)))
-        edges = sorted((child, parent) for child, parent in parents.items() if parent is not None)
+        edges = self.edges()
         digest = hashlib.blake2b(digest_size=7)
         for child, parent in edges:
             digest.update(repr((child, parent, self._since(child, parent), self._since(parent, child))).encode())
         hops = _hops(self.name, edges)
         return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops)
+
+    def edges(self) -> list[tuple[str, str]]:
+        """The edges of that tree, each as (child, parent)."""
+        parents = self._search(min(self._search(self.name)))
+        return sorted((child, parent) for child, parent in parents.items() if parent is not None)
 
     def _search(self, start: str) -> dict[str, str | None]:
         parents: dict[str, str | None] = {start: None}

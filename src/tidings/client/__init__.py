@@ -1,8 +1,17 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
 from ._client import Client, ClientStatistics, connect
-from ._link import ConnectionFailed
+from ._link import ConnectionFailed, NotAdmitted
 from ._receipt import Receipt, RefusedByService
 from ._subscription import Subscription
 
-__all__ = ["Client", "ClientStatistics", "ConnectionFailed", "Receipt", "RefusedByService", "Subscription", "connect"]
+__all__ = [
+    "Client",
+    "ClientStatistics",
+    "ConnectionFailed",
+    "NotAdmitted",
+    "Receipt",
+    "RefusedByService",
+    "Subscription",
+    "connect",
+]

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from tidings.broker import LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification, TidingsError
-from tidings.wire import Frame, Gap, Quality, Refused, Welcome
+from tidings.wire import Frame, Gap, Quality, Refused, Status, StatusReply, StatusRequest, Welcome, decode_status
 
 from ._link import Address, ConnectionFailed, Link
 from ._receipt import Receipt, error_of
@@ -24,6 +24,8 @@ from ._subscription import Subscription
 
 log = logging.getLogger("tidings.client")
 
+STATUS_TIMEOUT = 5.0
+"""Seconds to wait for a broker to say how it is."""
 MAX_UNACKNOWLEDGED = 8_192
 """Publications that may wait for their acknowledgement before `publish` waits, too."""
 
@@ -76,6 +78,8 @@ class Client:
         self._room.set()
         self._subscriptions: dict[str, Subscription] = {}
         self._advertisements: dict[str, asyncio.Future[None]] = {}
+        self._answers: dict[str, asyncio.Future[bytes]] = {}
+        self._questions = 0
         self._behind: set[Subscription] = set()
         self._received = 0
         self._published = 0
@@ -211,6 +215,20 @@ class Client:
             self._link.connected,
         )
 
+    async def status(self, timeout: float = STATUS_TIMEOUT) -> Status:
+        """What the broker says about itself; only those who may administer it are answered."""
+        self._questions += 1
+        id = f"q{self._questions}"
+        answer = self._answers[id] = asyncio.get_running_loop().create_future()
+        self._link.send(Frame(StatusRequest(id)))
+        try:
+            async with asyncio.timeout(timeout):
+                return decode_status(await answer)
+        except TimeoutError:
+            raise TidingsError(f"the broker did not say how it is within {timeout:g} seconds; try again") from None
+        finally:
+            del self._answers[id]
+
     # --- flow control ---------------------------------------------------------------------------------
 
     def falls_behind(self, subscription: Subscription) -> None:
@@ -239,6 +257,9 @@ class Client:
         for future in self._advertisements.values():
             if not future.done():
                 future.set_exception(error)
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(error)
         for number in list(self._receipts):
             self._settle(number, error)
         self._link.writable.set()
@@ -278,8 +299,16 @@ class Client:
             subscription.finish(error)
         elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
             future.set_exception(error)
+        elif (answer := self._answers.get(refusal.reference)) is not None and not answer.done():
+            answer.set_exception(error)
         else:
             log.warning("refused: %s", error)
+
+    def answered(self, reply: StatusReply) -> None:
+        """The broker has said how it is."""
+        answer = self._answers.get(reply.id)
+        if answer is not None and not answer.done():
+            answer.set_result(reply.body)
 
     def gap(self, gap: Gap) -> None:
         """Something was lost for some subscriptions."""

@@ -53,6 +53,10 @@ class ConnectionFailed(TidingsError, OSError):
     """The service cannot be reached, or does not let this client in."""
 
 
+class NotAdmitted(ConnectionFailed):
+    """The service is there and does not let this client in, or this client does not trust it."""
+
+
 class Address(NamedTuple):
     """Where a broker listens."""
 
@@ -110,10 +114,11 @@ class _Connection(Stream):
         if not self.gone.done():
             self.gone.set_result(None)
         if not self.answer.done():
-            reason = (
-                self.farewell.reason if self.farewell is not None else f"the connection was closed ({error or 'EOF'})"
-            )
-            self.answer.set_exception(ConnectionFailed(reason))
+            if self.farewell is not None:
+                self.answer.set_exception(NotAdmitted(self.farewell.reason))
+            else:
+                why = f"the connection was closed ({error or 'without a word'}); a broker with TLS is at tidings+tls://"
+                self.answer.set_exception(ConnectionFailed(why))
 
     def slow(self) -> None:
         self.link.writable.clear()
@@ -164,15 +169,18 @@ class Link:
 
     async def open(self) -> None:
         """Connect for the first time: every address once, then `ConnectionFailed`."""
-        problems = []
+        problems: dict[Address, ConnectionFailed] = {}
         for address in self._addresses:
             try:
                 await self._connect(address)
                 break
             except ConnectionFailed as error:
-                problems.append(f"{address}: {error}")
+                problems[address] = error
         else:
-            raise ConnectionFailed("; ".join(problems) + ". Is the server running? `tidings serve` starts one here.")
+            told = "; ".join(f"{address}: {error}" for address, error in problems.items())
+            if any(isinstance(error, NotAdmitted) for error in problems.values()):
+                raise NotAdmitted(told)
+            raise ConnectionFailed(f"{told}. Is the server running? `tidings serve` starts one here.")
         self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self._name}")
 
     async def close(self) -> None:
@@ -280,6 +288,10 @@ class Link:
                 await connection.answer
         except TimeoutError:
             raise ConnectionFailed("no answer came in time") from None
+        except ssl.SSLCertVerificationError as error:
+            raise NotAdmitted(
+                f"the certificate of the broker is not trusted: {error.verify_message}; name the CA that signed it"
+            ) from None
         except (OSError, ssl.SSLError) as error:
             if isinstance(error, ConnectionFailed):
                 raise

@@ -122,6 +122,11 @@ class Dialler:
         self.problem: str | None = None
         """Why the neighbour is not connected, if it is not."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether the neighbour is connected now."""
+        return self.problem is None and self._peer is not None and self._peer.stream is not None
+
     async def run(self) -> None:
         """Connect, and connect again, until cancelled."""
         wait = FIRST_RETRY

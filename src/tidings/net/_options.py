@@ -75,12 +75,14 @@ class Options:
     strict_topology: bool = False
     neighbours: tuple[str, ...] = ()
     """The brokers to connect to, as `tidings://host:port` or `tidings+tls://host:port`."""
-    neighbour_token: str | None = None
+    neighbour_token: str | None = field(default=None, repr=False)
     """The secret by which this broker identifies itself to its neighbours."""
     tls: TlsOptions | None = None
     access: Access = field(default_factory=Access)
     insecure: bool = False
     """Listen beyond this machine without TLS and authentication."""
     metrics_port: int | None = None
+    """Where metrics and health are served over HTTP; None: nowhere. 0: the system chooses."""
+    metrics_host: str = "127.0.0.1"
     slow_policy: SlowPolicy = SlowPolicy.BLOCK
     limits: Limits = field(default_factory=Limits)

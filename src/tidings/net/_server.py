@@ -8,16 +8,19 @@ import ipaddress
 import logging
 import ssl
 import time
-from typing import Any
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from tidings.model import TidingsError
+from tidings.store import Store
 from tidings.wire import Part, part
 
 from ._connection import Accepted
 from ._dialler import Dialler
 from ._host import Host
+from ._http import StatusPages
 from ._options import Options, TlsOptions
+from ._status import Reporter
 
 log = logging.getLogger("tidings.net")
 
@@ -35,37 +38,47 @@ class Server:
         self.host: Host
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
-        self._store: Any = None
+        self._store: Store | None = None
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.diallers: list[Dialler] = []
         self.failed: asyncio.Future[None] | None = None
         """Gets an exception when the broker cannot go on."""
+        self.draining = False
+        """Whether it is stopping."""
+        self._pages: StatusPages | None = None
 
     async def start(self) -> None:
         """Open the store, start the broker, listen, dial."""
         loop = asyncio.get_running_loop()
         options = self.options
+        tls = _server_tls(options.tls) if options.tls is not None else None
+        client_tls = _client_tls(options.tls)
         if options.data is not None:
-            from tidings.store import Store
-            self._store = Store.open(options.data, post=loop.call_soon_threadsafe)
+            self._store = Store.open(options.data, post=loop.call_soon_threadsafe, owner=options.name)
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
         self.host = Host(options, epoch, self._store)
         self.host.on_failure = self._fail
-        tls = _server_tls(options.tls) if options.tls is not None else None
+        reporter = Reporter(self)
         try:
             self._listener = await loop.create_server(
                 lambda: Accepted(self.host), options.host, options.port, ssl=tls, backlog=1024
             )
+            if options.metrics_port is not None:
+                self._pages = StatusPages(self, reporter)
+                await self._pages.start(options.metrics_host, options.metrics_port)
         except OSError as error:
+            wanted = f"{options.host}:{options.port}"
+            if self._listener is not None:
+                self._listener.close()
+                wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
             await self._close_store()
             raise StartError(
-                f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; "
+                f"cannot listen on {wanted}: {error.strerror or error}; "
                 "choose another port, or stop whoever uses this one"
             ) from None
         self.port = self._listener.sockets[0].getsockname()[1]
-        client_tls = _client_tls(options.tls) if options.tls is not None else None
         for url in options.neighbours:
             dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
             self.diallers.append(dialler)
@@ -73,12 +86,23 @@ class Server:
         self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
         log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
 
+    @property
+    def store(self) -> Store | None:
+        """Its store, if it has one and it is open."""
+        return self._store
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port of metrics and health, if there is one."""
+        return self._pages.port if self._pages is not None else None
+
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
 
     async def stop(self) -> None:
         """Stop in order: no new connections, queues drained, everybody told, the store closed cleanly."""
+        self.draining = True
         if self._listener is not None:
             self._listener.close()
         for task in self._tasks:
@@ -91,6 +115,8 @@ class Server:
                 peer.stream.close()
             peer.close()
         await asyncio.sleep(0)
+        if self._pages is not None:
+            await self._pages.stop()
         await self._close_store()
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
@@ -155,15 +181,27 @@ def _server_tls(options: TlsOptions) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     _load(context, options)
     if options.ca is not None:
-        context.load_verify_locations(options.ca)
+        _trust(context, options.ca)
         context.verify_mode = ssl.CERT_OPTIONAL  # clients may show a token instead; brokers must show something
     return context
 
 
-def _client_tls(options: TlsOptions) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=options.ca)
+def _client_tls(options: TlsOptions | None) -> ssl.SSLContext:
+    """How neighbours are dialled that are named by `tidings+tls://`."""
+    if options is None:
+        return ssl.create_default_context()  # never fall back to a plain connection: it would show the token
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    if options.ca is not None:
+        _trust(context, options.ca)
     _load(context, options)
     return context
+
+
+def _trust(context: ssl.SSLContext, ca: Path) -> None:
+    try:
+        context.load_verify_locations(ca)
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(f"cannot use the CA file {ca}: {error.strerror or error}; it must hold certificates") from None
 
 
 def _load(context: ssl.SSLContext, options: TlsOptions) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Link, LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled
+from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled, StatusReply
 
 from ._trace import Op
 
@@ -174,6 +174,9 @@ class SimClient:
         """The service has refused something."""
         self.refusals.append(refusal)
         self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
+
+    def answered(self, reply: StatusReply) -> None:
+        """A simulated application asks no such questions."""
 
     def gap(self, gap: Gap) -> None:
         """The service reports a loss."""

@@ -42,6 +42,9 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     max_part: int = MAX_PART
     features: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Hello({self.role.value} {self.name!r})"  # never the token or the session
+
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a hello that is accepted."""

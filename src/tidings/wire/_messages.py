@@ -8,7 +8,7 @@ brokers and on links between a client and its border broker, where both can say 
     LinkState, Attach               Publish                        Deliver, Gap, Marks
     Notify, Mark                    Subscribe, Unsubscribe         PublishAck, Settled, Refused
     Subscribe, Unsubscribe          Advertise, Unadvertise
-    Advertise, Unadvertise          DeliverAck
+    Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
     Settled, Wave, WaveAnswer
     Fetch, Fetched
     Extension                       Extension                      Extension
@@ -276,6 +276,25 @@ class Fetched(Message, frozen=True):
     """Ranges (epoch, first, last) that no store holds; last None: up to an unknown end."""
 
 
+# --- administration -----------------------------------------------------------------------------------
+
+
+class StatusRequest(Message, frozen=True):
+    """An administrator asks a broker about itself. Answered by `StatusReply`, or `Refused`, with the same id."""
+
+    id: str
+
+
+class StatusReply(Message, frozen=True):
+    """What the broker says about itself: JSON, see `tidings.wire.Status`."""
+
+    id: str
+    body: bytes
+
+
+# --- features -----------------------------------------------------------------------------------------
+
+
 class Extension(Message, frozen=True):
     """A message that a feature owns; the core only carries it to the neighbour."""
 
@@ -313,6 +332,8 @@ AnyMessage: TypeAlias = (
     | WaveAnswer
     | Fetch
     | Fetched
+    | StatusRequest
+    | StatusReply
     | Extension
 )
 

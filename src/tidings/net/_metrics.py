@@ -1,0 +1,111 @@
+"""Metrics for Prometheus, read from the live objects whenever somebody asks; nothing is counted twice.
+
+Neighbours are labelled by name; clients are not, they are too many and come and go: only their sums are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tidings.wire import Status
+
+from ._peer import Peer
+from ._status import Reporter
+
+_MICROSECOND_GAUGES = ("last_sync", "slowest_sync", "last_checkpoint", "slowest_checkpoint")
+_STORE_GAUGES = ("queued", "queued_bytes")
+
+
+class BrokerCollector(Collector):
+    """Makes metrics of what a server says about itself."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of this moment."""
+        status = self._reporter.status(max_clients=0)
+        yield from _broker(status)
+        yield from _messages(status)
+        yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
+        if status.store is not None:
+            yield from _store(status.store)
+
+
+def render(reporter: Reporter, accept: str) -> tuple[str, bytes]:
+    """The content type and the text of all metrics."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(BrokerCollector(reporter))
+    encode, content_type = choose_encoder(accept)
+    return content_type, encode(registry)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"tidings_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(f"tidings_{name}", text, value=value)
+
+
+def _broker(status: Status) -> Iterator[Metric]:
+    info = GaugeMetricFamily("tidings_broker_info", "The broker; always 1.", labels=["name", "role", "version"])
+    info.add_metric([status.name, status.role, status.version], 1)
+    yield info
+    yield _gauge("uptime_seconds", "Seconds since the broker started.", status.uptime)
+    yield _gauge("clients", "Clients, connected or waited for.", status.clients)
+    yield _gauge("neighbours", "Linked neighbour brokers.", status.brokers)
+    yield _gauge("brokers_known", "Brokers that the tree connects, this one included.", len(status.tree.hops) + 1)
+    yield _gauge("subscriptions", "Subscriptions in the table.", status.subscriptions)
+    yield _gauge("advertisements", "Advertisements in the table.", status.advertisements)
+    yield _gauge("suspended_origins", "Origins whose missed notifications are being fetched.", len(status.suspended))
+    counters = status.counters
+    yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
+    yield _counter("refused_messages", "Messages that were refused.", counters.refused)
+    yield _counter("repeated_publications", "Publications that came again.", counters.repeated_publications)
+    yield _counter("gaps", "Gaps that were reported to clients.", counters.gaps)
+
+
+def _messages(status: Status) -> Iterator[Metric]:
+    messages = CounterMetricFamily("tidings_messages", "Messages by type and direction.", labels=["direction", "type"])
+    for direction, counts in (("in", status.counters.messages_in), ("out", status.counters.messages_out)):
+        for kind, count in sorted(counts.items()):
+            messages.add_metric([direction, kind], count)
+    yield messages
+
+
+def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
+    groups: dict[tuple[str, str], list[Peer]] = {("client", ""): []}
+    for peer in peers:
+        groups.setdefault((peer.link.kind.value, peer.link.name if peer.link.is_broker else ""), []).append(peer)
+    measures: dict[str, tuple[str, Callable[[Peer], float]]] = {
+        "queued_parts": ("Parts that wait for peers.", lambda peer: peer.queued),
+        "unacknowledged_parts": ("Parts sent and not acknowledged.", lambda peer: peer.session.waiting),
+        "dropped_notifications": ("Dropped for peers that are here and too slow.", lambda peer: peer.dropped),
+        "congested_peers": ("Peers whose queue is full.", lambda peer: peer.congested_since is not None),
+        "connected_peers": ("Peers with a connection.", lambda peer: peer.stream is not None),
+    }
+    for name, (text, measure) in measures.items():
+        family = GaugeMetricFamily(f"tidings_{name}", text, labels=["kind", "peer"])
+        for labels, group in groups.items():
+            family.add_metric(labels, sum(map(measure, group)))
+        yield family
+    family = GaugeMetricFamily("tidings_told_subscriptions", "Subscriptions a neighbour was told.", labels=["peer"])
+    for neighbour, count in told.items():
+        family.add_metric([neighbour], count)
+    yield family
+
+
+def _store(store: dict[str, int]) -> Iterator[Metric]:
+    for name, value in store.items():
+        if name in _MICROSECOND_GAUGES:
+            yield _gauge(f"store_{name}_seconds", f"The store's {name.replace('_', ' ')}.", value / 1_000_000)
+        elif name in _STORE_GAUGES:
+            yield _gauge(f"store_{name}", f"The store's {name.replace('_', ' ')}.", value)
+        else:
+            yield _counter(f"store_{name}", f"The store's {name.replace('_', ' ')} since it was opened.", value)

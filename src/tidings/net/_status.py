@@ -1,0 +1,145 @@
+"""What a running server says about itself: to administrators over the wire, to metrics and health over HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.metadata
+import itertools
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidings.broker import Link
+from tidings.wire import (
+    MAX_CLIENTS,
+    MAX_FILTERS,
+    Counters,
+    DialStatus,
+    PeerStatus,
+    Status,
+    StatusReply,
+    StatusRequest,
+    TreeStatus,
+    encode_status,
+)
+
+from ._access import AccessDenied, Identity
+from ._dialler import Dialler
+from ._peer import Peer
+
+if TYPE_CHECKING:
+    from ._server import Server
+
+
+@functools.cache
+def version() -> str:
+    """The version of the installed package."""
+    return importlib.metadata.version("tidings")
+
+
+class Reporter:
+    """Looks at a running server; never changes it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._started = server.host.loop.time()
+        server.host.broker.on_client_message(StatusRequest, self._answer)
+
+    def _answer(self, link: Link, request: StatusRequest) -> None:
+        guard = link.guard
+        if isinstance(guard, Identity) and not guard.administer:
+            raise AccessDenied(f"'{guard.name}' may not ask for the status; it needs the right to administer")
+        self._server.host.broker.send(link, StatusReply(request.id, encode_status(self.status())))
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since the server started."""
+        return self._server.host.loop.time() - self._started
+
+    @property
+    def peers(self) -> list[Peer]:
+        """All peers of the server."""
+        return self._server.host.peers
+
+    def status(self, max_clients: int = MAX_CLIENTS) -> Status:
+        """The whole picture at this moment; of the clients, no more than so many."""
+        server = self._server
+        host, options, broker = server.host, server.options, server.host.broker
+        neighbours = [peer for peer in self.peers if peer.link.is_broker]
+        clients = [peer for peer in self.peers if not peer.link.is_broker]
+        statistics = broker.statistics
+        return Status(
+            name=options.name,
+            epoch=host.epoch,
+            role=options.role.value,
+            version=version(),
+            uptime=round(self.uptime, 3),
+            host=options.host,
+            port=server.port,
+            draining=server.draining,
+            clients=len(clients),
+            brokers=len(neighbours),
+            peers=tuple(self._peer(peer) for peer in (*neighbours, *clients[:max_clients])),
+            peers_left_out=max(0, len(clients) - max_clients),
+            dialled=tuple(map(dial_status, server.diallers)),
+            subscriptions=len(broker.root.subscriptions),
+            advertisements=len(broker.root.advertisements),
+            counters=Counters(
+                messages_in=dict(statistics.messages_in),
+                messages_out=dict(statistics.messages_out),
+                stale_frames=statistics.stale_frames,
+                refused=statistics.refused,
+                repeated_publications=statistics.repeated_publications,
+                gaps=statistics.gaps,
+            ),
+            tree=self._tree(),
+            suspended=tuple(sorted(broker.recovery.suspended)),
+            routing=dataclasses.asdict(options.routing),
+            limits=dataclasses.asdict(options.limits),
+            store=self.store(),
+        )
+
+    def store(self) -> dict[str, int] | None:
+        """What the store has counted; None: there is none."""
+        store = self._server.store
+        return None if store is None else msgspec.structs.asdict(store.statistics())
+
+    def _peer(self, peer: Peer) -> PeerStatus:
+        table = self._server.host.broker.root
+        link = peer.link
+        told = table.subscriptions.told(link) if link.is_broker else {}
+        return PeerStatus(
+            name=link.name,
+            kind=link.kind.value,
+            connected=peer.stream is not None,
+            queued=peer.queued,
+            unacknowledged=peer.session.waiting,
+            dropped=peer.dropped,
+            congested=peer.congested_since is not None,
+            subscriptions=len(table.subscriptions.of(link)),
+            advertisements=len(table.advertisements.of(link)),
+            told_subscriptions=len(told),
+            told_advertisements=len(table.advertisements.told(link)) if link.is_broker else 0,
+            told=tuple(str(filter)[:1_000] for filter in itertools.islice(told.values(), MAX_FILTERS)),
+        )
+
+    def _tree(self) -> TreeStatus:
+        adjacency = self._server.host.broker.adjacency
+        topology, tree = adjacency.topology, adjacency.tree
+        edges = topology.edges()
+        known = {state.broker: state.neighbours for state in topology.states()}
+        up = {(min(one, two), max(one, two)) for one in known for two in known[one] if one in known.get(two, {})}
+        used = {(min(edge), max(edge)) for edge in edges}
+        return TreeStatus(
+            epoch=tree.epoch,
+            neighbours=tuple(sorted(tree.neighbours)),
+            hops=dict(tree.hops),
+            edges=tuple(sorted(used)),
+            spare=tuple(sorted(up - used)),
+        )
+
+
+def dial_status(dialler: Dialler) -> DialStatus:
+    """How it stands with one configured neighbour."""
+    return DialStatus(url=dialler.url, connected=dialler.connected, problem=dialler.problem)

@@ -1,0 +1,127 @@
+"""What a broker says about itself when an administrator asks: plain data, sent as JSON.
+
+A field that a later version adds is ignored by an earlier one, so old tools can watch new brokers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ._codec import WireError
+
+MAX_CLIENTS = 1_000
+"""The most clients that one status lists; the rest is only counted."""
+MAX_FILTERS = 100
+"""The most filters that one status lists for each neighbour."""
+
+
+class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One link of the broker, to a neighbour or a client."""
+
+    name: str
+    kind: str
+    """"broker" or "client"."""
+    connected: bool
+    """False while a cut connection is waited for."""
+    queued: int
+    """Parts that wait for room in the window."""
+    unacknowledged: int
+    """Parts that were sent and not acknowledged yet."""
+    dropped: int
+    """Notifications that were dropped because the peer was too slow."""
+    congested: bool
+    """Whether its queue is full."""
+    subscriptions: int
+    """Subscriptions that came from it."""
+    advertisements: int
+    """Advertisements that came from it."""
+    told_subscriptions: int = 0
+    """Of a neighbour: subscriptions that it has been told."""
+    told_advertisements: int = 0
+    """Of a neighbour: advertisements that it has been told."""
+    told: tuple[str, ...] = ()
+    """Of a neighbour: the first filters among the subscriptions that it has been told."""
+
+
+class DialStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One neighbour that the configuration names."""
+
+    url: str
+    connected: bool
+    problem: str | None = None
+    """Why it is not connected."""
+
+
+class TreeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The brokers that this one knows, and how notifications travel between them."""
+
+    epoch: int
+    neighbours: tuple[str, ...]
+    """The neighbours that the tree uses."""
+    hops: dict[str, str]
+    """For every other broker, the neighbour in whose direction it lies."""
+    edges: tuple[tuple[str, str], ...]
+    """The links of the tree."""
+    spare: tuple[tuple[str, str], ...]
+    """Links that are up and not in the tree: it grows over them when another is lost."""
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    """What the broker has counted since it started. Rates are differences of these."""
+
+    messages_in: dict[str, int]
+    """Messages received, by type."""
+    messages_out: dict[str, int]
+    """Messages sent, by type."""
+    stale_frames: int
+    refused: int
+    repeated_publications: int
+    gaps: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker at one moment."""
+
+    name: str
+    epoch: int
+    """The broker's incarnation."""
+    role: str
+    """"border" or "inner"."""
+    version: str
+    uptime: float
+    """Seconds since it started."""
+    host: str
+    port: int
+    draining: bool
+    """Whether it is about to stop."""
+    clients: int
+    brokers: int
+    """How many neighbours are linked now."""
+    peers: tuple[PeerStatus, ...]
+    peers_left_out: int
+    """Clients that are not listed because there are too many."""
+    dialled: tuple[DialStatus, ...]
+    subscriptions: int
+    """The size of the subscription table: of clients and neighbours together."""
+    advertisements: int
+    counters: Counters
+    tree: TreeStatus
+    suspended: tuple[str, ...]
+    """Origins whose missed notifications are being fetched."""
+    routing: dict[str, bool | int | float | str]
+    limits: dict[str, bool | int | float | str]
+    store: dict[str, int] | None
+    """What the store has counted; None: the broker has none."""
+
+
+def encode_status(status: Status) -> bytes:
+    """As JSON."""
+    return msgspec.json.encode(status)
+
+
+def decode_status(body: bytes) -> Status:
+    """From JSON, or `WireError`."""
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError as error:
+        raise WireError(f"not the status of a broker: {error}") from None
