@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SOAK_SECONDS ?= 900
 
-.PHONY: help run test check soak bench clean
+.PHONY: help run test check soak replay bench clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
@@ -39,6 +39,9 @@ check: $(READY)  ## style, types and the import table
 
 soak: $(READY)   ## thousands of seeds and fuzzing, for SOAK_SECONDS (default 900)
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -q -n auto -m soak
+
+replay: $(READY) ## run one random scenario again and print all that happened: make replay SEED=123
+	$(BIN)/python -m tidings.sim replay $(SEED)
 
 bench: $(READY)  ## ratios against a peer in the same run
 	$(BIN)/python -m bench

@@ -120,7 +120,7 @@ class Observer:
             case Op.ACK:
                 publication = self.published[record.publisher, record.publication]
                 publication.key = tuple(record.detail)
-                publication.resent = client.interrupted > publication.record.seq
+                publication.resent = _handed_over_again(client, publication)
             case Op.REFUSED:
                 self._refused(record)
             case Op.NOTIFY:
@@ -162,7 +162,7 @@ class Observer:
         number = int(str(reference)) if str(reference).isdigit() else 0
         if (publication := self.published.get((record.component, number))) is not None:
             publication.refused = str(error)
-            publication.resent = self.client(record.component).interrupted > publication.record.seq
+            publication.resent = _handed_over_again(self.client(record.component), publication)
 
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:
@@ -176,6 +176,10 @@ class Observer:
             subscription.lost.append(record.seq)
             if record.op is Op.DETACH:
                 subscription.settlings.clear()
+
+
+def _handed_over_again(client: Client, publication: Publication) -> bool:
+    return publication.origin is None or client.interrupted > publication.record.seq
 
 
 def _settled_towards(advertisement: Subscription) -> frozenset[str]:

@@ -1,0 +1,305 @@
+"""The checker and the formulas tell good traces from bad ones; traces are written by hand here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.model import Filter, Notification
+from tidings.sim import LIVENESS, SAFETY, Op, Promises, Record, check, describe, satisfies
+from tidings.sim import _temporal as t
+from tidings.wire import Quality
+
+F = Filter.parse("n > 0")
+GOOD, OTHER, BAD = Notification(n=1), Notification(n=2), Notification(n=-1)
+REACH = frozenset({"a", "b"})
+
+
+class Writer:
+    """Writes a trace: X publishes at broker a, Y listens at broker b."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.add(Op.ATTACH, "X", detail=("a",))
+        self.add(Op.ATTACH, "Y", detail=("b",))
+
+    def add(self, op: Op, component: str = "", **fields: object) -> Writer:
+        self.records.append(Record(len(self.records), len(self.records), op, component, **fields))  # type: ignore[arg-type]
+        return self
+
+    def sub(self, filter: Filter = F, id: str = "s", receive_own: bool = True) -> Writer:
+        return self.add(Op.SUB, "Y", subscription=id, filter=filter, detail=(receive_own,))
+
+    def unsub(self, id: str = "s") -> Writer:
+        return self.add(Op.UNSUB, "Y", subscription=id)
+
+    def settled(
+        self, id: str = "s", reach: frozenset[str] = REACH, who: str = "Y", advertisement: bool = False
+    ) -> Writer:
+        return self.add(Op.SETTLED, who, subscription=id, detail=(advertisement, reach))
+
+    def pub(
+        self,
+        number: int,
+        notification: Notification = GOOD,
+        quality: Quality = Quality.ACCEPTED,
+        ack: bool = True,
+        who: str = "X",
+    ) -> Writer:
+        self.add(Op.PUB, who, publication=number, publisher=who, notification=notification, detail=(quality,))
+        if ack and quality is not Quality.FIRE:
+            self.add(Op.ACK, who, publication=number, publisher=who, detail=("a", 1, number))
+        return self
+
+    def notify(self, number: int, notification: Notification = GOOD, who: str = "X", id: str = "s") -> Writer:
+        detail = ("a", 1, number, 0)
+        return self.add(
+            Op.NOTIFY, "Y", subscription=id, publication=number, publisher=who, notification=notification, detail=detail
+        )
+
+    def gap(self, first: int, last: int | None, epoch: int = 1) -> Writer:
+        return self.add(Op.GAP, "Y", subscription="s", detail=("a", epoch, first, last))
+
+    def fault(self, kind: str, where: str) -> Writer:
+        return self.add(Op.FAULT, detail=(kind, where))
+
+    def quiesce(self) -> Writer:
+        return self.add(Op.QUIESCE)
+
+    @property
+    def broken(self) -> list[str]:
+        return [violation.guarantee for violation in check(self.records)]
+
+
+@pytest.mark.req("VIS-126", "VIS-123")
+def test_the_reference_traces_are_classified_as_the_document_states() -> None:
+    s1 = Writer().sub().settled().pub(1).notify(9, BAD)
+    s2 = Writer().pub(1).sub().unsub().notify(1)
+    s3 = Writer().sub().settled().pub(1).pub(2).quiesce()
+    for bad in (s1, s2):
+        assert not satisfies(bad.records, SAFETY)
+        assert set(bad.broken) & {"matching-only", "only-while-subscribed"}
+    assert satisfies(s3.records, SAFETY)
+    assert not satisfies(s3.records, LIVENESS)
+    assert s3.broken == ["delivery of accepted", "delivery of accepted"]
+
+
+def test_a_system_that_never_notifies_is_safe_but_not_live_and_one_that_tells_all_is_live_but_not_safe() -> None:
+    silent = Writer().sub().settled().pub(1).quiesce()
+    assert satisfies(silent.records, SAFETY)
+    assert not satisfies(silent.records, LIVENESS)
+    loud = Writer().sub().settled().pub(1).pub(2, BAD).notify(1).notify(2, BAD).quiesce()
+    assert satisfies(loud.records, LIVENESS)
+    assert not satisfies(loud.records, SAFETY)
+
+
+GOOD_TRACES: dict[str, Callable[[], Writer]] = {
+    "delivered": lambda: Writer().sub().settled().pub(1).notify(1).quiesce(),
+    "not matching": lambda: Writer().sub().settled().pub(1, BAD).quiesce(),
+    "published before it settled": lambda: Writer().sub().pub(1).settled().quiesce(),
+    "unsubscribed later": lambda: Writer().sub().settled().pub(1).unsub().quiesce(),
+    "detached later": lambda: Writer().sub().settled().pub(1).add(Op.DETACH, "Y").quiesce(),
+    "settled towards others only": lambda: Writer().sub().settled(reach=frozenset("b")).pub(1).quiesce(),
+    "filter changed to one that it does not pass": lambda: (
+        Writer().sub().settled().pub(1).sub(Filter.parse("n > 5")).quiesce()
+    ),
+    "never acknowledged while its broker died": lambda: (
+        Writer().sub().settled().pub(1, ack=False).fault("crash", "a").add(Op.LOST, "X").fault("restart", "a").quiesce()
+    ),
+    "a gap after the origin crashed": lambda: (
+        Writer().sub().settled().pub(1).fault("crash", "a").fault("restart", "a").gap(1, None).quiesce()
+    ),
+    "stored, and the origin is gone": lambda: (
+        Writer().sub().settled().pub(1, quality=Quality.STORED).fault("crash", "a").gap(1, None).quiesce()
+    ),
+    "own publications not wanted": lambda: Writer().sub(receive_own=False).settled().pub(1, who="Y").quiesce(),
+    "two subscriptions, one publication each": lambda: (
+        Writer().sub().sub(id="z").settled().settled("z").pub(1).notify(1).notify(1, id="z").quiesce()
+    ),
+    "the order of two publishers is free": lambda: (
+        Writer().sub().settled().pub(1).pub(2, who="Z").notify(2, who="Z").notify(1).quiesce()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_TRACES)
+def test_good_traces_pass(name: str) -> None:
+    assert GOOD_TRACES[name]().broken == []
+
+
+PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
+    "duplicate": ("at-most-once", lambda: Writer().sub().pub(1).notify(1).notify(1)),
+    "reordered": ("publisher-order", lambda: Writer().sub().pub(1).pub(2).notify(2).notify(1)),
+    "leak after unsubscribe": ("only-while-subscribed", lambda: Writer().sub().pub(1).unsub().notify(1)),
+    "leak after detach": ("only-while-subscribed", lambda: Writer().sub().pub(1).add(Op.DETACH, "Y").notify(1)),
+    "content changed": ("matching-only", lambda: Writer().sub().pub(1).notify(1, OTHER)),
+    "never published": ("matching-only", lambda: Writer().sub().notify(1)),
+    "notified before published": ("matching-only", lambda: Writer().sub().notify(1).pub(1)),
+    "filter not passed": ("matching-only", lambda: Writer().sub().pub(1, BAD).notify(1, BAD)),
+    "old filter passed": ("matching-only", lambda: Writer().sub().sub(Filter.parse("n > 5")).pub(1).notify(1)),
+    "own although not wanted": (
+        "matching-only",
+        lambda: Writer().sub(receive_own=False).pub(1, who="Y").notify(1, who="Y"),
+    ),
+    "refused and yet delivered": (
+        "matching-only",
+        lambda: Writer().sub().pub(1, ack=False).add(Op.REFUSED, "X", detail=("NotAdvertised", "", "1")).notify(1),
+    ),
+    "missing": ("delivery of accepted", lambda: Writer().sub().settled().pub(1).quiesce()),
+    "missing, fired": ("delivery of fire", lambda: Writer().sub().settled().pub(1, quality=Quality.FIRE).quiesce()),
+    "missing, stored": (
+        "delivery of stored",
+        lambda: Writer().sub().settled().pub(1, quality=Quality.STORED).quiesce(),
+    ),
+    "missing after a change of filter that it passes": (
+        "delivery of accepted",
+        lambda: Writer().sub().settled().sub(Filter.parse("n >= 0")).pub(1).quiesce(),
+    ),
+    "missing after a cut": (
+        "delivery of accepted",
+        lambda: Writer().sub().settled().fault("cut", "a - b").pub(1).fault("heal", "a - b").quiesce(),
+    ),
+    "gap without a fault": ("gap", lambda: Writer().sub().settled().pub(1).gap(1, 1).quiesce()),
+    "gap where only a link was cut": (
+        "gap",
+        lambda: Writer().sub().settled().pub(1).fault("cut", "a - b").fault("heal", "a - b").gap(1, 1).quiesce(),
+    ),
+    "gap for what was stored, and the origin is back": (
+        "delivery of stored",
+        lambda: (
+            Writer()
+            .sub()
+            .settled()
+            .pub(1, quality=Quality.STORED)
+            .fault("crash", "a")
+            .fault("restart", "a")
+            .gap(1, None)
+            .quiesce()
+        ),
+    ),
+    "gap that does not contain it": (
+        "delivery of accepted",
+        lambda: Writer().sub().settled().pub(1).fault("crash", "a").fault("restart", "a").gap(2, None).quiesce(),
+    ),
+    "gap of another epoch": (
+        "delivery of accepted",
+        lambda: (
+            Writer().sub().settled().pub(1).fault("crash", "a").fault("restart", "a").gap(1, None, epoch=2).quiesce()
+        ),
+    ),
+    "never answered": ("answered", lambda: Writer().pub(1, ack=False).quiesce()),
+}
+
+
+@pytest.mark.req("VIS-124", "VIS-125")
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_violation_is_found(name: str) -> None:
+    guarantee, trace = PLANTED[name]
+    assert guarantee in trace().broken
+
+
+def test_a_violation_says_what_and_where() -> None:
+    violation = check(Writer().sub().pub(1).notify(1, OTHER).records)[0]
+    assert "matching-only: what was published is Notification(n=1)" in str(violation)
+    assert "notify  Y  s  X#1  Notification(n=2)" in describe(violation.record)
+
+
+def test_advertisements_must_have_settled_towards_the_subscriber() -> None:
+    def trace(reach: frozenset[str] | None, filter: Filter = F) -> list[str]:
+        writer = Writer().add(Op.ADV, "X", subscription="adv", filter=filter).sub().settled()
+        if reach is not None:
+            writer.settled("adv", reach, "X", advertisement=True)
+        return [v.guarantee for v in check(writer.pub(1).quiesce().records, advertisements=True)]
+
+    assert trace(REACH) == ["delivery of accepted"]
+    assert trace(frozenset("a")) == []
+    assert trace(None) == []
+    assert trace(REACH, Filter.parse("n > 5")) == ["answered"], "acknowledged without an advertisement"
+
+
+def test_a_refusal_needs_a_reason() -> None:
+    writer = Writer().add(Op.ADV, "X", subscription="adv", filter=F).pub(1, ack=False)
+    writer.add(Op.REFUSED, "X", detail=("NotAdvertised", "", "1")).quiesce()
+    assert [v.guarantee for v in check(writer.records, advertisements=True)] == ["answered"]
+
+
+def test_a_weaker_promise_excuses_more() -> None:
+    trace = Writer().sub().settled().pub(1).quiesce()
+    table = "\n".join(
+        "| " + " | ".join((*cell, "nothing" if cell[0].startswith("delivery") else outcome)) + " |"
+        for cell, outcome in Promises.load().cells.items()
+    )
+    assert check(trace.records, Promises.read(table)) == []
+
+
+# --- the formulas -------------------------------------------------------------------------------------
+
+
+def _is(op: Op) -> t.Formula:
+    return t.action(lambda record: record.op is op)
+
+
+@pytest.mark.req("VIS-123")
+def test_always_eventually_next_on_small_words() -> None:
+    records = Writer().pub(1, ack=False).quiesce().records  # attach attach pub quiesce
+    assert satisfies(records, _is(Op.ATTACH))
+    assert satisfies(records, t.next_step(_is(Op.ATTACH)))
+    assert not satisfies(records, t.next_step(t.next_step(_is(Op.ATTACH))))
+    assert satisfies(records, t.eventually(_is(Op.PUB)))
+    assert not satisfies(records, t.eventually(_is(Op.SUB)))
+    assert satisfies(records, t.always(t.negation(_is(Op.SUB))))
+    assert not satisfies(records, t.always(_is(Op.ATTACH)))
+    assert satisfies(records, t.eventually(t.always(_is(Op.QUIESCE))))
+    assert not satisfies(records, t.always(t.eventually(_is(Op.PUB))))
+    assert satisfies([], t.always(_is(Op.PUB)))
+    assert not satisfies([], t.eventually(_is(Op.PUB)))
+
+
+@given(st.lists(st.booleans(), max_size=8))
+def test_the_operators_are_dual(bits: list[bool]) -> None:
+    writer = Writer()
+    for bit in bits:
+        writer.add(
+            Op.PUB if bit else Op.SUB, "X", publication=1, publisher="X", notification=GOOD, filter=F, detail=(True,)
+        )
+    p = _is(Op.PUB)
+    assert satisfies(writer.records, t.always(p)) == (not satisfies(writer.records, t.eventually(t.negation(p))))
+    assert satisfies(writer.records, t.always(p)) == satisfies(
+        writer.records, t.both(p, t.next_step(t.always(p))) if writer.records else t.always(p)
+    )
+
+
+STEPS = st.sampled_from(["sub", "unsub", "settled", "pub", "other", "bad", "notify", "wrong", "twice"])
+
+
+@pytest.mark.req("VIS-123")
+@given(st.lists(STEPS, max_size=12))
+def test_the_checker_and_the_formulas_agree(steps: list[str]) -> None:
+    writer = Writer()
+    published: list[Notification] = []
+    for step in steps:
+        match step:
+            case "sub":
+                writer.sub()
+            case "unsub":
+                writer.unsub()
+            case "settled" if any(r.op is Op.SUB for r in writer.records):
+                writer.settled()
+            case "pub" | "other" | "bad":
+                published.append({"pub": GOOD, "other": OTHER, "bad": BAD}[step])
+                writer.pub(len(published), published[-1])
+            case "notify" if published:
+                writer.notify(len(published), published[-1])
+            case "twice" if len(published) > 1:
+                writer.notify(1, published[0])
+            case "wrong":
+                writer.notify(len(published) + 1, GOOD)
+    records = writer.quiesce().records
+    broken = [v.guarantee for v in check(records)]
+    safe = not any(guarantee in ("matching-only", "at-most-once", "only-while-subscribed") for guarantee in broken)
+    assert safe == satisfies(records, SAFETY)
+    if safe and all(r.op is not Op.UNSUB for r in records):  # begun again under one id: the formula is about the id
+        assert any(g.startswith("delivery") for g in broken) == (not satisfies(records, LIVENESS))

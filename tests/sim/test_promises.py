@@ -1,0 +1,148 @@
+"""docs/promises.md is complete, and each of its cells about delivery is what really happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.sim import Network, Op, Outcome, PromiseError, Promises, Violation, check
+from tidings.wire import Quality
+
+PROMISES = Promises.load()
+FAULTS = (
+    "none",
+    "link cut and healed",
+    "new tree",
+    "other broker crash",
+    "origin crash and restart",
+    "origin gone",
+    "own broker crash",
+    "memory exceeded",
+)
+
+
+def test_every_cell_of_the_core_is_there() -> None:
+    for quality in Quality:
+        for fault in FAULTS:
+            assert PROMISES.outcome(f"delivery of {quality.name.lower()}", [fault]) in Outcome
+    for guarantee in ("matching-only", "at-most-once", "publisher-order", "only-while-subscribed"):
+        assert PROMISES.holds(guarantee)
+
+
+def test_the_weakest_cell_counts() -> None:
+    assert PROMISES.outcome("delivery of accepted", ["none"]) is Outcome.DELIVERED
+    assert PROMISES.outcome("delivery of accepted", ["none", "origin gone"]) is Outcome.GAP
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("| a | b | core | perhaps |", "'perhaps' is no outcome"),
+        ("| a | b | core | gap |\n| a | b | core | nothing |", "is promised twice"),
+    ],
+)
+def test_a_bad_table_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(PromiseError, match=complaint):
+        Promises.read(text)
+
+
+def test_a_missing_cell_is_an_error() -> None:
+    with pytest.raises(PromiseError, match="add a row"):
+        PROMISES.outcome("delivery of accepted", ["earthquake"])
+
+
+# --- one run per cell -----------------------------------------------------------------------------------
+#
+# a - b - c: a client at a publishes, one at c listens; `spare` is not connected at first.
+
+
+def _network() -> Network:
+    network = Network(3)
+    network.add_brokers(["a", "b", "c", "spare"], links=["ab", "bc"])
+    network.add_client("alice", "a")
+    network.add_client("bob", "c").subscribe("TRUE", id="s")
+    network.run()
+    return network
+
+
+def _publish(network: Network, quality: Quality, count: int = 5) -> None:
+    """Publish while the network is up; what is published is under way when this returns."""
+    for number in range(count):
+        network.clients["alice"].publish(n=number, quality=quality)
+
+
+def _provoke(network: Network, fault: str, quality: Quality) -> None:
+    """Let the fault hit publications that their publisher knows to be accepted or stored, and under way."""
+    match fault:
+        case "none":
+            _publish(network, quality)
+        case "link cut and healed":
+            network.cut("b", "c")
+            _publish(network, quality)
+            network.run(1)
+            network.heal("b", "c")
+        case "new tree":
+            _publish(network, quality)
+            network.run(0.008)
+            network.connect("a", "spare")
+            network.connect("spare", "c")
+        case "other broker crash":
+            network.crash("b")
+            _publish(network, quality)
+            network.run(1)
+            network.restart("b")
+        case "origin crash and restart":
+            network.cut("a", "b")
+            _publish(network, quality)
+            network.run(1)
+            network.crash("a")
+            network.heal("a", "b")
+            network.run(1)
+            network.restart("a")
+        case "origin gone":
+            network.cut("a", "b")
+            _publish(network, quality)
+            network.run(1)
+            network.crash("a")
+        case "own broker crash":
+            network.cut("b", "c")
+            _publish(network, quality)
+            network.run(1)
+            network.crash("c")
+            network.restart("c")
+            network.run(1)
+            network.heal("b", "c")
+        case "memory exceeded":
+            network.cut("b", "c")
+            _publish(network, quality, 10_005)
+            network.run(1)
+            network.heal("b", "c")
+
+
+@pytest.mark.req("VIS-125", "ARC-020", "VIS-214")
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("quality", Quality, ids=lambda quality: quality.name.lower())
+def test_what_happens_is_what_the_cell_says(quality: Quality, fault: str) -> None:
+    network = _network()
+    _provoke(network, fault, quality)
+    network.run()
+    assert _violations(network) == []
+    delivered = {record.publication for record in network.trace.records if record.op is Op.NOTIFY}
+    published = {record.publication for record in network.trace.records if record.op is Op.PUB}
+    match PROMISES.outcome(f"delivery of {quality.name.lower()}", [fault]):
+        case Outcome.DELIVERED:
+            assert delivered == published
+            if "crash" not in fault:  # nobody knows whether a broker that died had published more
+                assert network.clients["bob"].gaps == []
+        case Outcome.GAP:
+            assert delivered < published, "a cell that promises less than is kept should promise more"
+            assert network.clients["bob"].gaps
+        case _:
+            pass
+    network.clients["alice"].publish(n=99)
+    network.run()
+    if fault != "origin gone":
+        assert network.clients["bob"].received[-1]["n"] == 99
+
+
+def _violations(network: Network) -> list[Violation]:
+    return check(network.trace, PROMISES)
