@@ -62,8 +62,8 @@ class Like(Constraint):
     def examples(self) -> Iterator[Scalar]:
         """The shortest match, and others with something in place of each `%`."""
         for filling in ("", "x", "y"):
-            fillings = {ANY: filling, ONE: "x"}
-            yield "".join(fillings[token] if isinstance(token, Wild) else token for token in self.tokens)
+            wild = {"%": filling, "_": "x"}
+            yield "".join([wild[token.value] if isinstance(token, Wild) else token for token in self.tokens])
 
     def simplest(self) -> Constraint:
         """The simplest class for these tokens."""
@@ -76,6 +76,8 @@ class Like(Constraint):
         """Whether every text that fits the other fits this one."""
         if not isinstance(other, Like):
             return super().includes(other)
+        if self.tokens == other.tokens:
+            return True
         if not other.head.startswith(self.head) or not other.tail.endswith(self.tail):
             return False
         known = [token for token in other.tokens if isinstance(token, str)]
