@@ -23,7 +23,7 @@ from ._workloads import Workload, mixed, ranges, stock
 
 WARM = 12_000
 """Notifications before the first measurement."""
-EVENTS = 500
+EVENTS = 2_000
 REPEATS = 7
 
 

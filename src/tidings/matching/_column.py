@@ -145,7 +145,7 @@ class Column:
         if self.cuts is None:
             self.cuts, self.fail, self.doubt, self._edges = [], [0], [0], [{}]
         first, last, gaps = self._reach(bounds)
-        if limit > 1 and last - first < len(self.fail) // 2:
+        if limit and last - first < len(self.fail) // 2:
             self.narrow |= bit
             self.passes = self.passes or [0] * len(self.fail)
         self._toggle(first, last, bit)

@@ -132,8 +132,10 @@ class Index(Generic[K]):
             if node.keys is not None:
                 found += node.keys.values()
             if node.segments is not None:
-                node.segments.match(attributes, found)
-        self._segments.match(attributes, found)
+                for segment in node.segments.parts:
+                    segment.match(attributes, found)
+        for segment in self._segments.parts:
+            segment.match(attributes, found)
         if self._open:
             found += [key for key, filter in self._open.items() if filter.matches(notification)]
         self._countdown -= 1

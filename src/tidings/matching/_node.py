@@ -14,7 +14,7 @@ from ._code import Row
 from ._home import Home
 from ._segment import Segments
 
-CROWD = 12
+CROWD = 20
 """So many singles move into a segment, which costs a notification about as much as so many checks."""
 FEW = 4
 """So few come back."""

@@ -26,51 +26,48 @@ from ._home import Constraints, Home
 SLOTS = 4096
 """Conjunctions in one segment: larger ones match faster, smaller ones change faster."""
 PRECISION = 128
-"""A segment of so many conjunctions leaves one more of them in doubt per gap: cells cost memory and time."""
+"""For so many conjunctions in a segment, one may be in doubt per gap: cells cost memory, and time to change."""
+_OFFSETS = [tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256)]
+"""The bits of each byte."""
 _BITS = [1 << slot for slot in range(SLOTS)]
 
 
 class Segments:
     """Any number of conjunctions, in as many segments as it takes."""
 
-    __slots__ = ("_segments",)
+    __slots__ = ("parts",)
 
     def __init__(self) -> None:
-        self._segments: list[Segment] = []
+        self.parts: list[Segment] = []
 
     def add(self, home: Home) -> None:
         """Take a conjunction in."""
-        for segment in self._segments:
+        for segment in self.parts:
             if len(segment.slots) < SLOTS:
                 break
         else:
             segment = Segment()
-            self._segments.append(segment)
+            self.parts.append(segment)
         segment.add(home)
 
     def remove(self, home: Home) -> None:
         """Let a conjunction go."""
-        segment = next(segment for segment in self._segments if home in segment.slots)
+        segment = next(segment for segment in self.parts if home in segment.slots)
         segment.remove(home)
         if not segment.slots:
-            self._segments.remove(segment)
-
-    def match(self, attributes: dict[str, Value], found: list[Any]) -> None:
-        """Append the keys of all conjunctions that pass. No value may be a list."""
-        for segment in self._segments:
-            segment.match(attributes, found)
+            self.parts.remove(segment)
 
     def candidates(self, attributes: dict[str, Value]) -> list[Home]:
         """The conjunctions that may pass, some in vain. Values may be lists."""
-        return [home for segment in self._segments for home in segment.candidates(attributes)]
+        return [home for segment in self.parts for home in segment.candidates(attributes)]
 
     def homes(self) -> Iterator[Home]:
         """Every conjunction in them."""
-        for segment in self._segments:
+        for segment in self.parts:
             yield from segment.slots
 
     def __len__(self) -> int:
-        return sum([len(segment.slots) for segment in self._segments])
+        return sum([len(segment.slots) for segment in self.parts])
 
 
 class Segment:
@@ -100,7 +97,7 @@ class Segment:
         self.slots[home] = slot
         bit = _BITS[slot]
         self._alive |= bit
-        limit = 1 + len(self.slots) // PRECISION
+        limit = len(self.slots) // PRECISION
         for use, constraint, atom in _uses(home.left()):
             if use is Use.UNSURE or use is Use.KIND:
                 self._unsure |= bit
@@ -143,6 +140,13 @@ class Segment:
         passed, doubt = self._sift(attributes)
         passed ^= doubt
         homes, keys, bits = self._homes, self._keys, _BITS
+        if len(homes) <= 64:  # few and often dense: by bytes
+            base = 0
+            while passed:
+                for offset in _OFFSETS[passed & 255]:
+                    found.append(keys[base + offset])  # noqa: PERF401 - for a handful, a loop is faster
+                passed >>= 8
+                base += 8
         while passed:
             slot = passed.bit_length() - 1
             found.append(keys[slot])
