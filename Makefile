@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+BENCH_READY := $(VENV)/.bench-ready
 SOAK_SECONDS ?= 900
 
-.PHONY: help run test check soak replay bench clean
+.PHONY: help run test check soak replay bench bench-net clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
@@ -22,6 +23,15 @@ $(READY): pyproject.toml
 	    $(PYTHON) -m venv $(VENV) && \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' && \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -e . --group dev; \
+	fi
+	@touch $@
+
+# Clients of other services, which only benchmarks need.
+$(BENCH_READY): $(READY)
+	@if command -v uv >/dev/null 2>&1; then \
+	    uv pip install --quiet --python $(BIN)/python --group bench; \
+	else \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench; \
 	fi
 	@touch $@
 
@@ -45,6 +55,9 @@ replay: $(READY) ## run one random scenario again and print all that happened: m
 
 bench: $(READY)  ## ratios against a peer in the same run
 	$(BIN)/python -m bench
+
+bench-net: $(BENCH_READY)  ## server and client against their peers on loopback
+	$(BIN)/python -m bench.net
 
 clean:           ## remove everything that the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

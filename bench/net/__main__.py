@@ -1,0 +1,47 @@
+"""`python -m bench.net [--quick] [scenario ...]`: run scenarios, print one table, fail if a target is missed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import resource
+import sys
+import time
+from pathlib import Path
+
+from ._bench import Bench
+
+
+def names() -> list[str]:
+    """The modules here that are scenarios."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("[a-z]_*.py"))
+
+
+def main() -> int:
+    """Run the scenarios that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m bench.net", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="once instead of three times, and shorter")
+    parser.add_argument("names", nargs="*", metavar="scenario", help=f"of: {', '.join(names())}, or a first letter")
+    arguments = parser.parse_args()
+    wanted = [name for name in names() if not arguments.names or {name, name[0]} & set(arguments.names)]
+    if not wanted:
+        parser.error(f"no such scenario; there are {', '.join(names())}")
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    bench = Bench(quick=arguments.quick)
+    begun = time.monotonic()
+    for name in wanted:
+        print(f"{name} ...", flush=True)
+        importlib.import_module(f"bench.net.{name}").run(bench)
+    print(f"\n{bench.report.table()}")
+    print(
+        "\nmeasured: delivered notifications in a second, CPU of the server for each. CPU, rate: how many times better"
+    )
+    print(f"ours is; CPU decides. {time.monotonic() - begun:,.0f} seconds.")
+    if bench.report.missed:
+        print(f"{len(bench.report.missed)} of the targets missed")
+    return 1 if bench.report.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
