@@ -36,7 +36,7 @@ class StoreFull(StoreError):
 
 
 class StoreFailed(StoreError):
-    """The disk refused a write. What was to be written is not kept; later writes may succeed."""
+    """The disk refused a write. Nothing was promised about what was to be written; later writes may succeed."""
 
 
 class StoreClosed(StoreError):

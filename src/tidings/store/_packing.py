@@ -44,7 +44,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True):
 
 T = TypeVar("T")
 
-_encoder = msgspec.msgpack.Encoder()
+encode = msgspec.msgpack.Encoder().encode
 envelopes_in: msgspec.msgpack.Decoder[list[Envelope]] = msgspec.msgpack.Decoder(list[Envelope])
 heads_in: msgspec.msgpack.Decoder[list[Head]] = msgspec.msgpack.Decoder(list[Head])
 records_in: msgspec.msgpack.Decoder[list[JournalRecord]] = msgspec.msgpack.Decoder(list[JournalRecord])
@@ -52,7 +52,7 @@ records_in: msgspec.msgpack.Decoder[list[JournalRecord]] = msgspec.msgpack.Decod
 
 def pack(items: Sequence[object]) -> bytes:
     """The items as one blob."""
-    data = _encoder.encode(items)
+    data = encode(items)
     if len(data) > COMPRESS_ABOVE:
         packed = zlib.compress(data, COMPRESS_LEVEL)
         if len(packed) < len(data):

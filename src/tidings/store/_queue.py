@@ -13,10 +13,11 @@ from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from tidings.wire import Envelope
 
 from ._errors import StoreClosed, StoreError, StoreFull
-from ._records import JournalRecord
 
 QUEUE_COUNT = 50_000
 """The most operations that wait for the disk. More are refused with `StoreFull`."""
@@ -34,6 +35,13 @@ class Put(NamedTuple):
     value: bytes | None
 
 
+class Line(NamedTuple):
+    """A journal record, encoded where it came in: one that cannot be encoded must not spoil a commit."""
+
+    at: int
+    record: msgspec.Raw
+
+
 class Retain(NamedTuple):
     """Forget the oldest publications beyond these limits."""
 
@@ -48,7 +56,7 @@ Failed: TypeAlias = Callable[[StoreError], None]
 class Operation(NamedTuple):
     """Something for the disk, and who wants to hear of it."""
 
-    what: Envelope | JournalRecord | Put | Retain
+    what: Envelope | Line | Put | Retain
     size: int
     synced: Synced | None
     failed: Failed | None

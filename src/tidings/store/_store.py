@@ -26,26 +26,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from tidings.wire import Envelope
 
 from ._errors import StoreError
 from ._file import connect, explain, lock, open_file
-from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Operation, Put, Retain, Synced, WriteQueue
+from ._packing import encode
+from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
 from ._writer import Post, Writer
 
 RESEND_WINDOW = 100_000
 """How many of the newest publications `publishers` looks at."""
-ENVELOPE_OVERHEAD = 200
+ENVELOPE_OVERHEAD = 500
 """Bytes that an envelope takes in the queue beside its body, about."""
-RECORD_SIZE = 300
-"""Bytes that a journal record takes in the queue, about."""
 FOR_EVER = 2**63 - 1
 
 
 def _now() -> int:
     return time.time_ns() // 1_000
+
+
+def _text(table: str, key: str) -> bytes:
+    """A name that cannot be written must be refused where it came in; it would spoil the commit it is in."""
+    try:
+        return f"{table}{key}".encode()
+    except UnicodeEncodeError:
+        raise StoreError(f"the key {key!r} of table {table!r} is not valid text") from None
 
 
 class Store:
@@ -148,15 +157,16 @@ class Store:
         self, table: str, key: str, value: bytes, synced: Synced | None = None, failed: Failed | None = None
     ) -> None:
         """Keep a piece of small state, in order with everything else."""
-        self._queue.put(Operation(Put(table, key, value), len(key) + len(value), synced, failed))
+        self._queue.put(Operation(Put(table, key, value), len(_text(table, key)) + len(value), synced, failed))
 
     def delete(self, table: str, key: str, synced: Synced | None = None, failed: Failed | None = None) -> None:
         """Forget a piece of small state; one that does not exist is forgotten already."""
-        self._queue.put(Operation(Put(table, key, None), len(key), synced, failed))
+        self._queue.put(Operation(Put(table, key, None), len(_text(table, key)), synced, failed))
 
     def record(self, record: JournalRecord, synced: Synced | None = None, failed: Failed | None = None) -> None:
         """Add a line to the journal."""
-        self._queue.put(Operation(record, RECORD_SIZE, synced, failed))
+        encoded = encode(record)
+        self._queue.put(Operation(Line(record.at, msgspec.Raw(encoded)), len(encoded), synced, failed))
 
     def retain(self, *, max_bytes: int | None = None, older_than: int | None = None) -> None:
         """Forget the oldest publications: from before `older_than`, and as many as make the file exceed `max_bytes`.

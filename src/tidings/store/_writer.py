@@ -25,6 +25,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,8 +34,7 @@ from tidings.wire import Envelope
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
-from ._queue import Operation, Put, Retain, WriteQueue
-from ._records import JournalRecord
+from ._queue import Line, Operation, Put, Retain, WriteQueue
 from ._retention import forget
 
 CHECKPOINT_BYTES = 8_388_608
@@ -105,32 +105,35 @@ class Writer:
 
     def _write(self, operations: list[Operation]) -> None:
         envelopes: list[Envelope] = []
-        records: list[JournalRecord] = []
+        records: list[Line] = []
         state: dict[tuple[str, str], bytes | None] = {}
         retain: Retain | None = None
         for operation in operations:
             what = operation.what
             if type(what) is Envelope:
                 envelopes.append(what)
-            elif type(what) is JournalRecord:
+            elif type(what) is Line:
                 records.append(what)
             elif type(what) is Put:
                 state[what.table, what.key] = what.value
+                self._written += operation.size
             elif type(what) is Retain:
-                retain = what
+                retain = what  # the latest of several is meant
         publications = [self._publications(batch) for batch in batches(envelopes)]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
-        execute, executemany = self._connection.execute, self._connection.executemany
-        execute("BEGIN IMMEDIATE")
-        if publications:
-            executemany(_PUBLICATIONS, publications)
-        if journal:
-            executemany(_JOURNAL, journal)
-        if state:
-            executemany(_DELETE, [at for at, value in state.items() if value is None])
-            executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
-        more = retain is not None and forget(self._connection, retain)
-        execute("COMMIT")
+        connection = self._connection
+        if len(publications) == 1 and not journal and not state and retain is None:
+            # One statement is a transaction of its own. Each further one gives the interpreter's lock away,
+            # and a busy loop gives it back late.
+            connection.execute(_PUBLICATIONS, publications[0])
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(_PUBLICATIONS, publications)
+        connection.executemany(_JOURNAL, journal)
+        connection.executemany(_DELETE, [at for at, value in state.items() if value is None])
+        connection.executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
+        more = retain is not None and forget(connection, retain)
+        connection.execute("COMMIT")
         if more and retain is not None:
             with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
                 self._queue.put(Operation(retain, 0, None, None))
@@ -146,9 +149,9 @@ class Writer:
         self.bytes += len(blob)
         self._written += len(blob)
 
-    def _journal(self, batch: Sequence[JournalRecord]) -> tuple[int | bytes, ...]:
-        times = [record.at for record in batch]
-        blob = pack(batch)
+    def _journal(self, batch: Sequence[Line]) -> tuple[int | bytes, ...]:
+        times = [line.at for line in batch]
+        blob = pack([line.record for line in batch])
         self._count(blob)
         return min(times), max(times), zlib.crc32(blob), blob
 
@@ -160,7 +163,7 @@ class Writer:
             if error is None and operation.synced is not None:
                 answers.append(operation.synced)
             elif error is not None and operation.failed is not None:
-                answers.append(lambda failed=operation.failed: failed(error))  # type: ignore[misc]
+                answers.append(partial(operation.failed, error))
         if not answers:
             return
         try:

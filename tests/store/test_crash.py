@@ -1,0 +1,84 @@
+"""kill -9 loses nothing that was acknowledged."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from store_world import Loop, numbers
+
+HERE = Path(__file__).parent
+KILLS = 12
+
+
+def run_and_kill(directory: Path, seconds: float) -> tuple[int, list[int]]:
+    """Let a child append for a while and kill it: its epoch, and the numbers it acknowledged."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, str(HERE / "crash_child.py"), str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
+        assert child.stdout is not None
+        epoch = int(child.stdout.readline())
+        time.sleep(seconds)
+        child.kill()
+        rest = child.stdout.read()
+    whole = rest[: rest.rfind(b"\n") + 1]  # the last line may be cut
+    return epoch, [int(line) for line in whole.split()]
+
+
+def check(directory: Path, runs: list[tuple[int, list[int]]]) -> None:
+    with Loop().open(directory) as store:
+        window = store.publishers()
+        state = store.items("last")
+        journal = [(record.what["epoch"], record.what["seq"]) for record in store.journal()]
+        for epoch, acknowledged in runs:
+            found = numbers(store, epoch)
+            assert found == list(range(1, len(found) + 1)), "a prefix, in order, no duplicate"
+            assert acknowledged == list(range(1, len(acknowledged) + 1))
+            assert len(found) >= len(acknowledged), "nothing that was acknowledged is lost"
+            lines = [seq for at, seq in journal if at == epoch]
+            assert lines == list(range(1, len(lines) + 1))
+            assert int(state.get(str(epoch), b"0")) >= len(lines) >= len(found), "in the order of the calls"
+            assert int(state.get(str(epoch), b"0")) <= len(found) + 1
+            assert store.ended(epoch) is None
+        assert window.get("p", 0) >= len(runs[-1][1])
+        assert store.damage == ()
+
+
+def crash(directory: Path, kills: int, seed: int) -> None:
+    rng = random.Random(seed)
+    runs = [run_and_kill(directory, rng.uniform(0, 0.25)) for _ in range(kills)]
+    epochs = [epoch for epoch, _ in runs]
+    assert epochs == sorted(set(epochs))
+    assert sum(len(acknowledged) for _, acknowledged in runs) > 0
+    check(directory, runs)
+
+
+def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
+    crash(tmp_path, KILLS, seed=1)
+
+
+def test_a_kill_while_the_store_is_being_made_leaves_a_usable_directory(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, str(HERE / "crash_child.py"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as child:
+        while not (tmp_path / "store.sqlite").exists():
+            time.sleep(0.0005)
+        child.kill()
+    with Loop().open(tmp_path) as store:
+        assert store.items("anything") == {}
+
+
+@pytest.mark.soak
+def test_nothing_acknowledged_is_lost_over_hundreds_of_kills(tmp_path: Path) -> None:
+    deadline = time.monotonic() + min(300.0, float(os.environ.get("SOAK_SECONDS", "900")) / 3)
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    round_ = 0
+    while time.monotonic() < deadline:
+        crash(tmp_path / str(round_), 20, seed + round_)
+        round_ += 1
