@@ -68,7 +68,7 @@ class Observer(Protocol):
 
 
 class _Subscription:
-    __slots__ = ("callback", "filter", "last", "message", "settled")
+    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "settled")
 
     def __init__(self, message: Subscribe, callback: Callback) -> None:
         self.message = message
@@ -76,12 +76,33 @@ class _Subscription:
         self.callback = callback
         self.settled = False
         """Whether it has ever settled: from then on it is owed everything."""
+        self.confirmed = False
+        """Whether it has settled at the border broker of now, whose marks count for it from then on."""
+        self.marks: dict[str, tuple[int, int]] = {}
+        """For each origin, the position up to which everything has been handed over or was not wanted."""
         self.last: dict[str, tuple[int, int]] = {}
         """For each origin, the position of the last notification that was handed over."""
 
     def wants(self, envelope: Envelope, me: str) -> bool:
         own = envelope.identity.publisher == me
         return (self.message.receive_own or not own) and self.filter.matches(envelope.notification)
+
+    def mark(self, marks: dict[str, tuple[int, int]]) -> None:
+        for origin, mark in marks.items():
+            self.marks[origin] = max(mark, self.marks.get(origin, mark))
+
+    def follows(self, known: _Subscription) -> None:
+        """It takes the place of another, whose filter it changes: it is owed what both want."""
+        self.settled, self.confirmed = known.settled, known.confirmed
+        self.marks, self.last = known.marks, known.last
+
+    @property
+    def after(self) -> dict[str, tuple[int, int]]:
+        """How far it has seen each origin."""
+        after = dict(self.marks)
+        for origin, last in self.last.items():
+            after[origin] = max(last, after.get(origin, last))
+        return after
 
 
 class LocalBroker:
@@ -94,8 +115,12 @@ class LocalBroker:
         observer: Observer | None = None,
         *,
         duplicate_window: int = DUPLICATE_WINDOW,
+        published: int = 0,
     ) -> None:
-        """`send` puts a frame on the link to the border broker; a `duplicate_window` of 0 switches the check off."""
+        """`send` puts a frame on the link to the border broker; a `duplicate_window` of 0 switches the check off.
+
+        `published` is the number of the last publication under this name; the first one here gets the next.
+        """
         self.name = name
         self._send = send
         self._observer = observer
@@ -103,11 +128,10 @@ class LocalBroker:
         self._seen: dict[tuple[str, str, int, int], None] = {}
         self._subscriptions: dict[str, _Subscription] = {}
         self._advertisements: dict[str, Advertise] = {}
-        self._marks: dict[str, tuple[int, int]] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._numbers = 0
         self._requests = 0
-        self._published = 0
+        self._first = self._published = published
         self.duplicates = 0
         """Second copies that were dropped."""
 
@@ -164,7 +188,7 @@ class LocalBroker:
         known = self._subscriptions.get(id)
         self._subscriptions[id] = subscription = _Subscription(message, callback)
         if known is not None:
-            subscription.last = known.last
+            subscription.follows(known)
         self._out(message)
         return id
 
@@ -190,21 +214,21 @@ class LocalBroker:
         if self._advertisements.pop(id, None) is not None:
             self._out(Unadvertise(id))
 
+    def go_on_after(self, number: int) -> None:
+        """A border broker knows this number as used; if nothing has been published yet, larger ones are used."""
+        if self._published == self._first:
+            self._first = self._published = max(self._published, number)
+
     def announce(self) -> None:
         """Tell a border broker that knows nothing of this application what it advertises, wants and has published."""
         for advertisement in self._advertisements.values():
             self._out(advertisement)
         for subscription in self._subscriptions.values():
-            after = self._positions(subscription) if subscription.settled else {}
+            subscription.confirmed = False
+            after = subscription.after if subscription.settled else {}
             self._out(msgspec.structs.replace(subscription.message, after=after))
         for publication in self._unacknowledged.values():
             self._out(publication)
-
-    def _positions(self, subscription: _Subscription) -> dict[str, tuple[int, int]]:
-        after = dict(self._marks)
-        for origin, last in subscription.last.items():
-            after[origin] = max(last, after.get(origin, last))
-        return after
 
     @property
     def subscriptions(self) -> dict[str, Matches]:
@@ -224,7 +248,9 @@ class LocalBroker:
                 if not self._settled(message):
                     return
             case Marks():
-                self._mark(message.marks)
+                for subscription in self._subscriptions.values():
+                    if subscription.confirmed:
+                        subscription.mark(message.marks)
                 return
             case PublishAck():
                 for seq in range(message.seq - message.count + 1, message.seq + 1):
@@ -242,8 +268,8 @@ class LocalBroker:
         subscription = self._subscriptions.get(message.id)
         if subscription is None or subscription.message.number != message.number:
             return False
-        subscription.settled = True
-        self._mark(message.marks)
+        subscription.settled = subscription.confirmed = True
+        subscription.mark(message.marks)
         return True
 
     def _observe(self, observer: Observer, message: AnyMessage) -> None:
@@ -261,10 +287,6 @@ class LocalBroker:
                 observer.gap(message)
             case StatusReply():
                 observer.answered(message)
-
-    def _mark(self, marks: dict[str, tuple[int, int]]) -> None:
-        for origin, mark in marks.items():
-            self._marks[origin] = max(mark, self._marks.get(origin, mark))
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope

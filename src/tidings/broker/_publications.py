@@ -61,6 +61,10 @@ class Publications:
             del self._publishers[next(iter(self._publishers))]
         return seq > known
 
+    def latest(self, publisher: str) -> int:
+        """The largest number of its own that a publisher has used; 0 if that is not remembered."""
+        return self._publishers.get(publisher, 0)
+
     def refuse(self, publisher: str, seq: int, refusal: Refused) -> None:
         """Remember that a publication was refused."""
         self._refusals[publisher, seq] = refusal

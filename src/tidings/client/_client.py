@@ -10,6 +10,7 @@ import asyncio
 import logging
 import secrets
 import ssl
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -70,7 +71,8 @@ class Client:
             renewed=self._renewed,
         )
         self._link.on_failure = self._failed
-        self._local = LocalBroker(self.name, self._link.send, self)
+        # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
+        self._local = LocalBroker(self.name, self._link.send, self, published=time.time_ns() // 1_000)
         self._max_unacknowledged = max_unacknowledged
         self._receipts: dict[int, Receipt] = {}
         self._failures: list[TidingsError] = []
@@ -132,9 +134,9 @@ class Client:
         if isinstance(quality, str):
             quality = Quality[quality.upper()]
         link = self._link
+        self._check()
         while link.full or not link.writable.is_set() or len(self._receipts) >= self._max_unacknowledged:
-            if link.failure is not None:
-                raise link.failure
+            self._check()
             if link.full or not link.writable.is_set():
                 link.writable.clear()
                 await link.writable.wait()
@@ -175,6 +177,7 @@ class Client:
 
         `on_gap` is called with what was lost; without it, losses are logged as warnings.
         """
+        self._check()
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         subscription = Subscription(self, filter, callback, on_gap)
@@ -193,6 +196,7 @@ class Client:
 
     async def advertise(self, filter: Matches | str) -> str:
         """Announce what this client may publish; returns its id once the network knows."""
+        self._check()
         id = self._local.advertise(filter)
         settled = self._advertisements[id] = asyncio.get_running_loop().create_future()
         await settled
@@ -217,6 +221,7 @@ class Client:
 
     async def status(self, timeout: float = STATUS_TIMEOUT) -> Status:
         """What the broker says about itself; only those who may administer it are answered."""
+        self._check()
         self._questions += 1
         id = f"q{self._questions}"
         answer = self._answers[id] = asyncio.get_running_loop().create_future()
@@ -242,6 +247,11 @@ class Client:
         if not self._behind:
             self._link.resume()
 
+    def _check(self) -> None:
+        """Raise the reason if this client has ended."""
+        if self._link.failure is not None:
+            raise self._link.failure
+
     # --- what the link and the local broker call ------------------------------------------------------
 
     def _receive(self, frame: Frame) -> None:
@@ -249,6 +259,7 @@ class Client:
         self._local.receive(frame)
 
     def _renewed(self, welcome: Welcome) -> None:
+        self._local.go_on_after(welcome.published)
         self._local.announce()
 
     def _failed(self, error: ConnectionFailed) -> None:
@@ -298,6 +309,7 @@ class Client:
             self._local.unsubscribe(refusal.reference)
             subscription.finish(error)
         elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
+            self._local.unadvertise(refusal.reference)
             future.set_exception(error)
         elif (answer := self._answers.get(refusal.reference)) is not None and not answer.done():
             answer.set_exception(error)
@@ -330,7 +342,7 @@ def connect(
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
-    `urls` names one broker or several; if one is lost, the client goes on with another. `name` should be unique; without
-    it a random one is made up. `tls` says whom to trust and which certificate to show.
+    `urls` names one broker or several; if one is lost, the client goes on with another. `name` should be unique in the
+    network; without it a random one is made up. `tls` says whom to trust and which certificate to show.
     """
     return Client(urls, name=name, token=token, tls=tls, serialiser=serialiser, max_unacknowledged=max_unacknowledged)

@@ -1,7 +1,7 @@
 """The client's link: one session with the service, over as many connections as it takes.
 
-A cut connection is opened again, to the same broker first and then to the others in turn, with jittered back-off. If the
-broker still knows the session it goes on where it was. If not, or if it is another broker, the local broker
+A cut connection is opened again, to the same broker first and then to the others in turn, with jittered back-off. If
+the broker still knows the session it goes on where it was. If not, or if it is another broker, the local broker
 announces everything anew and says how far it has come.
 """
 
@@ -56,6 +56,9 @@ class ConnectionFailed(TidingsError, OSError):
 class NotAdmitted(ConnectionFailed):
     """The service is there and does not let this client in, or this client does not trust it."""
 
+    retry = False
+    """Whether trying again later may help."""
+
 
 class Address(NamedTuple):
     """Where a broker listens."""
@@ -91,6 +94,8 @@ class _Connection(Stream):
         self.farewell: Reject | None = None
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
+        if self.answer.cancelled():
+            return
         if not self.answer.done():
             kind, payload = parts.pop(0)
             if kind == Part.REJECT:
@@ -115,16 +120,18 @@ class _Connection(Stream):
             self.gone.set_result(None)
         if not self.answer.done():
             if self.farewell is not None:
-                self.answer.set_exception(NotAdmitted(self.farewell.reason))
+                refusal = NotAdmitted(self.farewell.reason)
+                refusal.retry = self.farewell.retry
+                self.answer.set_exception(refusal)
             else:
                 why = f"the connection was closed ({error or 'without a word'}); a broker with TLS is at tidings+tls://"
                 self.answer.set_exception(ConnectionFailed(why))
 
     def slow(self) -> None:
-        self.link.writable.clear()
+        self.link.taken(self)
 
     def ready(self) -> None:
-        self.link.writable.set()
+        self.link.taken(self)
 
 
 class Link:
@@ -154,6 +161,7 @@ class Link:
         self._ack_timer: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._heartbeat = 10.0
+        self._paused = False
         self.writable = asyncio.Event()
         """Set while the broker takes what is sent."""
         self.reconnects = 0
@@ -185,6 +193,7 @@ class Link:
 
     async def close(self) -> None:
         """Say goodbye and end everything."""
+        self.failure = self.failure or ConnectionFailed(f"the client '{self._name}' is closed; connect again")
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -219,13 +228,25 @@ class Link:
 
     def pause(self) -> None:
         """Stop reading: the application does not keep up."""
-        if self._connection is not None and self._connection.transport is not None:
-            self._connection.transport.pause_reading()
+        self._paused = True
+        if self._connection is not None:
+            self._connection.pause()
 
     def resume(self) -> None:
         """Read again."""
-        if self._connection is not None and self._connection.transport is not None:
-            self._connection.transport.resume_reading()
+        self._paused = False
+        if self._connection is not None:
+            self._connection.unpause()
+
+    def taken(self, connection: _Connection) -> None:
+        """Whether the broker takes what is sent may have changed."""
+        if connection is not self._connection:
+            return
+        if connection.clogged or self.full:
+            self.writable.clear()
+        else:
+            self.writable.set()
+            self._acknowledge()
 
     def received(self, connection: _Connection, parts: list[tuple[int, bytes]]) -> None:
         """Parts of a read."""
@@ -240,10 +261,10 @@ class Link:
                 receive(decode(payload))
             elif kind == Part.ACK:
                 session.acknowledge(ack_number(payload))
-                if not session.full:
+                if not session.full and not connection.clogged:
                     self.writable.set()
             elif kind == Part.PING:
-                connection.write(part(Part.PONG))
+                connection.pong()
             elif kind == Part.REJECT:
                 connection.farewell = decode_words(payload, Reject)
             elif kind == Part.BYE:
@@ -259,7 +280,7 @@ class Link:
         if self._ack_timer is not None:
             self._ack_timer.cancel()
             self._ack_timer = None
-        if self._session is not None and self._connection is not None:
+        if self._session is not None and self._connection is not None and not self._connection.clogged:
             number = self._session.tell()
             if number is not None:
                 self._connection.write(ack(number))
@@ -269,10 +290,11 @@ class Link:
     async def _connect(self, address: Address) -> None:
         loop = asyncio.get_running_loop()
         context = self._tls if self._tls is not None else ssl.create_default_context() if address.tls else None
+        connection = _Connection(self)
         try:
             async with asyncio.timeout(HANDSHAKE):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self), address.host, address.port, ssl=context if address.tls else None
+                await loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=context if address.tls else None
                 )
                 session = self._session
                 hello = Hello(
@@ -296,12 +318,18 @@ class Link:
             if isinstance(error, ConnectionFailed):
                 raise
             raise ConnectionFailed(str(error)) from None
+        finally:
+            if connection is not self._connection:
+                connection.answer.cancel()  # an answer that comes now is too late
+                connection.abort()
 
     def welcomed(self, connection: _Connection, welcome: Welcome) -> None:
         """A broker lets this client in."""
         self._heartbeat = welcome.heartbeat
         self._serialiser = SERIALISERS[welcome.serialiser]
         self._connection = connection
+        if self._paused:
+            connection.pause()
         self.broker = welcome.name
         if welcome.resumed and self._session is not None:
             for data in self._session.resume(welcome.received):
@@ -323,13 +351,19 @@ class Link:
                     self._fail(ConnectionFailed(connection.farewell.reason))
                     return
             self.writable.clear()
-            await self._reconnect()
+            try:
+                await self._reconnect()
+            except NotAdmitted as error:
+                self._fail(error)
+                return
 
     async def _watch(self, connection: _Connection) -> None:
         while not connection.gone.done():
             await asyncio.wait([connection.gone], timeout=self._heartbeat)
             silence = connection.loop.time() - connection.last_heard
-            if silence > 3 * self._heartbeat:
+            if connection.paused:
+                connection.write(part(Part.PING))  # this side does not listen, and says that it is there
+            elif silence > 3 * self._heartbeat:
                 log.warning("the broker is silent; its connection is given up")
                 connection.abort()
                 await connection.gone
@@ -337,19 +371,24 @@ class Link:
                 connection.write(part(Part.PING))
 
     async def _reconnect(self) -> None:
+        """Go round until a broker takes this client; `NotAdmitted` if all of them will never."""
         wait = FIRST_RETRY
         while True:
+            problems: list[ConnectionFailed] = []
             for address in self._addresses:
                 try:
                     await self._connect(address)
                 except ConnectionFailed as error:
                     log.info("%s: %s", address, error)
+                    problems.append(error)
                     continue
                 self.reconnects += 1
                 # The broker that is connected now is asked first the next time.
                 self._addresses.remove(address)
                 self._addresses.insert(0, address)
                 return
+            if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems):
+                raise problems[0]
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
             wait = min(wait * 2, LAST_RETRY)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
@@ -13,6 +14,8 @@ from tidings.wire import Gap
 
 if TYPE_CHECKING:
     from ._client import Client
+
+log = logging.getLogger("tidings.client")
 
 MAX_QUEUE = 10_000
 """Notifications that wait for a slow application; beyond that the client stops reading from the broker."""
@@ -116,7 +119,10 @@ class Subscription(AsyncIterator[Notification]):
     def notify(self, notification: Notification) -> None:
         """A notification has come."""
         if self._callback is not None:
-            self._callback(notification)
+            try:
+                self._callback(notification)
+            except Exception:  # a mistake of the application must not cost it the connection
+                log.exception("the callback of subscription %s failed", self.id)
             return
         self._queue.append(notification)
         if self._wakeup is not None and not self._wakeup.done():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidings.broker import LinkKind
 from tidings.model import FeatureError, TidingsError
 from tidings.wire import (
+    MAX_HELLO,
     SERIALISERS,
     VERSION,
     Hello,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidings.net")
 
+FULL = Reject("full", "this broker has as many connections as it may", retry=True)
 DENIAL_DELAY = 1.0
 """Seconds that a peer with wrong credentials waits for its answer: guessing must be slow."""
 
@@ -40,13 +42,18 @@ class Connection(Stream):
     """One connection, opened by either side, from its hello on."""
 
     def __init__(self, host: Host) -> None:
-        super().__init__(host.options.limits.max_part)
+        super().__init__(MAX_HELLO + 1)  # until it is known who is there
         self.host = host
         self.peer: Peer | None = None
-        self.paused = False
+        self._greeted = False
         self.refused: Reject | None = None
         self.done: asyncio.Future[None] = self.loop.create_future()
         """Done when the connection is gone."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is there."""
+        super().connection_made(transport)
+        self.host.connections.add(self)
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -54,9 +61,14 @@ class Connection(Stream):
         """Handle all parts of a read."""
         peer = self.peer
         if peer is None:
+            if self._greeted:
+                return  # it has its answer, or waits for it: a second hello would be a second guess
+            self._greeted = True
             self.first(*parts[0])
             peer = self.peer
             parts = parts[1:]
+            if peer is not None:
+                self._parser.limit = self.host.options.limits.max_part
             if peer is None or not parts:
                 return
         decode = peer.serialiser.decode
@@ -70,7 +82,7 @@ class Connection(Stream):
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
                 elif kind == Part.PING:
-                    self.write(part(Part.PONG))
+                    self.pong()
                 elif kind == Part.BYE:
                     self.host.end(peer, "it said goodbye")
                     return
@@ -94,14 +106,8 @@ class Connection(Stream):
         finally:
             if arrived:
                 peer.arrived(arrived)
-        if self.host.must_wait(peer, self._resume) and self.transport is not None:
-            self.paused = True
-            self.transport.pause_reading()
-
-    def _resume(self) -> None:
-        if self.paused and self.transport is not None and not self.transport.is_closing():
-            self.paused = False
-            self.transport.resume_reading()
+        if self.host.must_wait(peer, self.unpause):
+            self.pause()
 
     def first(self, kind: int, payload: bytes) -> None:
         """The first part of a connection."""
@@ -119,8 +125,14 @@ class Connection(Stream):
         self.write(part(Part.REJECT, encode_words(why)))
         self.close()
 
+    def ready(self) -> None:
+        """The peer takes again what is sent."""
+        if self.peer is not None and self.peer.stream is self:
+            self.peer.acknowledge()
+
     def lost(self, error: Exception | None) -> None:
         """The connection is gone; the session waits."""
+        self.host.connections.discard(self)
         if self.peer is not None and self.peer.stream is self:
             self.host.cut(self.peer)
         if not self.done.done():
@@ -139,6 +151,13 @@ class Accepted(Connection):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         self._deadline = self.loop.call_later(host.options.limits.handshake, self._too_slow)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has come."""
+        super().connection_made(transport)
+        if len(self.host.connections) > self.host.options.limits.connections:
+            self._greeted = True
+            self.reject(FULL)
 
     def _too_slow(self) -> None:
         if self.peer is None:
@@ -191,13 +210,17 @@ class Accepted(Connection):
             if known is not None:
                 host.end(known, "it started anew")
             if len(host.peers) >= host.options.limits.connections:
-                self.reject(Reject("full", "this broker has as many connections as it may", retry=True))
+                self.reject(FULL)
                 return
             peer = host.admit(hello.name, kind, identity)
+            peer.serialiser = serialiser
         elif peer.stream is not None:
             peer.stream.abort()  # the other side gave that connection up before this one noticed
-        peer.serialiser = serialiser
+        if peer.serialiser.name not in hello.serialisers:
+            self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
+            return
         peer.epoch = hello.epoch
+        peer.max_part = hello.max_part
         self.peer = peer
         peer.connected(self)
         words = Welcome(
@@ -206,10 +229,11 @@ class Accepted(Connection):
             peer.session.id,
             resumed=resumed,
             received=peer.session.received,
-            serialiser=serialiser.name,
+            serialiser=peer.serialiser.name,
             epoch=host.epoch,
             max_part=host.options.limits.max_part,
             heartbeat=host.options.limits.heartbeat,
+            published=0 if peer.link.is_broker else host.broker.publications.latest(hello.name),
         )
         self.write(part(Part.WELCOME, encode_words(words)))
         if resumed:
@@ -225,10 +249,12 @@ class Accepted(Connection):
         """Whether a new connection takes the place of a known peer of the same name."""
         if known.stream is None:
             return True  # the old one is only waited for
-        if known.link.is_broker:
-            # Both may have opened a connection at the same time: the one opened by the smaller name stays.
-            return hello.epoch > known.epoch or (known.dialled and hello.name < self.host.options.name)
-        return False
+        if not known.link.is_broker:
+            return False
+        if known.dialled and hello.epoch == known.epoch:
+            # Both have opened a connection at the same time: the one opened by the smaller name stays.
+            return hello.name < self.host.options.name
+        return hello.epoch >= known.epoch  # it has given the old connection up before this side noticed
 
 
 def _subject(transport: asyncio.Transport | None) -> str | None:

@@ -48,6 +48,8 @@ class Dialled(Connection):
         super().__init__(host)
         self._previous = previous
         self._token = token
+        self.greeted: asyncio.Future[None] = self.loop.create_future()
+        """Done when the neighbour has answered."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say hello."""
@@ -68,6 +70,7 @@ class Dialled(Connection):
 
     def first(self, kind: int, payload: bytes) -> None:
         """The neighbour answers."""
+        self.greeted.set_result(None)
         if kind == Part.REJECT:
             self.refused = decode_words(payload, Reject)
             self.close()
@@ -88,7 +91,9 @@ class Dialled(Connection):
         if previous is not None:
             self.host.end(previous, "the neighbour has forgotten the session")
         known = self.host.peer_of(welcome.name, LinkKind.BROKER)
-        if known is not None:
+        if known is not None and (known.stream is None or self.host.options.name < welcome.name):
+            self.host.end(known, "another connection takes its place")  # see `Accepted._replaces`
+        elif known is not None:
             self.refused = Reject("duplicate", f"broker '{welcome.name}' is connected already", retry=True)
             self.write(part(Part.BYE))
             self.close()
@@ -96,6 +101,7 @@ class Dialled(Connection):
         peer = self.host.admit(welcome.name, LinkKind.BROKER, ANYBODY, welcome.session)
         peer.dialled = True
         peer.epoch = welcome.epoch
+        peer.max_part = welcome.max_part
         peer.serialiser = SERIALISERS[welcome.serialiser]
         self.peer = peer
         peer.connected(self)
@@ -160,9 +166,15 @@ class Dialler:
         except (OSError, ssl.SSLError) as error:
             self._complain(str(error))
             return None
-        deadline = loop.time() + self.host.options.limits.handshake
-        while connection.peer is None and not connection.done.done() and loop.time() < deadline:
-            await asyncio.sleep(0.005)
+        try:
+            await asyncio.wait(
+                (connection.greeted, connection.done),
+                timeout=self.host.options.limits.handshake,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            if not connection.greeted.done():
+                connection.abort()
         if connection.peer is None:
             connection.close()
             self._complain(

@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Link, LinkKind, Log
 from tidings.model import TidingsError
@@ -19,6 +20,9 @@ from tidings.wire import Frame, Part, Reject, Session, encode_words, part
 from ._access import Identity
 from ._options import Options, SlowPolicy
 from ._peer import Peer
+
+if TYPE_CHECKING:
+    from ._connection import Connection
 
 log = logging.getLogger("tidings.net")
 
@@ -43,6 +47,9 @@ class Host:
         self.log = store
         self._peers: dict[Link, Peer] = {}
         self._sessions: dict[str, Peer] = {}
+        self._names: dict[tuple[str, LinkKind], Peer] = {}
+        self.connections: set[Connection] = set()
+        """All connections, with or without a peer."""
         self._congested: set[Peer] = set()
         self._waiting: dict[Peer, Callable[[], None]] = {}
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -92,7 +99,7 @@ class Host:
 
     def peer_of(self, name: str, kind: LinkKind) -> Peer | None:
         """The peer of this name."""
-        return next((p for p in self._peers.values() if p.link.name == name and p.link.kind is kind), None)
+        return self._names.get((name, kind))
 
     def admit(self, name: str, kind: LinkKind, identity: Identity, session: str | None = None) -> Peer:
         """Make a new link of the broker; `TidingsError` if the broker does not want it."""
@@ -100,19 +107,19 @@ class Host:
         link = Link(name, kind, guard)
         limits = self.options.limits
         policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
-        peer = Peer(
+        return Peer(
             self,
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
             limits,
         )
-        return peer
 
     def begin(self, peer: Peer) -> None:
         """Tell the broker of a new link, now that frames can be sent on it."""
         self._peers[peer.link] = peer
         self._sessions[peer.session.id] = peer
+        self._names[peer.link.name, peer.link.kind] = peer
         try:
             if peer.link.is_broker:
                 self.broker.link_up(peer.link)
@@ -143,21 +150,27 @@ class Host:
         self.guarded(lambda: self.broker.link_down(peer.link) if peer.link.is_broker else self.broker.detach(peer.link))
 
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
-        """End a link and tell the other side why."""
+        """End a link and tell the other side why, after this turn of the broker."""
+        self.loop.call_soon(self._disconnect, peer, Reject(code, reason, retry=peer.link.is_broker))
+
+    def _disconnect(self, peer: Peer, why: Reject) -> None:
         if peer.stream is not None:
-            peer.stream.write(part(Part.REJECT, encode_words(Reject(code, reason))))
-        self.loop.call_soon(self.end, peer, reason)
+            peer.stream.write(part(Part.REJECT, encode_words(why)))
+        self.end(peer, why.reason)
 
     def _forget(self, peer: Peer) -> None:
         self._peers.pop(peer.link, None)
         self._sessions.pop(peer.session.id, None)
+        self._names.pop((peer.link.name, peer.link.kind), None)
         self._waiting.pop(peer, None)
 
     # --- congestion -----------------------------------------------------------------------------------
 
     def congested(self, peer: Peer) -> None:
-        """A peer's queue is full: whoever sends has to wait."""
+        """A peer's queue is full: whoever sends has to wait. It is read from itself: it may have room to report."""
         self._congested.add(peer)
+        if (resume := self._waiting.pop(peer, None)) is not None:
+            resume()
 
     def relieved(self, peer: Peer) -> None:
         """A peer has room again."""
@@ -169,11 +182,7 @@ class Host:
 
     def must_wait(self, peer: Peer, resume: Callable[[], None]) -> bool:
         """Whether a peer should not be read from now; if so, `resume` is called when it may be again."""
-        if not self._congested:
-            return False
-        for other in [other for other in self._congested if not other.blocks]:
-            self.relieved(other)  # it has held others up for long enough
-        if all(other is peer for other in self._congested):
+        if not self._congested or peer in self._congested:
             return False
         self._waiting[peer] = resume
         return True

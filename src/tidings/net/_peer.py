@@ -2,14 +2,15 @@
 
 Theory of operation
 -------------------
-What the broker sends goes into the session's window and out on the connection at once, while the window has room. Beyond
-that it waits in the *queue*. When an acknowledgement makes room, the queue moves on. A cut connection changes nothing of
-this: the window and the queue wait for the peer to come back.
+What the broker sends goes into the session's window and out on the connection at once, while the window has room.
+Beyond that it waits in the *queue*. When an acknowledgement makes room, the queue moves on. A cut connection changes
+nothing of this: the window and the queue wait for the peer to come back.
 
-A full queue is what *congestion* means, and the policy decides. Neighbours always block: whoever sends towards a congested
-peer is not read from until it has room again. Because the brokers form a tree, a broker that is not read from is never waited
-for by the one that does not read, so this cannot lock up. Subscribers block, lose their oldest notifications, or are
-disconnected.
+A full queue is what *congestion* means, and the policy decides. Neighbours always block: whoever sends is not read from
+until the congested peer has room again. The congested peer itself is always read from, because its acknowledgements
+are what everybody waits for; so this cannot lock up. Subscribers block, lose their oldest notifications, or are
+disconnected. A queue of twice the limit is never waited for: a subscriber loses its oldest notifications, and whoever
+has nothing to lose, or is a neighbour, loses its link.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidings.broker import Link
 from tidings.wire import (
     MSGPACK,
+    AnyMessage,
     Deliver,
     Frame,
     Gap,
@@ -46,8 +48,8 @@ class _Queued(NamedTuple):
     """Something that waits for room in the window."""
 
     data: bytes
-    deliver: Deliver | None
-    """Set if it may be dropped."""
+    message: Deliver | Gap | None
+    """A notification, which may be dropped, or the report of such a loss, which another can be added to."""
 
 
 class Peer:
@@ -66,7 +68,10 @@ class Peer:
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self.congested_since: float | None = None
+        self.max_part = limits.max_part
+        """The largest part that the peer accepts."""
         self.dropped = 0
         """Notifications that were dropped because the peer was too slow."""
         self.epoch = 0
@@ -85,13 +90,29 @@ class Peer:
         """Send a frame as soon as there is room for it."""
         message = frame.message
         data = part(Part.DATA, self.serialiser.encode(frame))
+        if len(data) - 4 > self.max_part:
+            self._too_large(message)
+            return
         if not self._queue and not self.session.full:
             self._transmit(data)
             return
-        self._queue.append(_Queued(data, message if isinstance(message, Deliver) else None))
-        self._queue_bytes += len(data)
-        if len(self._queue) > self._limits.queue_parts or self._queue_bytes > self._limits.queue_bytes:
+        self._enqueue(data, message)
+        if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self._overflow()
+
+    def _enqueue(self, data: bytes, message: AnyMessage) -> None:
+        self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap) else None))
+        self._queue_bytes += len(data)
+
+    def _over(self, parts: int, size: int) -> bool:
+        return len(self._queue) > parts or self._queue_bytes > size
+
+    def _too_large(self, message: AnyMessage) -> None:
+        if isinstance(message, Deliver):
+            self.dropped += 1
+            self.send(Frame(_gap(message)))
+        else:
+            self.host.disconnect(self, "size", f"a {type(message).__name__} is larger than this peer takes")
 
     def _transmit(self, data: bytes) -> None:
         self.session.sent(data)
@@ -99,15 +120,28 @@ class Peer:
             self.stream.write(data)
 
     def _overflow(self) -> None:
+        """The queue is full. While others wait for this peer, what they had sent before may fill it to twice that."""
         if self.policy is SlowPolicy.DISCONNECT:
-            self.host.disconnect(self, "slow", "this client does not take its notifications fast enough")
+            self._give_up()
             return
         if self.congested_since is None:
             self.congested_since = self.host.loop.time()
             if self.blocks:
                 self.host.congested(self)
-        if not self.blocks:
+                if not self.link.is_broker:
+                    self._patience = self.host.loop.call_later(self._limits.block_seconds, self._lose_patience)
+        if self.blocks and not self._over(2 * self._limits.queue_parts, 2 * self._limits.queue_bytes):
+            return
+        if not self.link.is_broker:
             self._drop_oldest()
+        if self._over(self._limits.queue_parts, self._limits.queue_bytes):
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End the link after this turn: nothing else bounds what waits for the peer."""
+        self._queue.clear()
+        self._queue_bytes = 0
+        self.host.disconnect(self, "slow", f"this {self.link.kind.value} does not take fast enough what it is sent")
 
     @property
     def blocks(self) -> bool:
@@ -118,25 +152,34 @@ class Peer:
             return self.policy is SlowPolicy.BLOCK
         return self.host.loop.time() - self.congested_since < self._limits.block_seconds
 
+    def _lose_patience(self) -> None:
+        """It has held others up for long enough; from now on it loses its oldest notifications."""
+        self._patience = None
+        if self.congested_since is not None:
+            self.host.relieved(self)
+
     def _drop_oldest(self) -> None:
         """Make room for a tenth of the queue; what is dropped is reported where it would have been."""
         kept: deque[_Queued] = deque()
         gaps: dict[tuple[str, int, tuple[str, ...]], Gap] = {}
-        target = min(len(self._queue) * 9 // 10, self._limits.queue_parts * 9 // 10)
-        while self._queue and len(self._queue) > target:
+        parts, size = self._limits.queue_parts * 9 // 10, self._limits.queue_bytes * 9 // 10
+        while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
-            if queued.deliver is None:
+            if queued.message is None:
                 kept.append(queued)
                 continue
-            self.dropped += 1
             self._queue_bytes -= len(queued.data)
-            identity = queued.deliver.envelope.identity
-            key = (identity.origin, identity.epoch, queued.deliver.subscriptions)
-            first = gaps[key].first if key in gaps else identity.seq
-            gaps[key] = Gap(identity.origin, identity.epoch, first, identity.seq, queued.deliver.subscriptions)
+            if isinstance(queued.message, Deliver):
+                self.dropped += 1
+                gap = _gap(queued.message)
+            else:
+                gap = queued.message
+            key = (gap.origin, gap.epoch, gap.subscriptions)
+            first = min(gaps[key].first, gap.first) if key in gaps else gap.first
+            gaps[key] = Gap(gap.origin, gap.epoch, first, gap.last, gap.subscriptions)
         for gap in gaps.values():
             data = part(Part.DATA, self.serialiser.encode(Frame(gap)))
-            kept.append(_Queued(data, None))
+            kept.append(_Queued(data, gap))
             self._queue_bytes += len(data)
         self._queue.extendleft(reversed(kept))
 
@@ -150,25 +193,36 @@ class Peer:
             queued = self._queue.popleft()
             self._queue_bytes -= len(queued.data)
             self._transmit(queued.data)
-        if self.congested_since is not None and len(self._queue) <= self._limits.queue_parts // 2:
-            self.congested_since = None
-            self.host.relieved(self)
+        if self.congested_since is not None and not self._over(
+            self._limits.queue_parts // 2, self._limits.queue_bytes // 2
+        ):
+            self._relieve()
+
+    def _relieve(self) -> None:
+        self.congested_since = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self.host.relieved(self)
 
     # --- from the peer --------------------------------------------------------------------------------
 
     def arrived(self, parts: int) -> None:
         """So many DATA parts have arrived: acknowledge now or soon."""
         if self.session.arrived(parts):
-            self._acknowledge()
-        elif self._ack_timer is None:
-            self._ack_timer = self.host.loop.call_later(ACK_DELAY, self._acknowledge)
+            self.acknowledge()
+        elif self._ack_timer is None and self.stream is not None:
+            self._ack_timer = self.host.loop.call_later(ACK_DELAY, self.acknowledge)
 
-    def _acknowledge(self) -> None:
+    def acknowledge(self) -> None:
+        """Say what has arrived. A peer that takes nothing hears it when it does: see `Connection.ready`."""
         if self._ack_timer is not None:
             self._ack_timer.cancel()
             self._ack_timer = None
+        if self.stream is None or self.stream.clogged:
+            return
         number = self.session.tell()
-        if number is not None and self.stream is not None:
+        if number is not None:
             self.stream.write(ack(number))
 
     # --- connections come and go ----------------------------------------------------------------------
@@ -194,6 +248,12 @@ class Peer:
                 timer.cancel()
         self._ack_timer = self.expiry = None
         self._queue.clear()
+        self._queue_bytes = 0
         if self.congested_since is not None:
-            self.congested_since = None
-            self.host.relieved(self)
+            self._relieve()
+
+
+def _gap(deliver: Deliver) -> Gap:
+    """The report that a notification was not delivered."""
+    identity = deliver.envelope.identity
+    return Gap(identity.origin, identity.epoch, identity.seq, identity.seq, deliver.subscriptions)

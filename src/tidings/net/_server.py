@@ -25,6 +25,10 @@ from ._status import Reporter
 log = logging.getLogger("tidings.net")
 
 
+GOODBYE_SECONDS = 1.0
+"""How long a stopping server waits for its peers to take the last bytes."""
+
+
 class StartError(TidingsError):
     """A server that cannot start."""
 
@@ -112,8 +116,15 @@ class Server:
         for peer in self.host.peers:
             if peer.stream is not None:
                 peer.stream.write(part(Part.BYE))
-                peer.stream.close()
+                peer.stream = None
             peer.close()
+        connections = list(self.host.connections)
+        for connection in connections:
+            connection.close()
+        if connections:
+            await asyncio.wait([connection.done for connection in connections], timeout=GOODBYE_SECONDS)
+        for connection in self.host.connections:
+            connection.abort()
         await asyncio.sleep(0)
         if self._pages is not None:
             await self._pages.stop()
@@ -148,7 +159,9 @@ class Server:
                 if stream is None:
                     continue
                 silence = now - stream.last_heard
-                if silence > 3 * interval:
+                if stream.paused:
+                    stream.write(part(Part.PING))  # this side does not listen, and says that it is there
+                elif silence > 3 * interval:
                     log.warning("%s %s is silent; its connection is given up", peer.link.kind.value, peer.link.name)
                     stream.abort()
                 elif silence > interval:
@@ -157,7 +170,7 @@ class Server:
 
 def check(options: Options) -> None:
     """Raise `StartError` for options that must not be served."""
-    if not _is_local(options.host) and not options.insecure:
+    if not is_local(options.host) and not options.insecure:
         missing = [
             what
             for what, there in (("TLS", options.tls is not None), ("authentication", not options.access.open))
@@ -170,7 +183,8 @@ def check(options: Options) -> None:
             )
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach that address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -3,7 +3,7 @@
 from ._body import MAX_BODY, checked_body, decode_body, encode_body
 from ._codec import JSON, MSGPACK, SERIALISERS, Serialiser, WireError, decode, encode, register_filter_model
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, part
-from ._hello import VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
+from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
     Advertise,
     AnyMessage,
@@ -55,6 +55,7 @@ __all__ = [
     "MAX_BODY",
     "MAX_CLIENTS",
     "MAX_FILTERS",
+    "MAX_HELLO",
     "MAX_PART",
     "MSGPACK",
     "SERIALISERS",

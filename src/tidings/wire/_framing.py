@@ -65,20 +65,30 @@ def ack_number(payload: bytes) -> int:
 class Parser:
     """Takes bytes as they come and gives back whole parts. Never holds more than one part and one read."""
 
-    __slots__ = ("_buffer", "_limit")
+    __slots__ = ("_held", "_missing", "limit")
 
     def __init__(self, limit: int = MAX_PART) -> None:
-        self._buffer = b""
-        self._limit = limit
+        self.limit = limit
+        """The most bytes of a part that begins from now on."""
+        self._held = bytearray()
+        self._missing = 0
+        """How many bytes must come before there is anything to do."""
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """The parts that are complete now; `WireError` for a length or kind that cannot be."""
-        if self._buffer:
-            data = self._buffer + data
+        if self._missing:
+            self._held += data
+            self._missing -= len(data)
+            if self._missing > 0:
+                return []
+            data = bytes(self._held)
+            self._held = bytearray()
+            self._missing = 0
         parts: list[tuple[int, bytes]] = []
         at, end = 0, len(data)
-        unpack, append, limit = HEADER.unpack_from, parts.append, self._limit
-        while end - at >= 5:
+        unpack, append, limit = HEADER.unpack_from, parts.append, self.limit
+        missing = HEADER.size
+        while end - at >= HEADER.size:
             length, kind = unpack(data, at)
             if not 0 < length <= limit:
                 raise WireError(f"a part of {length:,} bytes; at most {limit:,} are allowed here")
@@ -86,8 +96,11 @@ class Parser:
                 raise WireError(f"a part of kind {kind}, which is unknown")
             upto = at + 4 + length
             if upto > end:
+                missing = 4 + length
                 break
             append((kind, data[at + 5 : upto]))
             at = upto
-        self._buffer = data[at:]
+        if at < end:
+            self._held += data[at:]
+            self._missing = missing - (end - at)
         return parts

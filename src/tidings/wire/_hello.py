@@ -62,6 +62,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     heartbeat: float = 10.0
     """Seconds after which a silent peer sends a ping; after three of them the connection is given up."""
     features: tuple[str, ...] = ()
+    published: int = 0
+    """To a client: the largest number of its own that it has published with here, as far as that is remembered."""
 
 
 class Reject(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,9 +3,9 @@
 Theory of operation
 -------------------
 Each side numbers the DATA parts it sends and keeps them until the other side acknowledges them. The receiver
-acknowledges every `ACK_EVERY` parts, and when it has nothing else to do. When the connection is cut, both sides keep the
-session; whoever opened the connection opens another and says the number of the last part that arrived; the other side
-says the same in its welcome; both send again what the other is missing. Nothing is lost and nothing comes twice.
+acknowledges every `ACK_EVERY` parts, and when it has nothing else to do. When the connection is cut, both sides keep
+the session; whoever opened the connection opens another and says the number of the last part that arrived; the other
+side says the same in its welcome; both send again what the other is missing. Nothing is lost and nothing comes twice.
 
 The window of unacknowledged parts is bounded, by number and bytes. `full` tells that nothing more should be sent until
 an acknowledgement comes; whoever produces the parts has to stop for that long.
@@ -60,7 +60,9 @@ class Session:
     def acknowledge(self, number: int) -> None:
         """The other side has everything up to this number."""
         if number > self._acknowledged + len(self._window):
-            raise WireError(f"part {number} is acknowledged, but only {self._acknowledged + len(self._window)} were sent")
+            raise WireError(
+                f"part {number} is acknowledged, but only {self._acknowledged + len(self._window)} were sent"
+            )
         window = self._window
         for _ in range(number - self._acknowledged):
             self._bytes -= len(window.popleft())

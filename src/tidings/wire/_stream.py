@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 
 from ._codec import WireError
-from ._framing import MAX_PART, Parser
+from ._framing import MAX_PART, Parser, Part, part
 
 WRITE_HIGH = 1_048_576
 """Bytes in the transport's buffer above which the peer counts as slow."""
+CLOSE_SECONDS = 5.0
+"""How long a peer may take to read the last bytes before the connection is closed without them."""
 
 
 class Stream(asyncio.Protocol):
@@ -21,9 +23,14 @@ class Stream(asyncio.Protocol):
     def __init__(self, limit: int = MAX_PART) -> None:
         self._parser = Parser(limit)
         self._out: list[bytes] = []
+        self._closing: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport | None = None
         self.loop = asyncio.get_running_loop()
         self.last_heard = self.loop.time()
+        self.paused = False
+        """Whether this side does not read for now; then silence says nothing about the peer."""
+        self.clogged = False
+        """Whether the peer does not take what is sent; then nothing is sent that it could cause without end."""
 
     # --- what asyncio calls ---------------------------------------------------------------------------
 
@@ -46,14 +53,19 @@ class Stream(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone."""
         self.transport = None
+        if self._closing is not None:
+            self._closing.cancel()
+            self._closing = None
         self.lost(error)
 
     def pause_writing(self) -> None:
         """The peer does not take what is sent."""
+        self.clogged = True
         self.slow()
 
     def resume_writing(self) -> None:
         """The peer takes again."""
+        self.clogged = False
         self.ready()
 
     # --- what the owner calls -------------------------------------------------------------------------
@@ -69,12 +81,31 @@ class Stream(asyncio.Protocol):
         if self.transport is not None:
             self.transport.write(b"".join(out))
 
+    def pong(self) -> None:
+        """Answer a ping; a peer that takes nothing gets no answer either."""
+        if not self.clogged:
+            self.write(part(Part.PONG))
+
+    def pause(self) -> None:
+        """Do not read for now."""
+        if not self.paused and self.transport is not None and not self.transport.is_closing():
+            self.paused = True
+            self.transport.pause_reading()
+
+    def unpause(self) -> None:
+        """Read again."""
+        if self.paused and self.transport is not None and not self.transport.is_closing():
+            self.paused = False
+            self.last_heard = self.loop.time()
+            self.transport.resume_reading()
+
     def close(self) -> None:
         """Send what is written, then close."""
         if self._out:
             self._flush()
-        if self.transport is not None:
+        if self.transport is not None and self._closing is None:
             self.transport.close()
+            self._closing = self.loop.call_later(CLOSE_SECONDS, self.abort)
 
     def abort(self) -> None:
         """Close at once."""
