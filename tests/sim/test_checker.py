@@ -162,6 +162,10 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
         "delivery of accepted",
         lambda: Writer().sub().settled().fault("cut", "a - b").pub(1).fault("heal", "a - b").quiesce(),
     ),
+    "missing after moving": (
+        "delivery of accepted",
+        lambda: Writer().sub().settled().add(Op.DETACH, "Y").pub(1).add(Op.ATTACH, "Y", detail=("a",)).quiesce(),
+    ),
     "gap without a fault": ("gap", lambda: Writer().sub().settled().pub(1).gap(1, 1).quiesce()),
     "gap where only a link was cut": (
         "gap",

@@ -16,6 +16,7 @@ FAULTS = (
     "origin crash and restart",
     "origin gone",
     "own broker crash",
+    "client moves",
     "memory exceeded",
 )
 
@@ -111,6 +112,12 @@ def _provoke(network: Network, fault: str, quality: Quality) -> None:
             network.restart("c")
             network.run(1)
             network.heal("b", "c")
+        case "client moves":
+            _publish(network, quality)
+            network.run(0.008)
+            network.clients["bob"].detach()
+            network.run(1)
+            network.clients["bob"].attach("b")
         case "memory exceeded":
             network.cut("b", "c")
             _publish(network, quality, 10_005)

@@ -21,6 +21,7 @@ OTHER_CRASH = "other broker crash"
 ORIGIN_CRASH = "origin crash and restart"
 ORIGIN_GONE = "origin gone"
 OWN_CRASH = "own broker crash"
+CLIENT_MOVES = "client moves"
 MEMORY_EXCEEDED = "memory exceeded"
 
 

@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from tidings.model import Notification
 from tidings.wire import Quality
 
-from ._faults import ORIGIN_GONE, OWN_CRASH, Faults
+from ._faults import CLIENT_MOVES, ORIGIN_GONE, OWN_CRASH, Faults
 from ._observer import Client, Observer, Publication, Subscription, Violation
 from ._promises import Outcome, Promises
-from ._trace import Record
+from ._trace import Op, Record
 
 ANSWERED = "answered"
+_OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
 
 
 class Liveness:
@@ -71,7 +72,7 @@ class Liveness:
 
     def _judge_deliveries(self, publication: Publication, guarantee: str, faults: set[str]) -> Iterator[Violation]:
         for name, client in self._observer.clients.items():
-            if client.home is None or not self._announced_to(client.home, publication):
+            if client.broker is None or not self._announced_to(client.broker, publication):
                 continue
             for id, subscription in client.subscriptions.items():
                 owed = self._owed(name, subscription, publication, guarantee, faults)
@@ -99,8 +100,8 @@ class Liveness:
                 continue
             if not _passes_since(subscription, name, settling.record.seq, record):
                 continue
-            lost = any(seq > settling.record.seq for seq in subscription.lost)
-            best = max(best, self._promises.outcome(guarantee, faults | {OWN_CRASH} if lost else faults))
+            own = {_OWN_FAULTS[op] for seq, op in subscription.interruptions if seq > settling.record.seq}
+            best = max(best, self._promises.outcome(guarantee, faults | own))
         return best
 
 

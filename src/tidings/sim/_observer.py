@@ -36,8 +36,8 @@ class Subscription:
     filters: list[tuple[int, Matches, bool]]
     """(seq, filter, receive_own): from this record on; the last one is the current one."""
     settlings: list[Settling] = field(default_factory=list)
-    lost: list[int] = field(default_factory=list)
-    """When the client lost its broker."""
+    interruptions: list[tuple[int, Op]] = field(default_factory=list)
+    """When the client lost its broker, or left it."""
     gaps: list[tuple[object, ...]] = field(default_factory=list)
     """(origin, epoch, first, last)"""
 
@@ -57,8 +57,6 @@ class Client:
     """What is known of one client."""
 
     broker: str | None = None
-    home: str | None = None
-    """The broker it was attached to last."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[str, Subscription] = field(default_factory=dict)
     delivered: set[tuple[object, ...]] = field(default_factory=set)
@@ -166,16 +164,14 @@ class Observer:
 
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:
-            client.broker = client.home = str(record.detail[0])
+            client.broker = str(record.detail[0])
             return
         client.broker = None
         client.interrupted = record.seq
         for advertisement in client.advertisements.values():
             advertisement.settlings.clear()
         for subscription in client.subscriptions.values():
-            subscription.lost.append(record.seq)
-            if record.op is Op.DETACH:
-                subscription.settlings.clear()
+            subscription.interruptions.append((record.seq, record.op))
 
 
 def _handed_over_again(client: Client, publication: Publication) -> bool:
