@@ -5,7 +5,8 @@
 An attribute has any value of `DOMAIN`: missing, scalars of every kind, lists of up to three. What a constraint
 accepts there is a set of values, kept as the bits of an int, so that "every value that passes this passes
 that" is one `&`. `POOL` holds constraints on `x` by operator, over operands that meet, touch, include and miss
-each other; `Even` and `Blank` are what a user may write, with no relations at all.
+each other; `Even` and `Blank` are what a user may write, with no relations at all; the odd ones nobody writes,
+but nobody is kept from it.
 
 The *plane* is the world of two attributes `x` and `y`, with the fewer values of `AXIS` each: for disjunctions,
 where the attributes cannot be looked at one by one.
@@ -142,6 +143,7 @@ def pool(name: str) -> dict[str, list[Constraint]]:
         "not within": negated(within),
         "not range": negated(some_ranges),
         "newcomer": newcomers + negated(newcomers),
+        "odd": negated([Exists(name), IsNull(name), Negated(equal[0]), Negated(newcomers[0])]),
     }
 
 

@@ -54,7 +54,7 @@ def is_simple(conjunction: Conjunction) -> bool:
 
 
 @given(on_one_attribute(), on_one_attribute())
-@settings(max_examples=1_500)
+@settings(max_examples=500)
 def test_a_cover_accepts_what_it_covers(mine: Conjunction, theirs: Conjunction) -> None:
     if covers((mine,), (theirs,)):
         missed = accepted([theirs]) & ~accepted([mine])
@@ -62,14 +62,14 @@ def test_a_cover_accepts_what_it_covers(mine: Conjunction, theirs: Conjunction) 
 
 
 @given(on_one_attribute(), on_one_attribute(max_size=2))
-@settings(max_examples=1_500)
+@settings(max_examples=500)
 def test_a_conjunction_covers_every_narrower_one(wide: Conjunction, more: Conjunction) -> None:
     assert covers((wide,), (wide & more,))
     assert covers((wide,), canonical((wide & more,)))
 
 
 @given(in_the_plane(), in_the_plane())
-@settings(max_examples=600)
+@settings(max_examples=200)
 @pytest.mark.req("ARC-197")
 def test_a_disjunction_that_covers_accepts_what_it_covers(mine: Conjunctions, theirs: Conjunctions) -> None:
     if covers(mine, theirs):
@@ -77,7 +77,7 @@ def test_a_disjunction_that_covers_accepts_what_it_covers(mine: Conjunctions, th
 
 
 @given(in_the_plane(), in_the_plane(), in_the_plane())
-@settings(max_examples=300)
+@settings(max_examples=150)
 @pytest.mark.req("ARC-197")
 def test_covering_is_an_order(one: Conjunctions, two: Conjunctions, three: Conjunctions) -> None:
     assert covers(one, one)
@@ -86,7 +86,7 @@ def test_covering_is_an_order(one: Conjunctions, two: Conjunctions, three: Conju
 
 
 @given(on_one_attribute(), on_one_attribute(max_size=1))
-@settings(max_examples=1_000)
+@settings(max_examples=333)
 def test_simple_conjunctions_that_cover_each_other_have_one_canonical_form(one: Conjunction, more: Conjunction) -> None:
     other = one & more
     if is_simple(other) and covers((other,), (one,)):
@@ -94,7 +94,7 @@ def test_simple_conjunctions_that_cover_each_other_have_one_canonical_form(one: 
 
 
 @given(in_the_plane(), in_the_plane())
-@settings(max_examples=600)
+@settings(max_examples=200)
 @pytest.mark.req("ARC-197")
 def test_filters_that_do_not_overlap_share_nothing_that_is_promised(mine: Conjunctions, theirs: Conjunctions) -> None:
     assert overlaps(mine, theirs) is overlaps(theirs, mine)
@@ -104,7 +104,7 @@ def test_filters_that_do_not_overlap_share_nothing_that_is_promised(mine: Conjun
 
 
 @given(in_the_plane(), in_the_plane(), st.sampled_from([1.0, 0.9, 0.5, 0.1, 0.0]))
-@settings(max_examples=800)
+@settings(max_examples=266)
 @pytest.mark.req("ARC-197")
 def test_a_merger_is_smaller_and_accepts_what_its_parts_accept(
     mine: Conjunctions, theirs: Conjunctions, least: float
@@ -123,14 +123,14 @@ def test_a_merger_is_smaller_and_accepts_what_its_parts_accept(
 
 
 @given(in_the_plane(), in_the_plane(max_conjunctions=1))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_precision_is_a_share(parts: Conjunctions, merger: Conjunctions) -> None:
     assert 0 <= precision(merger, parts) <= 1
     assert precision(parts, parts) == 1
 
 
 @given(in_the_plane(), st.randoms(use_true_random=False))
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_the_canonical_form_means_the_same_whatever_the_order(some: Conjunctions, chance: random.Random) -> None:
     form = canonical(some)
     assert accepted_in_plane(form) == accepted_in_plane(some)
@@ -143,7 +143,7 @@ def test_the_canonical_form_means_the_same_whatever_the_order(some: Conjunctions
 
 
 @given(filters(names=("x", "y"), max_conjunctions=2, max_size=3), notifications(names=("x", "y")))
-@settings(max_examples=1_000)
+@settings(max_examples=333)
 @pytest.mark.req("VIS-107")
 def test_nothing_without_lists_passes_a_filter_and_its_opposite(some: Filter, notification: Notification) -> None:
     opposite = ~some
@@ -161,7 +161,7 @@ def _compares(constraint: Constraint, notification: Notification) -> bool:
 
 
 @given(in_the_plane(max_conjunctions=2))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_the_opposite_of_the_opposite_passes_no_more_where_nothing_is_missing(some: Conjunctions) -> None:
     twice = negation(negation(some))
     scalars = [point for point in PLANE if not any(isinstance(value, tuple) for value in point.values())]
@@ -171,7 +171,7 @@ def test_the_opposite_of_the_opposite_passes_no_more_where_nothing_is_missing(so
 
 
 @given(on_one_attribute())
-@settings(max_examples=1_000)
+@settings(max_examples=333)
 def test_a_witness_passes_and_is_found_where_one_exists(conjunction: Conjunction) -> None:
     attributes = witness(conjunction)
     if attributes is None:
@@ -181,7 +181,7 @@ def test_a_witness_passes_and_is_found_where_one_exists(conjunction: Conjunction
 
 
 @given(filters(wild=True, max_conjunctions=1))
-@settings(max_examples=500)
+@settings(max_examples=166)
 def test_a_witness_passes_whatever_the_operands(some: Filter) -> None:
     for conjunction in some.conjunctions:
         attributes = witness(conjunction)

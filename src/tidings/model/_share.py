@@ -75,8 +75,11 @@ def _volume(merger: Conjunction, *parts: Conjunction) -> float:
 
 
 def _portion(constraints: Sequence[Constraint], accepted: Sequence[Constraint]) -> float:
-    """The share of accepted scalars of one attribute that pass all constraints."""
-    narrow = _narrowest([one for one in constraints if one not in accepted])
+    """The share of what is accepted of one attribute that passes all constraints."""
+    further = [one for one in dict.fromkeys(constraints) if one not in accepted]
+    if any(isinstance(one, IsNull) for one in further):
+        return ONE_OF_TEN if len(further) == 1 else 0.0
+    narrow = _narrowest(further)
     if any(one.inside(()) for one in narrow):
         return 0.0
     if any(not one.meets(two) for one, two in itertools.combinations(narrow, 2)):
@@ -138,7 +141,7 @@ def _part(part: Constraint, whole: Constraint) -> float:
             return _narrowed(len(part.head + part.tail) - len(whole.head + whole.tail))
         case Within(place=Location() as outer), Within(place=Location() as inner):
             return _narrowed(len(inner.parts) - len(outer.parts))
-    return min(1.0, share(part) / share(whole)) if part != whole else 1.0
+    return share(part) / share(whole) if share(part) < share(whole) else 1.0
 
 
 def _narrowed(levels: int) -> float:
