@@ -1,7 +1,8 @@
 """Filters and notifications to measure matching with, from a seed.
 
 - *stock*: quotes of 8 attributes; nearly every filter names a symbol and adds up to four conditions. Some
-  symbols are more popular than others, with publishers as with subscribers.
+  symbols are more popular than others, with publishers as with subscribers. `types` can make the type of
+  each quote a list, as it is where types inherit.
 - *mixed*: all operators, on texts, numbers, booleans, times and places.
 - *ranges*: two to four intervals on eight numbers, wide and narrow, one in four open to one side.
 """
@@ -32,7 +33,7 @@ def _round(value: float) -> float:
     return round(value, 2)
 
 
-def stock(symbols: int, seed: int = 1) -> Workload:
+def stock(symbols: int, seed: int = 1, *, types: object = "quote") -> Workload:
     """Quotes; the popularity of the n-th symbol falls with n to the power of 0.6."""
     rng = random.Random(seed)
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -51,9 +52,9 @@ def stock(symbols: int, seed: int = 1) -> Workload:
         name = symbol()
         exchange, sector, base = fixed[name]
         price = _round(base * rng.uniform(0.9, 1.1))
-        return Notification.trusted(
+        return Notification(
             {
-                "type": "quote",
+                "type": types,
                 "symbol": name,
                 "exchange": exchange,
                 "sector": sector,
@@ -93,7 +94,8 @@ def stock(symbols: int, seed: int = 1) -> Workload:
         constraints += [make() for make in rng.sample(others, more)]
         return Filter([Conjunction(constraints)])
 
-    return Workload(f"stock, {symbols:,} symbols", filter, notification)
+    lists = ", with a list" if types != "quote" else ""
+    return Workload(f"stock, {symbols:,} symbols{lists}", filter, notification)
 
 
 def mixed(seed: int = 2) -> Workload:

@@ -85,16 +85,16 @@ def _per_event(match: Callable[[Notification], object], events: list[Notificatio
     return (time.process_time() - start) / len(events)
 
 
-def curve(report: Report, many: int) -> None:
+def curve(report: Report, workload: Workload, many: int) -> None:
     """The index alone, and what a match costs that is delivered."""
-    workload = stock(10_000)
     index = settled(workload, [workload.filter() for _ in range(many)])
     events = [workload.notification() for _ in range(2_000)]
     seconds = statistics.median(_per_event(index.match, events) for _ in range(5))
     matches = statistics.fmean(len(index.match(event)) for event in events)
     gc.unfreeze()
-    report.figure(f"stock, {many:,} filters: match", seconds * 1e6, "µs")
-    report.figure(f"stock, {many:,} filters: per delivered match", seconds / matches * 1e6, "µs")
+    where = f"{workload.name}, {many:,} filters"
+    report.figure(f"{where}: match", seconds * 1e6, "µs")
+    report.figure(f"{where}: per delivered match", seconds / matches * 1e6, "µs")
 
 
 def changes(report: Report, workload: Workload, many: int) -> None:
@@ -157,6 +157,7 @@ def run(report: Report) -> None:
         report.figure(f"{where}: match", result.index * 1e6, "µs")
         report.figure(f"{where}: loop", result.loop * 1e6, "µs")
     for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):
-        curve(report, many)
+        curve(report, stock(10_000), many)
+    curve(report, stock(10_000, types=["event", "quote"]), 10_000)
     changes(report, stock(10_000), 100_000)
     memory(report, 20_000)

@@ -178,7 +178,7 @@ def random_filter(rng: random.Random) -> Filter | Matches:
     )
 
 
-def random_notification(rng: random.Random, *, lists: float = 0.1) -> Notification:
+def random_notification(rng: random.Random, *, lists: float = 0.05) -> Notification:
     attributes: dict[str, object] = {}
     for name in NAMES:
         if rng.random() < (0.8 if name != "rare" else 0.05):
@@ -239,8 +239,9 @@ def run_seed(seed: int, *, filters: int, events: int, churn: float = 0.3) -> Non
             key += 1
         if rng.random() < events / filters:
             assert_agree(indexes, random_notification(rng))
-    for _ in range(30):
-        assert_agree(indexes, random_notification(rng, lists=0.0))
+    for lists in (0.0, 0.5, 0.0):
+        for _ in range(15):
+            assert_agree(indexes, random_notification(rng, lists=lists))
     assert {len(index) for index in indexes} == {len(held)}
     for gone in held:
         for index in indexes:

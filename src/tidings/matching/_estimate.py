@@ -27,6 +27,8 @@ SAMPLE = 512
 """Notifications in the sample."""
 OPERANDS = 128
 """Operands in the sample of a spread."""
+LIST = 16
+"""Elements of a list that count."""
 ENOUGH = 32
 """So many sampled notifications say more than the operands do."""
 FEW = 100
@@ -87,7 +89,7 @@ class Estimator:
         spread = self._spreads.get(at)
         if spread is None:
             self._spreads[at] = spread = Spread()
-            found = [value for attributes in self._recent if (value := attributes.get(atom.name)) is not None]
+            found = [value for attributes in self._recent for value in _items(attributes.get(atom.name, ()))]
             spread.values = sorted(_plain(value) for value in found if type(value) in TYPES[atom.kind])
         spread.uses += 1
         for operand in _points(atom):
@@ -150,10 +152,15 @@ class Estimator:
 
 def _scalars(attributes: dict[str, Value]) -> list[tuple[SpreadKey, Any]]:
     return [
-        ((name, KINDS[type(value)]), value.parts if type(value) is Location else value)
+        ((name, KINDS[type(item)]), item.parts if type(item) is Location else item)
         for name, value in attributes.items()
-        if type(value) is not tuple
+        for item in _items(value)
     ]
+
+
+def _items(value: Value) -> tuple[Any, ...]:
+    """The scalars of a value; of a long list, some."""
+    return value[:LIST] if type(value) is tuple else (value,)
 
 
 def _points(atom: Atom) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from tidings.model import Conjunction, Constraint
+from tidings.model import Conjunction, Constraint, Value
 
 from ._atom import Atom, atom_of
 from ._code import Row
@@ -31,6 +31,14 @@ class Home:
         """The operands of that."""
         self.waiting = False
         """Whether somebody is to look for a better place."""
+
+    def passes(self, attributes: dict[str, Value], lists: set[str]) -> bool:
+        """Whether a notification passes that the pivot led here; `lists` are the attributes that hold lists."""
+        if self.shape is None:
+            return True
+        if self.shape.names.isdisjoint(lists):
+            return self.shape.check(self.row, attributes)
+        return self.conjunction.passes(attributes)
 
     def constraints(self) -> Constraints:
         """All constraints, taken apart."""

@@ -13,8 +13,8 @@ are reviewed: a node that has doubled in size, and everything that is met after 
 puts its conjunctions into a queue; each later change, and every now and then a match, reviews a few from
 it and moves those that have a clearly better home by now. Nothing is ever rebuilt.
 
-A notification with a list in it takes another, slower path: it collects every conjunction that may match
-and asks each.
+A notification with a list in it takes another, slower path: each element leads to nodes, segments say
+nothing about the list, and whoever asks about the list itself is asked.
 """
 
 from __future__ import annotations
@@ -186,15 +186,16 @@ class Index(Generic[K]):
     def _match_lists(self, notification: Notification) -> list[K]:
         """As `match`, for a notification with lists."""
         attributes = notification.attributes
-        candidates = list(self._always)
-        for name, value in attributes.items():
-            for node in self._probes.candidates(name, value):
-                candidates += node.homes()
-        candidates += self._segments.candidates(attributes)
-        found = {home.key: None for home in candidates if home.conjunction.passes(attributes)}
-        for key, filter in self._open.items():
-            if filter.matches(notification):
-                found[key] = None
+        lists = {name for name, value in attributes.items() if type(value) is tuple}
+        hit = dict.fromkeys(node for name in attributes for node in self._probes.candidates(name, attributes[name]))
+        homes = dict.fromkeys(home for node in hit for home in node.candidates(attributes))
+        homes.update(dict.fromkeys(self._segments.candidates(attributes)))
+        found: dict[K, None] = dict.fromkeys(self._always.values())
+        found.update((home.key, None) for home in homes if home.passes(attributes, lists))
+        found.update((key, None) for key, filter in self._open.items() if filter.matches(notification))
+        self._countdown -= 1
+        if not self._countdown:
+            self._observe(attributes, hit)
         return list(found)
 
     def _ways(self, constraints: Constraints) -> list[tuple[float, Pivot]]:
@@ -271,7 +272,7 @@ class Index(Generic[K]):
         shape.rows += 1
         return shape
 
-    def _observe(self, attributes: dict[str, Value], hit: list[Node]) -> None:
+    def _observe(self, attributes: dict[str, Value], hit: Iterable[Node]) -> None:
         """Learn from a notification, and review what it met if that was placed by older estimates."""
         estimator = self._estimator
         estimator.observe(attributes)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tidings.model import Value
+
 from ._code import Row
 from ._home import Home
 from ._segment import Segments
@@ -72,6 +74,14 @@ class Node:
             if len(self.segments) <= FEW:
                 self.singles = [left.row for left in self.segments.homes()]
                 self.segments = None
+
+    def candidates(self, attributes: dict[str, Value]) -> Iterator[Home]:
+        """The conjunctions that may pass, some in vain. Values may be lists."""
+        yield from self.keys or ()
+        for row in self.singles:
+            yield row[-2]
+        if self.segments is not None:
+            yield from self.segments.candidates(attributes)
 
     def homes(self) -> Iterator[Home]:
         """Every conjunction that hangs here."""

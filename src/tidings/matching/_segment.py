@@ -161,7 +161,12 @@ class Segment:
     def candidates(self, attributes: dict[str, Value]) -> list[Home]:
         """The conjunctions that may pass, some in vain. Values may be lists."""
         passed, _ = self._sift(attributes)
-        return [home for home, slot in self.slots.items() if passed >> slot & 1]
+        homes = []
+        while passed:
+            slot = passed.bit_length() - 1
+            homes.append(self._homes[slot])
+            passed ^= _BITS[slot]
+        return homes
 
     def _sift(self, attributes: dict[str, Value]) -> tuple[int, int]:
         """Who does not fail, and who of those is in doubt. A list fails nobody who needs a value."""

@@ -33,10 +33,11 @@ def signature(atoms: list[Atom]) -> Signature:
 class Shape:
     """One signature, and the function that checks its rows."""
 
-    __slots__ = ("_asked", "check", "key", "rows")
+    __slots__ = ("_asked", "check", "key", "names", "rows")
 
     def __init__(self, key: Signature) -> None:
         self.key = key
+        self.names = frozenset(name for name, *_ in key)
         self.rows = 0
         """How many rows there are of it, anywhere."""
         self._asked = 0
