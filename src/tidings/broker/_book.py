@@ -96,6 +96,10 @@ class Book:
         """The entries of a link."""
         return list(self._of_link.get(link, {}).values())
 
+    def count(self, link: Link) -> int:
+        """How many entries a link has."""
+        return len(self._of_link.get(link, ()))
+
     def told(self, link: Link) -> dict[str, Matches]:
         """What a neighbour has been told."""
         out = self._outs.get(link)
@@ -110,7 +114,7 @@ class Book:
         self._entries[entry.link, entry.id] = entry
         self._of_link.setdefault(entry.link, {})[entry.id] = entry
         self._unsettled[entry] = self._dirty[entry] = None
-        return self._changes((link, self._admit(link, out, entry)) for link, out in self._others(entry.link))
+        return _changes((link, self._admit(link, out, entry)) for link, out in self._others(entry.link))
 
     def remove(self, entry: Entry) -> dict[Link, Delta]:
         """Take out an entry; what the neighbours have to be told."""
@@ -120,7 +124,7 @@ class Book:
         if not own:
             del self._of_link[entry.link]
         self._unsettled.pop(entry, None)
-        return self._changes(
+        return _changes(
             (link, out.remove(entry)) for link, out in self._others(entry.link) if entry in out.members
         )
 
@@ -134,7 +138,7 @@ class Book:
             if entry.link is link or self._relevant(entry, link) == (entry in out.members):
                 continue
             delta.then(self._admit(link, out, entry) if entry not in out.members else out.remove(entry))
-        return self._changes([(link, delta)])
+        return _changes([(link, delta)])
 
     # --- neighbours -----------------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Book:
         for entry in self:
             if entry.link is not link:
                 delta.then(self._admit(link, out, entry))
-        return self._changes([(link, delta)])
+        return _changes([(link, delta)])
 
     def close(self, link: Link) -> None:
         """A neighbour has forgotten everything it was told."""
@@ -215,11 +219,12 @@ class Book:
             return Delta()  # it accepts nothing: nobody has to know
         return out.add(entry) if self._relevant(entry, link) else Delta()
 
-    def _changes(self, changes: Iterable[tuple[Link, Delta]]) -> dict[Link, Delta]:
-        result = {}
-        for link, delta in changes:
-            if not delta:
-                continue
+    def tell(self, changes: Mapping[Link, Delta]) -> None:
+        """These changes are being told to the neighbours: what is announced is pending, what is withdrawn is not.
+
+        Told means sent: what cancels out within a turn is never told, and what was told before keeps its number.
+        """
+        for link, delta in changes.items():
             out = self._outs[link]
             for id in delta.announce:
                 self._number += 1
@@ -227,5 +232,7 @@ class Book:
             for id in delta.withdraw:
                 out.pending.pop(id, None)
                 self._dirty.update(out.waiting.pop(id, {}))
-            result[link] = delta
-        return result
+
+
+def _changes(changes: Iterable[tuple[Link, Delta]]) -> dict[Link, Delta]:
+    return {link: delta for link, delta in changes if delta}

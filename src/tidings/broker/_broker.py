@@ -67,6 +67,7 @@ from tidings.wire import (
 
 from ._adjacency import Adjacency
 from ._book import Book, Entry
+from ._bounds import check_publication, check_request
 from ._context import Context
 from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
 from ._links import Link
@@ -116,6 +117,8 @@ class Broker:
         self.epoch = runtime.epoch
         self._runtime = runtime
         self.statistics = Statistics()
+        self.crowded: Callable[[Link], bool] = lambda link: False
+        """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
         self._attachments: dict[Link, dict[str, bytes]] = {}
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
@@ -307,11 +310,12 @@ class Broker:
     # --- publications ---------------------------------------------------------------------------------
 
     def _published(self, link: Link, message: Publish) -> None:
+        check_publication(message)
         if not self.publications.is_new(link.name, message.seq):
             self.statistics.repeated_publications += 1
             if (refusal := self.publications.refusal(link.name, message.seq)) is not None:
                 self.send(link, refusal)
-            elif message.quality is not Quality.FIRE:
+            elif message.quality is not Quality.FIRE and not self.publications.is_unsynced(link.name, message.seq):
                 self.send(link, PublishAck(message.seq, self.name, self.epoch, 0))
             return
         notification = checked_body(message.body)
@@ -327,14 +331,15 @@ class Broker:
         identity = Identity(self.name, self.epoch, number, link.name, message.seq, self.now(), ttl=message.ttl)
         envelope = Envelope.of(identity, (ROOT_ROUTE,), message.body, message.quality, notification)
         acknowledgement = PublishAck(message.seq, self.name, self.epoch, number)
-        self.publications.keep(envelope, lambda: self._stored(link, acknowledgement))
+        self.publications.keep(envelope, lambda: self._stored(link.name, acknowledgement))
         if message.quality is Quality.ACCEPTED:
             self.send(link, acknowledgement)
         self.progress.published()
         self._route(envelope, link)
 
-    def _stored(self, link: Link, acknowledgement: PublishAck) -> None:
-        if self._clients.get(link.name) is link:
+    def _stored(self, publisher: str, acknowledgement: PublishAck) -> None:
+        link = self._clients.get(publisher)  # it may have come back on another link meanwhile
+        if link is not None:
             self.send(link, acknowledgement)
 
     def _notified(self, link: Link, message: Notify) -> None:
@@ -385,6 +390,10 @@ class Broker:
         for link, entries in by_link.items():
             self.at_deliver(envelope.routes[0], envelope, link, entries)
 
+    def congested(self, owed: Iterable[Entry]) -> bool:
+        """Whether so much waits for one of these subscriptions that it should get no more for now."""
+        return any(self.crowded(link) for link in {entry.link for entry in owed})
+
     def report_gap(self, gap: Gap, owed: dict[Entry, None]) -> None:
         """Tell subscriptions that notifications are lost."""
         by_link: dict[Link, list[str]] = {}
@@ -401,6 +410,8 @@ class Broker:
     # --- subscriptions and advertisements -------------------------------------------------------------
 
     def _subscribed(self, link: Link, message: Subscribe) -> None:
+        if not link.is_broker:
+            check_request(message, self.root.subscriptions.count(link))
         if self.routing.algorithm not in ("flooding", "simple"):
             algebraic(message.filter)
         if link.guard is not None:
@@ -438,6 +449,8 @@ class Broker:
             self._announce_subscriptions(link, self.at_sub_del(ROOT_SCOPE, entry))
 
     def _advertised(self, link: Link, message: Advertise) -> None:
+        if not link.is_broker:
+            check_request(message, self.root.advertisements.count(link))
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self.routing.advertisements:
@@ -489,6 +502,7 @@ class Broker:
         return self.root.advertisements.remove(entry)
 
     def _announce_subscriptions(self, source: Link, changes: dict[Link, Delta]) -> None:
+        self.root.subscriptions.tell(changes)
         for announcement, targets in _announcements(changes):
             self.at_sub_send(ROOT_SCOPE, announcement, source, targets)
         for id, targets in _withdrawals(changes):
@@ -496,6 +510,7 @@ class Broker:
         self._attachments.clear()
 
     def _announce_advertisements(self, source: Link, changes: dict[Link, Delta]) -> None:
+        self.root.advertisements.tell(changes)
         for announcement, targets in _announcements(changes):
             self.at_ad_send(ROOT_SCOPE, announcement, source, targets)
         for id, targets in _withdrawals(changes):

@@ -15,7 +15,7 @@ changes under it are never propagated. A merger whose last filter goes is withdr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from tidings.model import Filter, Matches
 
@@ -29,11 +29,13 @@ MERGE_TRIES = 8
 class _Group:
     """Maximal filters and the one filter that stands for them."""
 
-    __slots__ = ("gone", "members", "merger")
+    __slots__ = ("announced", "gone", "members", "merger")
 
     def __init__(self, id: str, filter: Filter) -> None:
         self.members = {id: filter}
         self.merger = filter
+        self.announced: Filter | None = None
+        """What the next stage knows of this group."""
         self.gone = 0
 
 
@@ -76,39 +78,59 @@ class Merging:
     def representative(self, key: Key) -> str:
         """The announced merger that stands for this filter."""
         group = self._groups[self._base.cover_of(self._ids[key])]
-        return self._top.cover_of(group.merger.id)
+        assert group.announced is not None
+        return self._top.cover_of(group.announced.id)
 
     def _regroup(self, change: Delta) -> Delta:
-        delta = Delta()
-        for id, filter in change.announce.items():
-            delta.then(self._join(id, algebraic(filter)))
+        """Pass a change of the maximal filters on to the groups, then what that does to the mergers to the top."""
+        touched: dict[_Group, None] = {}
         for id in change.withdraw:
-            delta.then(self._leave(id))
-        return delta
+            group = self._groups.pop(id)
+            del group.members[id]
+            group.gone += 1
+            touched[group] = None
+        joining = {id: algebraic(filter) for id, filter in change.announce.items()}
+        for group in list(touched):
+            if not group.members or group.gone > self._slack * (len(group.members) + group.gone):
+                joining.update(group.members)
+                self._forget(group)
+                group.members.clear()
+        for id, filter in joining.items():
+            touched[self._join(id, filter)] = None
+        return self._announce(touched)
 
-    def _join(self, id: str, filter: Filter) -> Delta:
+    def _join(self, id: str, filter: Filter) -> _Group:
         for group in self._alike(filter):
             merger = group.merger.merge(filter, precision=self._precision)
             if merger is not None and len(merger.conjunctions) == 1:
                 group.members[id] = filter
-                self._groups[id] = group
-                return self._replace(group, merger.canonical())
-        self._groups[id] = group = _Group(id, filter)
+                self._forget(group)
+                group.merger = merger
+                break
+        else:
+            group = _Group(id, filter)
+        self._groups[id] = group
         self._enter(group)
-        return self._announce(filter)
+        return group
 
-    def _leave(self, id: str) -> Delta:
-        group = self._groups.pop(id)
-        del group.members[id]
-        group.gone += 1
-        if group.members and group.gone <= self._slack * (len(group.members) + group.gone):
-            return Delta()
-        # Those that stay join anew before the old merger goes: what hides under it never lacks a cover.
+    def _announce(self, touched: Iterable[_Group]) -> Delta:
         delta = Delta()
-        self._forget(group)
-        for other, filter in group.members.items():
-            delta.then(self._join(other, filter))
-        return delta.then(self._withdraw(group.merger))
+        gone: list[Filter] = []
+        for group in touched:
+            new = group.merger.canonical() if group.members else None
+            old, group.announced = group.announced, new
+            if new is not None and (old is None or new.id != old.id):
+                self._mergers[new.id] = holders = self._mergers.get(new.id, 0) + 1
+                if holders == 1:
+                    delta.then(self._top.add(new.id, new))
+            if old is not None and (new is None or new.id != old.id):
+                gone.append(old)
+        for old in gone:
+            self._mergers[old.id] -= 1
+            if not self._mergers[old.id]:
+                del self._mergers[old.id]
+                delta.then(self._top.remove(old.id))
+        return delta
 
     def _alike(self, filter: Filter) -> Iterator[_Group]:
         seen: dict[_Group, None] = {}
@@ -137,26 +159,6 @@ class Merging:
             del groups[group]
             if not groups:
                 del self._buckets[bucket]
-
-    def _replace(self, group: _Group, merger: Filter) -> Delta:
-        old = group.merger
-        if merger.id == old.id:
-            return Delta()
-        self._forget(group)
-        group.merger = merger
-        self._enter(group)
-        return self._announce(merger).then(self._withdraw(old))
-
-    def _announce(self, merger: Filter) -> Delta:
-        self._mergers[merger.id] = holders = self._mergers.get(merger.id, 0) + 1
-        return self._top.add(merger.id, merger) if holders == 1 else Delta()
-
-    def _withdraw(self, merger: Filter) -> Delta:
-        self._mergers[merger.id] -= 1
-        if self._mergers[merger.id]:
-            return Delta()
-        del self._mergers[merger.id]
-        return self._top.remove(merger.id)
 
 
 ALGORITHMS["merging"] = lambda options: Merging(options, precision=1.0, slack=0.0)

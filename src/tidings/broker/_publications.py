@@ -25,8 +25,18 @@ MAX_REFUSALS = 10_000
 """How many of its latest refusals a broker remembers, for publishers that ask again."""
 MAX_PUBLISHERS = 100_000
 """How many publishers' latest numbers a broker remembers."""
+MEMORY_BYTES = 67_108_864
+"""How many bytes of bodies these may have together."""
 FETCH_PIECE = 500
 """The most envelopes in one piece of an answer."""
+FETCH_PIECE_BYTES = 1_048_576
+"""The bytes of bodies after which a piece is closed."""
+FETCH_ANSWER_BYTES = 4_194_304
+"""The bytes of bodies after which an answer is closed; the rest must be asked for."""
+FETCH_SCAN = 20_000
+"""The most publications that one answer looks at, whether or not they are wanted."""
+FETCH_LOST = 1_000
+"""The most lost ranges in one answer."""
 MAX_EPOCHS = 1_000
 """The most epochs that one answer looks at; older ones are reported as lost."""
 
@@ -39,7 +49,10 @@ class Publications:
         self.last = 0
         """The number of the latest publication of this epoch."""
         self._log = log
-        self._recent: deque[Envelope] = deque(maxlen=limit)
+        self._recent: deque[Envelope] = deque()
+        self._limit = limit
+        self._bytes = 0
+        self._unsynced: set[tuple[str, int]] = set()
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
         self._refusals: dict[tuple[str, int], Refused] = {}
 
@@ -78,14 +91,30 @@ class Publications:
     def keep(self, envelope: Envelope, synced: Callable[[], None]) -> None:
         """Keep a publication as its quality demands; `synced` is called once it is stored."""
         if envelope.quality is Quality.STORED and self._log is not None:
-            self._log.append(envelope, synced)
-        self._recent.append(envelope)
+            key = (envelope.identity.publisher, envelope.identity.publisher_seq)
+
+            def is_synced() -> None:
+                self._unsynced.discard(key)
+                synced()
+
+            self._log.append(envelope, is_synced)
+            self._unsynced.add(key)
+        recent = self._recent
+        recent.append(envelope)
+        self._bytes += len(envelope.body)
+        while len(recent) > self._limit or self._bytes > MEMORY_BYTES:
+            self._bytes -= len(recent.popleft().body)
+
+    def is_unsynced(self, publisher: str, seq: int) -> bool:
+        """Whether a publication of quality `stored` is on its way to the disk."""
+        return (publisher, seq) in self._unsynced
 
     def answer(self, question: Fetch) -> Iterator[Fetched]:
         """What follows the asked positions and passes one of the asked filters, piece by piece."""
         upto: dict[int, int] = {}
         lost: list[tuple[int, int, int | None]] = []
         found: list[Envelope] = []
+        scanned = piece = total = 0
         for epoch in self._epochs(question):
             expected = question.after.get(epoch, 0) + 1
             for envelope in self._since(epoch, expected - 1):
@@ -93,11 +122,19 @@ class Publications:
                 if seq > expected:
                     lost.append((epoch, expected, seq - 1))
                 expected = seq + 1
+                scanned += 1
                 if any(filter.matches(envelope.notification) for filter in question.filters):
                     found.append(envelope)
-                if len(found) >= FETCH_PIECE:
+                    piece += len(envelope.body)
+                    total += len(envelope.body)
+                if total >= FETCH_ANSWER_BYTES or scanned >= FETCH_SCAN or len(lost) >= FETCH_LOST:
+                    upto[epoch] = seq
+                    yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost), True)
+                    return
+                if len(found) >= FETCH_PIECE or piece >= FETCH_PIECE_BYTES:
                     yield Fetched(question.requester, question.number, tuple(found))
                     found = []
+                    piece = 0
             end = self.last if epoch == self.epoch else self._log.ended(epoch) if self._log is not None else None
             upto[epoch] = expected - 1 if end is None else max(end, expected - 1)
             if end is None or expected <= end:
@@ -108,7 +145,7 @@ class Publications:
         oldest = min(question.after, default=self.epoch)
         if self._log is None:  # epochs of a broker without a disk are not numbered one by one
             return sorted({*question.after, self.epoch})
-        return list(range(max(oldest, self.epoch - MAX_EPOCHS), self.epoch + 1))
+        return list(range(min(max(oldest, self.epoch - MAX_EPOCHS), self.epoch), self.epoch + 1))
 
     def _since(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is held of one epoch with numbers above `after`, in order."""

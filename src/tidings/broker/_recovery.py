@@ -13,7 +13,9 @@ Then a wave of kind "marks" visits every broker. When its answer is complete, al
 or under way towards their origins on the same links, ahead of what is sent next. So the broker sends a `Fetch` for
 each suspended origin that has moved on, with the last number that is known to be seen. The origin answers from memory
 and store; its answer travels behind its notifications on the same links, so it covers everything held back. What
-neither the answer nor the held notifications contain is lost, and each owed subscription is told by a `Gap`.
+neither the answer nor the held notifications contain is lost, and each owed subscription is told by a `Gap`. One answer
+is bounded; if there is more, what it holds is delivered, and the next question follows from there, when those who are
+owed have taken it.
 
 An origin that stays away is waited for; after `ORIGIN_TIMEOUT` the owed subscriptions get a `Gap` without an end.
 
@@ -27,9 +29,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tidings.model import EVERYTHING, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._book import Entry
+from ._bounds import check_positions
 from ._links import Link
 from ._progress import decode_marks
 
@@ -44,6 +48,14 @@ ORIGIN_TIMEOUT = 60_000_000
 """Microseconds for which an origin that cannot be reached is waited for."""
 MAX_HELD = 10_000
 """The most notifications of one origin that are held back; older ones are left to the origin's answer."""
+MAX_HELD_BYTES = 16_777_216
+"""The most bytes that the bodies of these may have together."""
+MAX_SUSPENSIONS = 10_000
+"""The most origins and positions that are waited for at a time; a client that asks for more is refused."""
+CONTINUE_INTERVAL = 50_000
+"""Microseconds after which those who are owed are looked at again, if they have not taken what they got so far."""
+MAX_FETCH_FILTERS = 262_144
+"""The most characters of filters in a fetch; with more, everything is asked for and sorted out here."""
 
 Position: TypeAlias = tuple[int, int]
 """An origin's epoch and number."""
@@ -57,9 +69,18 @@ class _Suspension:
     since: Position
     owed: dict[Entry, None]
     held: dict[Position, Envelope] = field(default_factory=dict)
+    held_bytes: int = 0
     fetched: dict[Position, Envelope] = field(default_factory=dict)
     number: int | None = None
     """The number of the fetch under way."""
+    patience: int = RETRY_INTERVAL
+    """Microseconds after which the fetch under way is sent again."""
+
+    def hold(self, envelope: Envelope) -> None:
+        self.held[envelope.identity.epoch, envelope.identity.seq] = envelope
+        self.held_bytes += len(envelope.body)
+        while len(self.held) > MAX_HELD or self.held_bytes > MAX_HELD_BYTES:
+            self.held_bytes -= len(self.held.pop(next(iter(self.held))).body)
 
 
 class Recovery:
@@ -100,10 +121,7 @@ class Recovery:
     def hold(self, envelope: Envelope, entries: list[Entry]) -> list[Entry]:
         """Hold a notification back from those that are owed earlier ones; the others get it at once."""
         for suspension in self._suspended.get(envelope.identity.origin, ()):
-            held = suspension.held
-            held[envelope.identity.epoch, envelope.identity.seq] = envelope
-            if len(held) > MAX_HELD:
-                del held[next(iter(held))]
+            suspension.hold(envelope)
             entries = [entry for entry in entries if entry not in suspension.owed]
         return entries
 
@@ -142,8 +160,18 @@ class Recovery:
 
     def resume(self, entry: Entry, after: dict[str, Position]) -> None:
         """A client that was cut off has subscribed again, and says how far it has seen each origin."""
+        if sum(map(len, self._suspended.values())) + len(after) > MAX_SUSPENSIONS:
+            raise TidingsError(
+                f"broker '{self._broker.name}' is recovering too much at the moment; subscribe again later, "
+                "or without positions"
+            )
         for origin, since in after.items():
-            self._suspend(origin, since, [entry])
+            for suspension in self._suspended.get(origin, ()):
+                if suspension.since == since and suspension.number is None and not suspension.held:
+                    suspension.owed[entry] = None  # another subscription waits for the same
+                    break
+            else:
+                self._suspend(origin, since, [entry])
 
     def ended(self, entry: Entry) -> None:
         """A subscription has ended: nobody waits for what it is owed."""
@@ -189,9 +217,9 @@ class Recovery:
             if self._reachable(origin):
                 self._broker.call_later(ORIGIN_TIMEOUT, give_up)
                 return
-            self._broker.report_gap(Gap(origin, since[0], since[1] + 1, None), suspension.owed)
-            suspension.owed.clear()
-            suspension.held.clear()
+            epoch, seq = suspension.since
+            self._broker.report_gap(Gap(origin, epoch, seq + 1, None), suspension.owed)
+            self._end(suspension)
 
         self._broker.call_later(ORIGIN_TIMEOUT, give_up)
 
@@ -230,6 +258,8 @@ class Recovery:
         self._fetches[number] = suspension
         epoch, seq = suspension.since
         filters = tuple(dict.fromkeys(entry.filter for entry in suspension.owed))
+        if sum(len(str(filter)) for filter in filters) > MAX_FETCH_FILTERS:
+            filters = (EVERYTHING,)
         fetch = Fetch(suspension.origin, self._broker.name, number, {epoch: seq}, filters)
         if suspension.origin == self._broker.name:
             self.requested(fetch)
@@ -239,12 +269,14 @@ class Recovery:
         def again() -> None:
             if self._fetches.get(number) is suspension:
                 del self._fetches[number]
+                suspension.patience *= 2  # a slow answer must not be drowned in questions
                 self._fetch(suspension)
 
-        self._broker.call_later(RETRY_INTERVAL, again)
+        self._broker.call_later(suspension.patience, again)
 
     def requested(self, message: Fetch) -> None:
         """A broker asks an origin; answer if it is this one, pass it on otherwise."""
+        check_positions(message.after.items())
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return
@@ -263,21 +295,53 @@ class Recovery:
         if suspension is None:
             return
         for envelope in message.envelopes:
-            suspension.fetched[envelope.identity.epoch, envelope.identity.seq] = envelope
+            if envelope.routes and envelope.identity.origin == suspension.origin:
+                suspension.fetched[envelope.identity.epoch, envelope.identity.seq] = envelope
         if message.last:
-            self._complete(suspension, message)
+            if message.more and message.upto:
+                self._advance(suspension, message)
+            else:
+                self._complete(suspension, message)
+
+    def _advance(self, suspension: _Suspension, message: Fetched) -> None:
+        """As much as one answer may hold has come: hand it over, and ask for the rest when it was taken."""
+        upto = max(message.upto.items())
+        missed = suspension.fetched | {at: envelope for at, envelope in suspension.held.items() if at <= upto}
+        for at in missed:
+            if suspension.held.pop(at, None) is not None:
+                suspension.held_bytes -= len(missed[at].body)
+        suspension.fetched = {}
+        since, suspension.since = suspension.since, max(upto, suspension.since)
+        self._hand_over(suspension, missed, since, message)
+        number = suspension.number
+        suspension.patience = RETRY_INTERVAL
+
+        def go_on() -> None:
+            if suspension.number is not number or number is None or number not in self._fetches:
+                return  # a new tree, or nobody is owed any more
+            if self._broker.congested(suspension.owed):
+                self._broker.call_later(CONTINUE_INTERVAL, go_on)
+                return
+            del self._fetches[number]
+            self._fetch(suspension)
+
+        self._broker.call_later(0, go_on)
 
     def _complete(self, suspension: _Suspension, message: Fetched) -> None:
         self._end(suspension)
-        if suspension.origin not in self._suspended:
+        if suspension.origin not in self._suspended and message.upto:
             epoch = max(message.upto)
             self._broker.progress.advance(suspension.origin, epoch, message.upto[epoch])
+        self._hand_over(suspension, suspension.fetched | suspension.held, suspension.since, message)
+
+    def _hand_over(
+        self, suspension: _Suspension, missed: dict[Position, Envelope], since: Position, message: Fetched
+    ) -> None:
         for epoch, first, last in message.lost:
             self._broker.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
-        missed = suspension.fetched | suspension.held
-        for key in sorted(missed):
-            if key > suspension.since:
-                self._broker.deliver_late(missed[key], suspension.owed)
+        for at in sorted(missed):
+            if at > since:
+                self._broker.deliver_late(missed[at], suspension.owed)
 
     def _end(self, suspension: _Suspension) -> None:
         remaining = self._suspended[suspension.origin]

@@ -25,6 +25,9 @@ from typing import NamedTuple
 from tidings.model import TopologyError
 from tidings.wire import LinkState
 
+MAX_BROKERS = 10_000
+"""The most brokers of a network."""
+
 
 class Tree(NamedTuple):
     """A spanning tree as one broker sees it."""
@@ -73,8 +76,17 @@ class Topology:
         known = self._states.get(state.broker)
         if known is not None and (state.epoch, state.version) <= (known.epoch, known.version):
             return False
+        if known is None and len(self._states) >= MAX_BROKERS:
+            self._forget_unreachable()
+        if (known is None and len(self._states) >= MAX_BROKERS) or len(state.neighbours) > MAX_BROKERS:
+            raise TopologyError(f"more than {MAX_BROKERS:,} brokers; the network cannot be that large")
         self._states[state.broker] = state
         return True
+
+    def _forget_unreachable(self) -> None:
+        """Who comes back says everything again."""
+        reached = self._search(self.name)
+        self._states = {name: state for name, state in self._states.items() if name in reached}
 
     def reachable(self, broker: str) -> bool:
         """Whether the known edges lead to this broker."""

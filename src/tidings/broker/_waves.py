@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tidings.model import FeatureError, TidingsError
 from tidings.wire import Wave, WaveAnswer
 
 from ._links import Link
@@ -29,6 +30,8 @@ MAX_WAVES = 10_000
 """The most waves that one broker takes part in at a time; further ones are answered as incomplete."""
 WAVE_DEADLINE = 10_000_000
 """Microseconds after which a wave ends, if its initiator does not say otherwise."""
+MAX_DEADLINE = 3_600_000_000
+"""The most microseconds that a wave may take."""
 HOP_ALLOWANCE = 0.9
 """The share of the remaining time that a broker gives to those behind it, so that its own answer is in time."""
 
@@ -80,6 +83,8 @@ class Waves:
 
     def receive(self, link: Link, wave: Wave) -> None:
         """A neighbour asks."""
+        if not 0 <= wave.deadline <= MAX_DEADLINE:
+            raise TidingsError(f"a wave with a deadline of {wave.deadline} microseconds; at most {MAX_DEADLINE:,}")
         if wave.kind not in self._kinds or len(self._pending) >= MAX_WAVES:
             self._broker.send(link, WaveAnswer(wave.initiator, wave.number, b"", False))
             return
@@ -145,7 +150,13 @@ class Waves:
     def _finish(self, pending: _Pending) -> None:
         self._drop(pending)
         wave = pending.wave
-        combined = self._kinds[wave.kind].combine(pending.answers)
+        try:
+            combined = self._kinds[wave.kind].combine(pending.answers)
+        except FeatureError:
+            raise
+        except Exception:  # an answer of a neighbour makes no sense: it must not stop this broker
+            self._broker.statistics.refused += 1
+            combined, pending.complete = pending.answers[0], False
         if pending.source is not None:
             self._broker.send(pending.source, WaveAnswer(wave.initiator, wave.number, combined, pending.complete))
         elif pending.done is not None:

@@ -2,7 +2,7 @@
 
 from ._access import Access, AccessDenied, Identity
 from ._options import DEFAULT_PORT, Limits, Options, SlowPolicy, TlsOptions
-from ._server import Server, StartError, serve
+from ._server import Server, StartError, check, is_local, serve
 
 __all__ = [
     "DEFAULT_PORT",
@@ -15,5 +15,7 @@ __all__ = [
     "SlowPolicy",
     "StartError",
     "TlsOptions",
+    "check",
+    "is_local",
     "serve",
 ]

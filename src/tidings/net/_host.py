@@ -61,6 +61,7 @@ class Host:
             role=options.role,
             strict_topology=options.strict_topology,
         )
+        self.broker.crowded = self._crowded
 
     # --- Runtime: what the broker asks for ------------------------------------------------------------
 
@@ -73,6 +74,11 @@ class Host:
         peer = self._peers.get(link)
         if peer is not None:
             peer.send(frame)
+
+    def _crowded(self, link: Link) -> bool:
+        """Whether what can wait for this link should wait."""
+        peer = self._peers.get(link)
+        return peer is not None and peer.busy
 
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""

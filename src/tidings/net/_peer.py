@@ -84,6 +84,11 @@ class Peer:
         """How many parts wait for room."""
         return len(self._queue)
 
+    @property
+    def busy(self) -> bool:
+        """Whether what can wait should wait."""
+        return self._over(self._limits.queue_parts // 4, self._limits.queue_bytes // 4)
+
     # --- towards the peer -----------------------------------------------------------------------------
 
     def send(self, frame: Frame) -> None:

@@ -274,6 +274,8 @@ class Fetched(Message, frozen=True):
     """For each epoch asked about, the last number that this answer covers."""
     lost: tuple[tuple[int, int, int | None], ...] = ()
     """Ranges (epoch, first, last) that no store holds; last None: up to an unknown end."""
+    more: bool = False
+    """With `last`: this is as much as one answer may hold; the rest follows `upto` and must be asked for."""
 
 
 # --- administration -----------------------------------------------------------------------------------

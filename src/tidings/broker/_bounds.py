@@ -1,0 +1,48 @@
+"""What a client may ask for: refused at the border, before it reaches a table, a neighbour or a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidings.model import TidingsError
+from tidings.wire import Advertise, Publish, Subscribe
+
+MAX_NUMBER = 2**63 - 1
+"""The largest number of anything: what disks and other languages can hold."""
+MAX_ID = 256
+"""The most characters of an id, and of the name of an origin."""
+MAX_ENTRIES = 100_000
+"""The most subscriptions, and the most advertisements, of one client."""
+MAX_META = 16_384
+"""The most characters of what an application adds to a subscription."""
+MAX_POSITIONS = 10_000
+"""The most origins whose positions one subscription names."""
+
+
+def check_publication(message: Publish) -> None:
+    """Raise `TidingsError` for numbers that cannot be."""
+    if not 0 < message.seq <= MAX_NUMBER:
+        raise TidingsError(f"{message.seq} is not the number of a publication; they count from 1")
+    if message.ttl is not None and not 0 <= message.ttl <= MAX_NUMBER:
+        raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
+
+
+def check_request(message: Subscribe | Advertise, count: int) -> None:
+    """Raise `TidingsError` for what asks for too much; the client has `count` of its kind so far."""
+    if count >= MAX_ENTRIES:
+        raise TidingsError(f"a client has at most {MAX_ENTRIES:,} of these; end some, or use wider filters")
+    if len(message.id) > MAX_ID:
+        raise TidingsError(f"an id of {len(message.id):,} characters; at most {MAX_ID} are allowed")
+    if isinstance(message, Subscribe):
+        if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
+            raise TidingsError(f"at most {MAX_META:,} characters can be added to a subscription")
+        if len(message.after) > MAX_POSITIONS or any(len(origin) > MAX_ID for origin in message.after):
+            raise TidingsError(f"positions of at most {MAX_POSITIONS:,} origins, with names of {MAX_ID} characters")
+        check_positions(message.after.values())
+
+
+def check_positions(positions: Iterable[tuple[int, int]]) -> None:
+    """Raise `TidingsError` for a position (epoch, number) that cannot be."""
+    for epoch, number in positions:
+        if not (0 <= epoch <= MAX_NUMBER and 0 <= number < MAX_NUMBER):
+            raise TidingsError(f"({epoch}, {number}) is not a position: an epoch and a number, neither negative")
