@@ -1,0 +1,67 @@
+"""The `tidings` command: its parts, and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tidings import __version__
+
+from ._config_commands import config
+from ._demo import demo
+from ._errors import readable
+from ._pub import pub
+from ._serve import serve
+from ._status import status, topology
+from ._sub import sub
+from ._top import top
+
+
+class _Group(TyperGroup):
+    """Runs a command so that errors are readable."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with readable(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Content-based publish/subscribe: say what you want to hear, and hear it.",
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not let in, "
+    "5 the broker cannot run, 6 wrong configuration, 130 interrupted.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(serve)
+app.command()(pub)
+app.command()(sub)
+app.command()(top)
+app.command()(status)
+app.command()(topology)
+app.add_typer(config, name="config")
+app.command()(demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tidings {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version, and end.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", hidden=True, help="Show where an error came from.")] = False,
+) -> None:
+    """Content-based publish/subscribe: say what you want to hear, and hear it."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="tidings")

@@ -1,0 +1,233 @@
+"""From a TOML file to `Options`, with every complaint at once: the line, the value, the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidings.broker import RoutingOptions
+from tidings.model import TidingsError
+from tidings.net import Access, Identity, Limits, Options, TlsOptions
+
+from ._conflicts import conflicts, read_token, world_readable
+from ._lines import KeyPath, lines_of
+from ._settings import ENTRIES, TABLES, TOP, Bad, Reader
+
+
+class Problem(NamedTuple):
+    """Something that is wrong, or unwise, at a place of the file."""
+
+    line: int
+    key: str
+    problem: str
+    remedy: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.problem}; {self.remedy}"
+
+
+class ConfigurationError(TidingsError):
+    """A configuration that cannot be used; `problems` has one entry for each thing that is wrong."""
+
+    def __init__(self, file: Path, problems: list[Problem]) -> None:
+        super().__init__(file, problems)
+        self.file = file
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.file}:{problem.line}: {str(problem).partition(': ')[2]}" for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a file says, with the defaults for what it does not say."""
+
+    options: Options
+    log_level: str = "info"
+    log_json: bool = False
+    warnings: tuple[Problem, ...] = ()
+
+
+def load(file: Path, overrides: Mapping[str, object] | None = None) -> Configuration:
+    """Read and check a file; `overrides` are options from the command line, which win."""
+    return _Loader(file, overrides or {}).load()
+
+
+class _Loader:
+    def __init__(self, file: Path, overrides: Mapping[str, object]) -> None:
+        self._file = file
+        self._overrides = overrides
+        self._lines: dict[KeyPath, int] = {}
+        self._problems: list[Problem] = []
+
+    def load(self) -> Configuration:
+        content = self._parse()
+        top = self._table((), content, {**TOP, **dict.fromkeys((*TABLES, *ENTRIES), _anything)})
+        tables = {name: self._sub_table(name, top.pop(name, {})) for name in TABLES}
+        access = self._access(top.pop("access", []))
+        settings: dict[str, Any] = {
+            "strict_topology": top.pop("topology", "tree") == "strict",
+            "routing": RoutingOptions(**tables["routing"]),
+            "limits": Limits(**tables["limits"]),
+            "tls": self._tls(tables["tls"]) if "tls" in content else None,
+            "access": access,
+            "neighbour_token": self._token((), "neighbour_token", top),
+        }
+        logs = {key: top.pop(key) for key in ("log_level", "log_json") if key in top}
+        options = Options(**{**settings, **top, **self._overrides})
+        for complaint in conflicts(options):
+            self._complain((complaint.key,), complaint.problem, complaint.remedy, warning=complaint.warning)
+        self._warn_of_readers(content)
+        problems = sorted(self._problems, key=lambda problem: problem.line)
+        if any(not problem.warning for problem in problems):
+            raise ConfigurationError(self._file, problems)
+        return Configuration(options, warnings=tuple(problems), **logs)
+
+    # --- the text -------------------------------------------------------------------------------------
+
+    def _parse(self) -> dict[str, Any]:
+        try:
+            text = self._file.read_text(encoding="utf-8")
+            content = tomllib.loads(text)
+        except OSError as error:
+            remedy = "name a file that exists; docs/configuration.md has an example"
+            raise self._fatal(0, f"cannot be read: {error.strerror}", remedy) from None
+        except UnicodeDecodeError:
+            raise self._fatal(0, "is not UTF-8 text", "save it as UTF-8") from None
+        except tomllib.TOMLDecodeError as error:
+            found = re.search(r"^(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
+            message = found[1] if found else str(error)
+            line = int(found[2]) if found and found[2] else text.count("\n") + 1
+            column = f" at column {found[3]}" if found and found[3] else ""
+            remedy = "texts stand in quotes, one `key = value` on a line; see https://toml.io"
+            raise self._fatal(line, f"this is not TOML: {message[:1].lower()}{message[1:]}{column}", remedy) from None
+        self._lines = lines_of(text)
+        return content
+
+    def _fatal(self, line: int, problem: str, remedy: str) -> ConfigurationError:
+        return ConfigurationError(self._file, [Problem(line, "file", problem, remedy)])
+
+    def _complain(self, path: KeyPath, problem: str, remedy: str, *, warning: bool = False) -> None:
+        known = path
+        while known and known not in self._lines:
+            known = known[:-1]
+        self._problems.append(Problem(self._lines.get(known, 1), _spelled(path), problem, remedy, warning))
+
+    # --- tables ---------------------------------------------------------------------------------------
+
+    def _table(self, path: KeyPath, content: dict[str, Any], readers: Mapping[str, Reader]) -> dict[str, Any]:
+        """The values that can be read; complaints about the others."""
+        values = {}
+        for key, value in content.items():
+            reader = readers.get(key)
+            if reader is None:
+                self._complain((*path, key), "there is no such key", _suggestion(key, readers))
+                continue
+            try:
+                values[key] = reader(value, self._file.parent)
+            except Bad as bad:
+                self._complain((*path, key), bad.problem, bad.remedy)
+        return values
+
+    def _sub_table(self, name: str, content: Any) -> dict[str, Any]:
+        if isinstance(content, dict):
+            return self._table((name,), content, TABLES[name])
+        self._complain((name,), "this is a table", f"write [{name}] on a line, and its keys below")
+        return {}
+
+    def _tls(self, values: dict[str, Any]) -> TlsOptions | None:
+        complained = {problem.key for problem in self._problems}
+        missing = [key for key in ("certificate", "key") if key not in values]
+        for key in missing:
+            if f"tls.{key}" not in complained:
+                self._complain(("tls",), f"the {key} is missing", f'add {key} = "/path/to/{key}.pem"')
+        return None if missing else TlsOptions(**values)
+
+    # --- who may connect ------------------------------------------------------------------------------
+
+    def _access(self, content: Any) -> Access:
+        tokens: dict[str, Identity] = {}
+        certificates: dict[str, Identity] = {}
+        names: set[str] = set()
+        if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
+            self._complain(("access",), "this is a list of tables", "write [[access]] above each entry")
+            return Access()
+        for index, entry in enumerate(content):
+            path: KeyPath = ("access", index)
+            before = len(self._problems)
+            values = self._table(path, entry, ENTRIES["access"])
+            token, certificate = self._token(path, "token", values), values.pop("certificate", None)
+            if len(self._problems) > before:
+                continue
+            name = values.get("name")
+            if name is None:
+                self._complain(path, "the name is missing", 'add name = "..."; the log will show it')
+            elif token is None and certificate is None:
+                remedy = "add token_file, token_env, token or certificate"
+                self._complain(path, f"nothing tells who '{name}' is", remedy)
+            elif name in names:
+                self._complain((*path, "name"), f"'{name}' stands there twice", "give each entry a name of its own")
+            elif token in tokens:
+                other = tokens[token].name
+                self._complain(path, f"'{name}' has the token of '{other}'", "give each a token of its own")
+            elif certificate in certificates:
+                self._complain((*path, "certificate"), f"'{certificate}' stands there twice", "name each once")
+            else:
+                names.add(name)
+                identity = Identity(**values)
+                tokens.update({token: identity} if token is not None else {})
+                certificates.update({certificate: identity} if certificate is not None else {})
+        if content and not tokens and not certificates:
+            # Every entry is wrong: without this, the options would look open, and draw complaints that mislead.
+            tokens[""] = Identity("nobody")
+        return Access(tokens, certificates)
+
+    def _token(self, path: KeyPath, key: str, values: dict[str, Any]) -> str | None:
+        """The token in one of its three forms, which are taken out of the values."""
+        forms = {form: values.pop(form) for form in (key, f"{key}_file", f"{key}_env") if form in values}
+        if len(forms) > 1:
+            self._complain((*path, next(iter(forms))), f"{' and '.join(forms)} both tell the token", "keep one of them")
+        for form, value in forms.items():
+            try:
+                token = read_token(form.removeprefix(key), value)
+            except Bad as bad:
+                self._complain((*path, form), bad.problem, bad.remedy)
+                return None
+            if form.endswith("_file") and world_readable(value):
+                self._complain((*path, form), f"everybody may read '{value}'", f"chmod 600 {value}", warning=True)
+            return token
+        return None
+
+    def _warn_of_readers(self, content: dict[str, Any]) -> None:
+        entries = content.get("access")
+        holders = [content, *(entries if isinstance(entries, list) else [])]
+        inline = any(isinstance(one, dict) and ("token" in one or "neighbour_token" in one) for one in holders)
+        if inline and world_readable(self._file):
+            remedy = f"chmod 600 {self._file}, or use token_file or token_env"
+            self._complain((), "everybody may read the tokens in this file", remedy, warning=True)
+
+
+def _anything(value: Any, directory: Path) -> Any:
+    return value
+
+
+def _spelled(path: KeyPath) -> str:
+    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).removeprefix(".") or "file"
+
+
+def _suggestion(key: str, readers: Mapping[str, Reader]) -> str:
+    if close := difflib.get_close_matches(key, readers, n=1, cutoff=0.6):
+        return f"did you mean {close[0]}?"
+    for table, keys in TABLES.items():
+        if key in keys and keys is not readers:
+            return f"it belongs below [{table}]"
+    if key in TOP:
+        return "it belongs at the top of the file, above the first [table]"
+    return f"choose one of {', '.join(readers)}"

@@ -1,0 +1,62 @@
+"""`tidings config check` and `tidings config show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidings.net import Options
+
+from ._config import Configuration, ConfigurationError, Problem, load
+from ._connection import AsJson
+from ._described import as_toml, described
+from ._errors import ExitCode
+
+config = typer.Typer(no_args_is_help=True, help="Look at a configuration file.")
+
+
+@config.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Check a configuration: every error with its line, the value and what would be right."""
+    try:
+        problems = list(load(file).warnings)
+    except ConfigurationError as error:
+        problems = error.problems
+    errors = [problem for problem in problems if not problem.warning]
+    if as_json:
+        print(json.dumps({"file": str(file), "ok": not errors, "problems": [p._asdict() for p in problems]}))
+    else:
+        for problem in problems:
+            print(_told(file, problem))
+        print(f"{file}: {_verdict(len(errors), len(problems) - len(errors))}")
+    if errors:
+        raise typer.Exit(ExitCode.CONFIGURATION)
+
+
+def _told(file: Path, problem: Problem) -> str:
+    kind = "warning: " if problem.warning else ""
+    first, *more = problem.problem.split("\n")
+    return "\n".join([f"{file}:{problem.line}: {kind}{problem.key}: {first}", *more, f"    {problem.remedy}"])
+
+
+def _verdict(errors: int, warnings: int) -> str:
+    counts = ((errors, "error"), (warnings, "warning"))
+    return ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts if count) or "all is well"
+
+
+@config.command()
+def show(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The TOML file; without it, the defaults.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show all settings that hold, with the defaults for what the file does not say. Tokens are hidden."""
+    settings = described(load(file) if file is not None else Configuration(Options()))
+    print(json.dumps(settings) if as_json else as_toml(settings))

@@ -1,0 +1,109 @@
+"""Settings that are right one by one and wrong together; and tokens, wherever they are kept."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tidings.net import Options, StartError, check, is_local
+
+from ._settings import Bad
+
+MIN_TOKEN = 16
+"""Characters below which a token can be guessed."""
+
+
+class Conflict(NamedTuple):
+    """What does not go together; `key` is where to look."""
+
+    key: str
+    problem: str
+    remedy: str
+    warning: bool = False
+
+
+def conflicts(options: Options) -> Iterator[Conflict]:
+    """Everything that does not go together."""
+    try:
+        check(options)
+    except StartError as error:
+        problem, _, remedy = str(error).partition("; ")
+        yield Conflict("host", problem, remedy)
+    yield from _ports(options)
+    yield from _tls(options)
+    yield from _neighbours(options)
+    yield from _access(options)
+
+
+def _ports(options: Options) -> Iterator[Conflict]:
+    if options.metrics_port and options.metrics_port == options.port:
+        yield Conflict("metrics_port", f"{options.port} is the port of the broker, too", "choose another one")
+
+
+def _tls(options: Options) -> Iterator[Conflict]:
+    if options.tls is not None:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                options.tls.certificate, options.tls.key
+            )
+        except (OSError, ssl.SSLError) as error:
+            problem = f"the certificate and the key do not go together: {error.strerror or error}"
+            yield Conflict("tls", problem, "both are PEM files, and the key is the one of the certificate")
+    if options.access.certificates and (options.tls is None or options.tls.ca is None):
+        problem = "certificates of clients are named, but nothing says who may have signed them"
+        yield Conflict("access", problem, "set tls.ca")
+
+
+def _neighbours(options: Options) -> Iterator[Conflict]:
+    for url in options.neighbours:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if is_local(host) and options.port and (parts.port or 7311) == options.port and is_local(options.host):
+            yield Conflict("neighbours", f"{url} is this broker itself", "leave it out")
+        if options.neighbour_token is not None and parts.scheme == "tidings" and not is_local(host):
+            problem = f"the token goes to {url} where everybody on the way can read it"
+            yield Conflict("neighbours", problem, f"write tidings+tls://{host}", warning=True)
+    if options.neighbour_token is not None and not options.neighbours:
+        problem = "there is a token for neighbours and no neighbour to dial"
+        yield Conflict("neighbour_token", problem, "name the neighbours, or leave it out", warning=True)
+
+
+def _access(options: Options) -> Iterator[Conflict]:
+    for token, identity in options.access.tokens.items():
+        if token and len(token) < MIN_TOKEN:
+            problem = f"the token of '{identity.name}' has only {len(token)} characters"
+            yield Conflict("access", problem, "make a longer one with `openssl rand -hex 32`", warning=True)
+    if options.tls is None and options.access.tokens and not is_local(options.host):
+        yield Conflict("access", "tokens travel where everybody on the way can read them", "set [tls]", warning=True)
+
+
+def read_token(form: str, value: str | Path) -> str:
+    """A token from where it is kept: "" (the value itself), "_file" or "_env"."""
+    match form:
+        case "_file":
+            try:
+                token = Path(value).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise Bad(f"'{value}' cannot be read: {error}", "name a text file that you may read") from None
+            where = f"'{value}'"
+        case "_env":
+            token = os.environ.get(str(value), "").strip()
+            where = f"the environment variable {value}"
+        case _:
+            token, where = str(value), "it"
+    if not token:
+        raise Bad(f"{where} holds no token", "put one there; `openssl rand -hex 32` makes one")
+    return token
+
+
+def world_readable(file: Path) -> bool:
+    """Whether everybody on this machine may read a file."""
+    try:
+        return os.name == "posix" and bool(file.stat().st_mode & stat.S_IROTH)
+    except OSError:
+        return False

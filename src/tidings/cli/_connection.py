@@ -1,0 +1,109 @@
+"""How the commands find and enter a broker: the options they share."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import tidings
+
+from ._conflicts import read_token
+from ._errors import UsageError
+from ._settings import Bad
+
+DEFAULT_BROKER = "tidings://localhost:7311"
+
+Brokers = Annotated[
+    list[str],
+    typer.Option(
+        "--broker",
+        "-b",
+        metavar="URL",
+        envvar="TIDINGS_BROKER",
+        help="Where the broker is: tidings://host:port, or tidings+tls://host:port. May be given several times.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A file with the token that says who you are. Or set TIDINGS_TOKEN.",
+        rich_help_panel="Security",
+    ),
+]
+Ca = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        metavar="FILE",
+        envvar="TIDINGS_CA",
+        help="The CA certificate that the broker's certificate is checked with.",
+        rich_help_panel="Security",
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--cert",
+        metavar="FILE",
+        envvar="TIDINGS_CERT",
+        help="Your certificate, if you have one. Needs --key.",
+        rich_help_panel="Security",
+    ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        envvar="TIDINGS_KEY",
+        help="The private key of your certificate.",
+        rich_help_panel="Security",
+    ),
+]
+ClientName = Annotated[
+    str | None,
+    typer.Option(
+        "--client-name", metavar="NAME", help="The name of this client at the broker; a random one if not given."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def connect(
+    brokers: list[str],
+    *,
+    token_file: Path | None = None,
+    ca: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    name: str | None = None,
+) -> tidings.Client:
+    """A client with what the options say."""
+    try:
+        token = os.environ.get("TIDINGS_TOKEN") or None
+        if token_file is not None:
+            token = read_token("_file", token_file)
+    except Bad as bad:
+        raise UsageError(f"--token-file: {bad.problem}; {bad.remedy}") from None
+    return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key))
+
+
+def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    if (certificate is None) != (key is None):
+        raise UsageError("--cert and --key belong together; give both")
+    if ca is None and certificate is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None and key is not None:
+            context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(file) for file in (ca, certificate, key) if file is not None)
+        raise UsageError(f"cannot use {files}: {error.strerror or error}; all are PEM files") from None
+    return context

@@ -1,0 +1,66 @@
+"""The settings of a broker, written down again: what holds after file, command line and defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from ._config import Configuration
+
+
+def described(configuration: Configuration) -> dict[str, Any]:
+    """The settings as they would stand in a file; secrets are left out."""
+    options = configuration.options
+    identities: dict[str, dict[str, Any]] = {}
+    for form, known in (("token", options.access.tokens), ("certificate", options.access.certificates)):
+        for credential, identity in known.items():
+            entry = identities.setdefault(identity.name, {"name": identity.name})
+            entry[form] = "(hidden)" if form == "token" else credential
+            entry.update(publish=str(identity.publish), subscribe=str(identity.subscribe))
+            entry.update(administer=identity.administer, broker=identity.broker)
+    tls = (
+        {}
+        if options.tls is None
+        else {key: str(value) for key, value in dataclasses.asdict(options.tls).items() if value}
+    )
+    return {
+        "name": options.name,
+        "host": options.host,
+        "port": options.port,
+        **({"data": str(options.data)} if options.data is not None else {}),
+        "role": options.role.value,
+        "topology": "strict" if options.strict_topology else "tree",
+        "neighbours": list(options.neighbours),
+        **({"neighbour_token": "(hidden)"} if options.neighbour_token is not None else {}),
+        "insecure": options.insecure,
+        **({"metrics_port": options.metrics_port} if options.metrics_port is not None else {}),
+        "metrics_host": options.metrics_host,
+        "slow_policy": options.slow_policy.value,
+        "log_level": configuration.log_level,
+        "log_json": configuration.log_json,
+        "routing": dataclasses.asdict(options.routing),
+        **({"tls": tls} if tls else {}),
+        "limits": dataclasses.asdict(options.limits),
+        **({"access": list(identities.values())} if identities else {}),
+    }
+
+
+def as_toml(settings: dict[str, Any]) -> str:
+    """The settings as a TOML text."""
+    lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not _is_table(value)]
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            lines += ["", f"[{key}]", *(f"{name} = {_value(item)}" for name, item in value.items())]
+        elif _is_table(value):
+            for entry in value:
+                lines += ["", f"[[{key}]]", *(f"{name} = {_value(item)}" for name, item in entry.items())]
+    return "\n".join(lines)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # texts, numbers, booleans and lists look alike in JSON and TOML

@@ -1,0 +1,94 @@
+"""How the command line fails: one clear message on stderr, and an exit code that a script can read.
+
+  0  done
+  1  something failed or was refused
+  2  the command line is wrong: an option, a filter, a value
+  3  no broker can be reached
+  4  the broker does not let this client in, or is not trusted
+  5  the broker cannot start, or could not go on
+  6  the configuration has errors
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import sys
+from collections.abc import Iterator
+
+import typer
+
+from tidings.client import ConnectionFailed, NotAdmitted
+from tidings.model import FilterError, TidingsError, ValueRefused
+from tidings.net import StartError
+from tidings.store import StoreError
+
+from ._config import ConfigurationError
+
+
+class ExitCode(enum.IntEnum):
+    """What a command returns to the shell."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_ADMITTED = 4
+    CANNOT_RUN = 5
+    CONFIGURATION = 6
+    INTERRUPTED = 130
+
+
+class UsageError(TidingsError):
+    """A command line that cannot be understood."""
+
+
+_CODES: list[tuple[type[Exception], ExitCode]] = [
+    (NotAdmitted, ExitCode.NOT_ADMITTED),
+    (ConnectionFailed, ExitCode.UNREACHABLE),
+    (ConfigurationError, ExitCode.CONFIGURATION),
+    (StartError, ExitCode.CANNOT_RUN),
+    (StoreError, ExitCode.CANNOT_RUN),
+    (UsageError, ExitCode.USAGE),
+    (FilterError, ExitCode.USAGE),
+    (ValueRefused, ExitCode.USAGE),
+    (TidingsError, ExitCode.FAILED),
+    (OSError, ExitCode.FAILED),
+]
+
+
+@contextlib.contextmanager
+def readable(*, debug: bool) -> Iterator[None]:
+    """Turn what goes wrong inside into a message and an exit code; with `debug` it is shown as it is."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; without this Python would complain once more when it ends.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(ExitCode.DONE) from None
+    except Exception as error:
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        if debug or isinstance(error, typer_usage_errors()):
+            raise
+        if code is None:
+            complain(f"an unexpected error, {type(error).__name__}: {error}. `tidings --debug ...` shows where.")
+        else:
+            complain(str(error))
+        raise typer.Exit(code or ExitCode.FAILED) from None
+
+
+def typer_usage_errors() -> tuple[type[BaseException], ...]:
+    """What typer raises itself for a wrong command line, and shows itself."""
+    return tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def complain(text: str) -> None:
+    """Say on stderr what is wrong."""
+    typer.echo(f"tidings: {text}", err=True)

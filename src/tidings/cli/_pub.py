@@ -1,0 +1,106 @@
+"""`tidings pub`: publish one notification from the command line, or many from stdin."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import json
+import sys
+from contextlib import nullcontext
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import tidings
+from tidings.model import EventKey, Notification, ValueRefused
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._errors import UsageError
+from ._stdin import Readable, lines
+from ._values import notification_of
+
+
+class QualityWord(enum.StrEnum):
+    """What it takes for a publication to count as done."""
+
+    FIRE = "fire"
+    ACCEPTED = "accepted"
+    STORED = "stored"
+
+
+def pub(
+    attributes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=VALUE...",
+            help="The attributes, or - to read one JSON object per line from stdin. The form of a value tells its "
+            "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=[a,b], code='\"7\"' (a text).",
+            show_default=False,
+        ),
+    ],
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    quality: Annotated[
+        QualityWord,
+        typer.Option(help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk)."),
+    ] = QualityWord.ACCEPTED,
+    ttl: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
+    ] = None,
+    client_name: ClientName = None,
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Publish a notification, and print the key of the event.
+
+    Example: tidings pub type=quote symbol=SAP price=182.4
+    """
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    if attributes == ["-"]:
+        count = asyncio.run(_publish_lines(client, quality, ttl))
+        print(json.dumps({"published": count}) if as_json else f"published {count:,}")
+        return
+    notification = notification_of(attributes)
+    event = asyncio.run(_publish(client, notification, quality, ttl))
+    if as_json:
+        print(json.dumps({"event": None if event is None else event._asdict()}))
+    else:
+        print("sent" if event is None else f"{event.origin}/{event.epoch}/{event.seq}")
+
+
+async def _publish(
+    client: tidings.Client, notification: Notification, quality: QualityWord, ttl: float | None
+) -> EventKey | None:
+    async with client:
+        return await (await client.publish(notification, quality=quality.value, ttl=ttl))
+
+
+async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: float | None) -> int:
+    errors = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} published"), TimeElapsedColumn())
+    progress = Progress(*columns, console=errors, transient=True)
+    task = progress.add_task("publish", total=None)
+    count = 0
+    async with client:
+        with progress if errors.is_terminal else nullcontext():
+            number = 0
+            async for line in lines(cast(Readable, sys.stdin.buffer)):
+                number += 1
+                if not line.strip():
+                    continue
+                try:
+                    notification = Notification.from_json(line)
+                except ValueRefused as error:
+                    await client.flush()
+                    raise UsageError(
+                        f"line {number} of stdin: {error}. The {count:,} before it are published."
+                    ) from None
+                await client.publish(notification, quality=quality.value, ttl=ttl)
+                count += 1
+                progress.update(task, completed=count)
+            await client.flush()
+    return count

@@ -1,0 +1,155 @@
+"""`tidings serve`: run a broker until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from tidings.broker import Role
+from tidings.net import Options, Server, StartError, is_local
+from tidings.net import serve as serving
+
+from ._config import Configuration, load
+from ._errors import complain
+from ._logs import set_up_logs
+from ._paths import default_data
+from ._settings import LOG_LEVELS, Bad, url
+
+_LEVELS = ", ".join(LOG_LEVELS)
+
+
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A TOML file with settings; options on the command line win over it."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the broker, unique in its network.")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="The port to listen on; 0 lets the system choose. [default: 7311]"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the store is. [default: ~/.local/share/tidings/NAME]"),
+    ] = None,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing on disk.")] = False,
+    neighbour: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A broker to connect to: tidings://host:port. May be given several times."),
+    ] = None,
+    role: Annotated[
+        Role | None, typer.Option(help="border serves clients and brokers, inner only brokers. [default: border]")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine without TLS and authentication.")
+    ] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Serve /metrics, /health and /ready over HTTP on this port."),
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help=f"One of {_LEVELS}. [default: info]")] = None,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print where it listens as JSON.")] = False,
+) -> None:
+    """Run a broker. Ctrl-C or SIGTERM stops it in order; a second one at once.
+
+    Without any option it is a broker with a store on this machine only, on port 7311.
+    """
+    if log_level is not None and log_level not in LOG_LEVELS:
+        raise typer.BadParameter(f"'{log_level}' is none of {_LEVELS}", param_hint="--log-level")
+    if no_store and data is not None:
+        raise typer.BadParameter("--data and --no-store exclude each other; choose one", param_hint="--no-store")
+    given: dict[str, Any] = {"name": name, "host": host, "port": port, "data": data, "role": role}
+    given |= {"metrics_port": metrics_port, "neighbours": _urls(neighbour), "insecure": insecure or None}
+    overrides = {key: value for key, value in given.items() if value is not None}
+    configuration = load(config, overrides) if config is not None else Configuration(Options(**overrides))
+    options = configuration.options
+    if no_store:
+        options = dataclasses.replace(options, data=None)
+    elif options.data is None:
+        options = dataclasses.replace(options, data=default_data(options.name))
+    set_up_logs(options.name, log_level or configuration.log_level, as_json=log_json or configuration.log_json)
+    for warning in configuration.warnings:
+        complain(f"warning: {config}:{warning}")
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(options, as_json))
+
+
+def _urls(neighbours: list[str] | None) -> tuple[str, ...] | None:
+    try:
+        return tuple(map(url, neighbours)) if neighbours else None
+    except Bad as bad:
+        raise typer.BadParameter(f"{bad.problem}; {bad.remedy}", param_hint="--neighbour") from None
+
+
+def _loop_factory() -> Any:
+    try:
+        return importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        return None  # asyncio's own
+
+
+async def _run(options: Options, as_json: bool) -> None:
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    async with serving(options) as server:
+        _announce(server, as_json)
+        assert server.failed is not None
+        stopped = asyncio.create_task(stop.wait())
+        waited: list[asyncio.Future[Any]] = [stopped, server.failed]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        failure = server.failed.exception() if server.failed.done() else None
+        if failure is None and not as_json:
+            Console(stderr=True).print("Stopping: no new connections, queues are emptied. Once more stops at once.")
+    if failure is not None:
+        raise StartError(f"the broker could not go on: {failure}; its log says more") from failure
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def told(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)  # somebody does not want to wait for order
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told, number)
+
+
+def _announce(server: Server, as_json: bool) -> None:
+    options = server.options
+    scheme = "tidings+tls" if options.tls is not None else "tidings"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"{scheme}://{host}:{server.port}"
+    if as_json:
+        words = {"name": options.name, "url": address, "port": server.port, "metrics_port": server.metrics_port}
+        print(json.dumps({**words, "data": str(options.data) if options.data is not None else None}), flush=True)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]Broker {escape(options.name)}[/] listens on [bold cyan]{escape(address)}[/]")
+    data = str(options.data) if options.data is not None else "none: nothing is stored"
+    console.print(f"  data     {data}", markup=False)
+    if server.metrics_port is not None:
+        pages = f"http://{options.metrics_host}:{server.metrics_port}"
+        console.print(f"  metrics  {pages}/metrics, /health, /ready", markup=False)
+    if not is_local(options.host) and options.access.open:
+        console.print("  [bold red]open to everybody[/] who can reach it (--insecure)")
+    where = "" if server.port == 7311 else f" --broker {address}"
+    console.print("In another terminal:")
+    console.print(f"  tidings sub \"type = 'quote' AND price > 100\"{where}", markup=False)
+    console.print(f"  tidings pub type=quote symbol=SAP price=182.4{where}", markup=False)
+    console.print("Ctrl-C stops it.")
+    console.file.flush()

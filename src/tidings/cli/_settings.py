@@ -1,0 +1,225 @@
+"""Every key that a configuration file may have, and how its value is read.
+
+A reader takes the value as it stands in the file and the directory of the file, and gives what `Options` wants, or
+raises `Bad`: what is wrong, and what would be right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from tidings.broker import ALGORITHMS, Role
+from tidings.model import Filter, FilterError, FilterSyntaxError
+from tidings.net import Limits, SlowPolicy
+from tidings.wire import MAX_BODY
+
+Reader: TypeAlias = Callable[[Any, Path], Any]
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Bad(Exception):
+    """A value that cannot be used."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem, remedy)
+        self.problem = problem
+        self.remedy = remedy
+
+
+def _kind(value: object) -> str:
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list"}
+    return names.get(type(value), "a table" if isinstance(value, dict) else f"a {type(value).__name__}")
+
+
+def _expect(value: object, kinds: tuple[type, ...], remedy: str) -> None:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise Bad(f"{_shown(value)} is {_kind(value)}", remedy)
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def text(value: Any, directory: Path) -> str:
+    """A text that is not empty."""
+    _expect(value, (str,), 'write a text in double quotes, like "berlin"')
+    if not value or len(value) > 256:
+        raise Bad(f"a text of {len(value)} characters", "write 1 to 256 characters")
+    return str(value)
+
+
+def boolean(value: Any, directory: Path) -> bool:
+    """True or false."""
+    _expect(value, (bool,), "write true or false, without quotes")
+    return bool(value)
+
+
+def integer(lowest: int, highest: int) -> Reader:
+    """A whole number within bounds."""
+
+    def read(value: Any, directory: Path) -> int:
+        _expect(value, (int,), f"write a whole number from {lowest} to {highest}, without quotes")
+        if not lowest <= value <= highest:
+            raise Bad(f"{value} is out of range", f"write a whole number from {lowest} to {highest}")
+        return int(value)
+
+    return read
+
+
+def number(lowest: float, highest: float) -> Reader:
+    """A number within bounds."""
+
+    def read(value: Any, directory: Path) -> float:
+        _expect(value, (int, float), f"write a number from {lowest:g} to {highest:g}, without quotes")
+        if not lowest <= value <= highest:
+            raise Bad(f"{value} is out of range", f"write a number from {lowest:g} to {highest:g}")
+        return float(value)
+
+    return read
+
+
+def one_of(words: Iterable[str], make: Callable[[str], Any] = str) -> Reader:
+    """One of some words."""
+    known = list(words)
+
+    def read(value: Any, directory: Path) -> Any:
+        if value not in known:
+            raise Bad(f"{_shown(value)} is not known", f"choose one of {', '.join(map(repr, known))}".replace("'", '"'))
+        return make(value)
+
+    return read
+
+
+def choice(kind: type[enum.Enum]) -> Reader:
+    """A member of an enumeration, by its value."""
+    return one_of([member.value for member in kind], kind)
+
+
+def path(value: Any, directory: Path) -> Path:
+    """A path; a relative one starts where the configuration file is."""
+    _expect(value, (str,), 'write a path in double quotes, like "/var/lib/tidings"')
+    return directory / Path(value).expanduser()
+
+
+def file(value: Any, directory: Path) -> Path:
+    """The path of a file that can be read."""
+    found = path(value, directory)
+    try:
+        with found.open("rb"):
+            return found
+    except OSError as error:
+        raise Bad(
+            f"'{found}' cannot be read: {error.strerror}", "name a file that exists and that you may read"
+        ) from None
+
+
+def url(value: Any, directory: Path = Path()) -> str:
+    """The address of a broker."""
+    remedy = 'write "tidings://host:port", or "tidings+tls://host:port" with TLS'
+    _expect(value, (str,), remedy)
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise Bad(f"{_shown(value)} is not an address: {str(error).lower()}", remedy) from None
+    if parts.scheme not in ("tidings", "tidings+tls") or not parts.hostname or port == 0:
+        raise Bad(f"{_shown(value)} is not the address of a broker", remedy)
+    if parts.username or parts.password or parts.path.strip("/") or parts.query:
+        raise Bad(f"the address of {parts.hostname} has more than host and port", remedy)
+    return str(value)
+
+
+def urls(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of addresses."""
+    _expect(value, (list,), 'write a list of addresses, like ["tidings://paris:7311"]')
+    found = tuple(url(item) for item in value)
+    for item in found:
+        if found.count(item) > 1:
+            raise Bad(f"'{item}' stands there twice", "name each neighbour once")
+    return found
+
+
+def filter_text(value: Any, directory: Path) -> Filter:
+    """A filter."""
+    remedy = "write a filter in double quotes, like \"type = 'quote'\"; TRUE is everything, FALSE is nothing"
+    _expect(value, (str,), remedy)
+    try:
+        return Filter.parse(value)
+    except FilterSyntaxError as error:
+        lines = str(error).splitlines()
+        problem = "\n".join(lines[:3])
+        raise Bad(problem, error.remedy or "see docs/filters.md") from None
+    except FilterError as error:
+        raise Bad(str(error), "see docs/filters.md") from None
+
+
+def secret(value: Any, directory: Path) -> str:
+    """A token. What is wrong with it is said without showing it."""
+    if not isinstance(value, str) or not value:
+        raise Bad("a token is a text that is not empty", "make one with `openssl rand -hex 32`")
+    return value
+
+
+def variable(value: Any, directory: Path) -> str:
+    """The name of an environment variable."""
+    _expect(value, (str,), 'write the name of an environment variable, like "TIDINGS_TOKEN"')
+    return str(value)
+
+
+def _limit(field: dataclasses.Field[Any]) -> Reader:
+    if field.type == "int":
+        return integer(1, 2**40)
+    return number(0.01, 86_400)
+
+
+TOP: dict[str, Reader] = {
+    "name": text,
+    "host": text,
+    "port": integer(0, 65_535),
+    "data": path,
+    "role": choice(Role),
+    "topology": one_of(("tree", "strict")),
+    "neighbours": urls,
+    "neighbour_token": secret,
+    "neighbour_token_file": file,
+    "neighbour_token_env": variable,
+    "insecure": boolean,
+    "metrics_port": integer(0, 65_535),
+    "metrics_host": text,
+    "slow_policy": choice(SlowPolicy),
+    "log_level": one_of(LOG_LEVELS),
+    "log_json": boolean,
+}
+ROUTING: dict[str, Reader] = {
+    "algorithm": one_of(sorted(ALGORITHMS)),
+    "advertisements": boolean,
+    "precision": number(0, 1),
+    "slack": number(0, 1),
+    "merge_width": integer(2, 10_000),
+}
+TLS: dict[str, Reader] = {"certificate": file, "key": file, "ca": file}
+LIMITS: dict[str, Reader] = {
+    **{field.name: _limit(field) for field in dataclasses.fields(Limits)},
+    "max_part": integer(MAX_BODY + 65_536, 67_108_864),  # a notification and its headers must fit
+}
+ACCESS: dict[str, Reader] = {
+    "name": text,
+    "token": secret,
+    "token_file": file,
+    "token_env": variable,
+    "certificate": text,
+    "publish": filter_text,
+    "subscribe": filter_text,
+    "administer": boolean,
+    "broker": boolean,
+}
+TABLES: dict[str, dict[str, Reader]] = {"routing": ROUTING, "tls": TLS, "limits": LIMITS}
+ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}
+"""Tables that may stand there many times, as `[[access]]`."""

@@ -1,0 +1,162 @@
+"""`tidings status` and `tidings topology`: one look at a running broker and its network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+import tidings
+from tidings.wire import PeerStatus, Status, TreeStatus, encode_status
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._shown import printable
+
+
+def status(
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    filters: Annotated[bool, typer.Option("--filters", help="Also show what each neighbour has been told.")] = False,
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Show how one broker is: its links, tables, queues and store. Needs the right to administer."""
+    found = asyncio.run(ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)))
+    if as_json:
+        print(encode_status(found).decode())
+        return
+    console = Console(highlight=False)
+    console.print(summary(found))
+    console.print(peers_table(found))
+    if filters:
+        for peer in found.peers:
+            if peer.kind == "broker":
+                console.print(Text(f"{printable(peer.name)} has been told", style="bold"))
+                console.print("\n".join(map(printable, peer.told)) or "nothing", markup=False)
+
+
+def topology(
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Show the tree of brokers, as seen from one of them, and the links that wait in reserve."""
+    found = asyncio.run(ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)))
+    if as_json:
+        tree = found.tree
+        words = {"broker": found.name, "brokers": sorted({found.name, *tree.hops}), "tree": tree.edges}
+        print(json.dumps({**words, "spare": tree.spare, "tree_epoch": tree.epoch}))
+        return
+    console = Console(highlight=False)
+    console.print(tree_of(found.name, found.tree))
+    for one, two in found.tree.spare:
+        console.print(f"in reserve: {printable(one)} - {printable(two)}", markup=False)
+    for neighbour in found.dialled:
+        if not neighbour.connected:
+            console.print(
+                f"not connected: {neighbour.url}: {neighbour.problem or 'not yet'}", style="red", markup=False
+            )
+
+
+async def ask(client: tidings.Client) -> Status:
+    """Ask a broker once."""
+    async with client:
+        return await client.status()
+
+
+def summary(status: Status) -> Group:
+    """A few lines about the broker itself."""
+    table = Table.grid(padding=(0, 2))
+    rows: dict[str, str] = {
+        "broker": f"{printable(status.name)} ({status.role}), version {status.version}, epoch {status.epoch}",
+        "up for": str(timedelta(seconds=int(status.uptime))) + (", stopping" if status.draining else ""),
+        "listens on": f"{status.host}:{status.port}",
+        "links": f"{status.clients:,} clients, {status.brokers} neighbours, {len(status.tree.hops) + 1} brokers in all",
+        "tables": f"{status.subscriptions:,} subscriptions, {status.advertisements:,} advertisements",
+        "routing": f"{status.routing['algorithm']}, {_advertisements(status)}",
+        "counted": f"{_published(status):,} published, {_delivered(status):,} delivered, "
+        f"{status.counters.refused:,} refused, {status.counters.gaps:,} gaps",
+        "store": _store(status),
+    }
+    if status.suspended:
+        rows["catching up"] = f"with {', '.join(map(printable, status.suspended))}"
+    for dialled in status.dialled:
+        if not dialled.connected:
+            rows["cannot reach"] = f"{dialled.url}: {dialled.problem or 'not yet'}"
+    for name, value in rows.items():
+        table.add_row(Text(name, style="cyan"), Text(value))
+    return Group(table)
+
+
+def _advertisements(status: Status) -> str:
+    return "with advertisements" if status.routing["advertisements"] else "without advertisements"
+
+
+def _published(status: Status) -> int:
+    return status.counters.messages_in.get("Publish", 0)
+
+
+def _delivered(status: Status) -> int:
+    return status.counters.messages_out.get("Deliver", 0)
+
+
+def _store(status: Status) -> str:
+    if status.store is None:
+        return "none"
+    store = status.store
+    failed = f", {store['failed']:,} FAILED" if store["failed"] else ""
+    return f"{store['synced']:,} synced in {store['batches']:,} batches, {store['queued']:,} waiting{failed}"
+
+
+def peers_table(status: Status, limit: int | None = None) -> Table:
+    """The links, neighbours first, then the busiest clients."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("link", "kind", "state"):
+        table.add_column(title)
+    for title in ("queued", "unacked", "dropped", "subs", "ads", "told"):
+        table.add_column(title, justify="right")
+    peers = sorted(status.peers, key=lambda peer: (peer.kind, -peer.queued, -peer.unacknowledged, peer.name))
+    for peer in peers[:limit]:
+        state, style = _state(peer)
+        numbers = (peer.queued, peer.unacknowledged, peer.dropped, peer.subscriptions, peer.advertisements)
+        told = f"{peer.told_subscriptions:,}" if peer.kind == "broker" else ""
+        table.add_row(
+            Text(printable(peer.name)), peer.kind, Text(state, style=style), *(f"{n:,}" for n in numbers), told
+        )
+    left_out = len(peers) - len(peers[:limit]) + status.peers_left_out
+    if left_out:
+        table.add_row(Text(f"and {left_out:,} more", style="dim"))
+    return table
+
+
+def _state(peer: PeerStatus) -> tuple[str, str]:
+    if not peer.connected:
+        return "cut", "yellow"
+    return ("congested", "bold red") if peer.congested else ("ok", "green")
+
+
+def tree_of(root: str, tree: TreeStatus) -> Tree:
+    """The tree of brokers, drawn from one of them."""
+    adjacent: dict[str, list[str]] = {}
+    for one, two in tree.edges:
+        adjacent.setdefault(one, []).append(two)
+        adjacent.setdefault(two, []).append(one)
+    drawn = Tree(Text(printable(root), style="bold cyan"))
+    stack = [(root, "", drawn)]
+    while stack:
+        broker, parent, branch = stack.pop()
+        further = [neighbour for neighbour in sorted(adjacent.get(broker, ())) if neighbour != parent]
+        stack.extend((neighbour, broker, branch.add(Text(printable(neighbour)))) for neighbour in further)
+    return drawn

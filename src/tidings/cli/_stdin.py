@@ -1,0 +1,57 @@
+"""Lines from stdin, as they come, while the event loop goes on: from a file, or a pipe that is still written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from ._errors import UsageError
+
+MAX_LINE = 1_048_576
+"""The most bytes of one line."""
+MAX_AHEAD = 16
+"""Reads that may wait for the loop before the reading thread waits, too."""
+
+
+class Readable(Protocol):
+    """A stream of bytes that gives what is there."""
+
+    def read1(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+
+async def lines(stream: Readable) -> AsyncIterator[bytes]:
+    """The lines of a stream, without their ends.
+
+    A thread of its own reads, one that nobody waits for: reading from a terminal cannot be interrupted.
+    """
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
+    room = threading.Semaphore(MAX_AHEAD)
+
+    def post(batch: list[bytes] | None) -> None:
+        room.acquire()
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the interest in more
+            loop.call_soon_threadsafe(arrived.put_nowait, batch)
+
+    def read() -> None:
+        rest = b""
+        with contextlib.suppress(OSError, ValueError):  # a stream that is closed has ended
+            while chunk := stream.read1(65_536):
+                *whole, rest = (rest + chunk).split(b"\n")
+                post(whole)
+                if len(rest) > MAX_LINE:
+                    break
+        post([rest] if rest else [])
+        post(None)
+
+    threading.Thread(target=read, name="tidings stdin", daemon=True).start()
+    while (batch := await arrived.get()) is not None:
+        room.release()
+        for line in batch:
+            if len(line) > MAX_LINE:
+                raise UsageError(f"a line of more than {MAX_LINE:,} bytes; write one JSON object on each line")
+            yield line.rstrip(b"\r")

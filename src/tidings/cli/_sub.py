@@ -1,0 +1,121 @@
+"""`tidings sub`: a live subscription on the terminal, or as JSON lines in a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import tidings
+from tidings.model import Filter
+from tidings.wire import Gap
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._errors import ExitCode, complain
+from ._shown import Lines, as_json, gap_as_json, gap_as_text
+
+
+def sub(
+    filter: Annotated[
+        str,
+        typer.Argument(metavar="FILTER", help="What you want to hear, like \"type = 'quote' AND price > 100\"."),
+    ],
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many notifications.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Give up after this time, with exit code 1 if --count is not met."),
+    ] = None,
+    client_name: ClientName = None,
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Subscribe, and print each notification as it comes. Ctrl-C ends it.
+
+    TRUE as the filter means everything. What was lost on the way is reported, too.
+    """
+    wanted = Filter.parse(filter)
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    printer = _JsonPrinter() if as_json else _Printer()
+    complete = asyncio.run(_listen(client, wanted, printer, count, timeout))
+    if not complete:
+        complain(f"fewer than {count} notifications came in {timeout:g} seconds")
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class _Printer:
+    """Prints for eyes."""
+
+    def __init__(self) -> None:
+        self._console = Console(soft_wrap=True, highlight=False)
+        self._lines = Lines()
+
+    def notification(self, notification: tidings.Notification) -> None:
+        self._console.print(self._lines.line(notification, datetime.now()))
+        self._console.file.flush()
+
+    def gap(self, gap: Gap) -> None:
+        self._console.print(gap_as_text(gap))
+        self._console.file.flush()
+
+
+class _JsonPrinter(_Printer):
+    """Prints for scripts."""
+
+    def notification(self, notification: tidings.Notification) -> None:
+        print(as_json(notification), flush=True)
+
+    def gap(self, gap: Gap) -> None:
+        print(gap_as_json(gap), flush=True)
+
+
+async def _listen(
+    client: tidings.Client, wanted: Filter, printer: _Printer, count: int | None, timeout: float | None
+) -> bool:
+    """Print until the end; whether everything came that was asked for."""
+    seen = 0
+    async with client:
+        subscription = client.subscribe(wanted, on_gap=printer.gap)
+        await subscription
+        typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
+        try:
+            async with asyncio.timeout(timeout):
+                with _until_interrupted(subscription):
+                    async for notification in subscription:
+                        printer.notification(notification)
+                        seen += 1
+                        if seen == count:
+                            break
+                    else:
+                        return True
+        except TimeoutError:
+            return count is None
+    return True
+
+
+@contextlib.contextmanager
+def _until_interrupted(subscription: tidings.Subscription) -> Iterator[None]:
+    """Let Ctrl-C end the subscription, so that what waits is still printed."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    installed = []
+    for number in signals:
+        with contextlib.suppress(
+            NotImplementedError, RuntimeError, ValueError
+        ):  # not in the main thread: not our Ctrl-C
+            loop.add_signal_handler(number, subscription.unsubscribe)
+            installed.append(number)
+    try:
+        yield
+    finally:
+        for number in installed:
+            loop.remove_signal_handler(number)

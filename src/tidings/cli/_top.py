@@ -1,0 +1,108 @@
+"""`tidings top`: a broker at work, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+import tidings
+from tidings.model import TidingsError
+from tidings.wire import Status
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._status import peers_table, summary
+
+SHOWN_PEERS = 20
+"""Links that fit on a screen."""
+
+
+def top(
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Look for one interval, print, and end.")] = False,
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Needs the right to administer."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
+
+
+async def _print_json(client: tidings.Client, interval: float, once: bool) -> None:
+    async with client:
+        before = await client.status()
+        while True:
+            await asyncio.sleep(interval)
+            now = await client.status()
+            words = {"rates": rates(before, now), "status": msgspec.to_builtins(now)}
+            print(json.dumps(words), flush=True)
+            if once:
+                return
+            before = now
+
+
+async def _show(client: tidings.Client, interval: float, once: bool) -> None:
+    console = Console(highlight=False)
+    async with client:
+        before = await client.status()
+        await asyncio.sleep(interval)
+        now = await client.status()
+        if once:
+            console.print(view(before, now))
+            return
+        with Live(view(before, now), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                await asyncio.sleep(interval)
+                try:
+                    before, now = now, await client.status()
+                except TidingsError as error:
+                    live.update(Text(f"{error}. Trying again.", style="red"), refresh=True)
+                    continue
+                live.update(view(before, now), refresh=True)
+
+
+def rates(before: Status, now: Status) -> dict[str, float]:
+    """Messages per second between two looks at the same incarnation of a broker."""
+    if before.epoch != now.epoch:
+        before = msgspec.structs.replace(
+            now, uptime=0.0, counters=msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
+        )
+    seconds = max(now.uptime - before.uptime, 0.001)
+
+    def rate(direction: str, *kinds: str) -> float:
+        late: dict[str, int] = getattr(now.counters, direction)
+        early: dict[str, int] = getattr(before.counters, direction)
+        names = kinds or tuple(late)
+        return round(sum(late.get(name, 0) - early.get(name, 0) for name in names) / seconds, 1)
+
+    return {
+        "published": rate("messages_in", "Publish"),
+        "delivered": rate("messages_out", "Deliver"),
+        "from_neighbours": rate("messages_in", "Notify"),
+        "to_neighbours": rate("messages_out", "Notify"),
+        "messages_in": rate("messages_in"),
+        "messages_out": rate("messages_out"),
+    }
+
+
+def view(before: Status, now: Status) -> Group:
+    """One screen."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    found = rates(before, now)
+    for name in found:
+        table.add_column(name.replace("_", " "), justify="right")
+    table.add_row(*(f"{value:,.0f}/s" for value in found.values()))
+    return Group(summary(now), Text(), table, Text(), peers_table(now, SHOWN_PEERS))

@@ -1,0 +1,76 @@
+"""`name=value` on the command line: the form of a value tells its type.
+
+price=182.4            a float                 urgent=true        a boolean
+count=7                an integer              tags=[a,b,"c,d"]   a list of these
+symbol=SAP             a text                  code='"7"'         a text, whatever it looks like
+at=2026-07-01T12:00Z   a time, with its zone   zip=01067          a text: no number starts with 0
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from tidings.model import Notification
+
+from ._errors import UsageError
+
+_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)")
+_ITEM = re.compile(r'\s*("(?:\\.|[^"\\])*"|[^,"]*)\s*(,|$)')
+
+
+def notification_of(words: Iterable[str]) -> Notification:
+    """The notification that some words of the form name=value make.
+
+    >>> notification_of(["symbol=SAP", "price=182.4", "tags=[a,b]"])
+    Notification(symbol='SAP', price=182.4, tags=('a', 'b'))
+    """
+    attributes: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"'{word}' is not of the form name=value; write for example price=182.4")
+        if name in attributes:
+            raise UsageError(f"'{name}' is given twice; a list is written {name}=[a,b]")
+        attributes[name] = value_of(value)
+    return Notification(attributes)
+
+
+def value_of(text: str) -> object:
+    """The value that a text stands for."""
+    if text.startswith("[") and text.endswith("]"):
+        return _list(text[1:-1])
+    return _scalar(text)
+
+
+def _scalar(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _TIME.fullmatch(text):
+        return datetime.fromisoformat(text.upper())
+    if len(text) >= 2 and text.startswith('"') and text.endswith('"'):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise UsageError(f'{text} is not a text in double quotes; write \\" for a quote inside') from None
+    return text
+
+
+def _list(inside: str) -> list[object]:
+    items: list[object] = []
+    at = 0
+    while at < len(inside):
+        match = _ITEM.match(inside, at)
+        if match is None:
+            raise UsageError(f"[{inside}] is not a list; write [a,b], and quotes around what has a comma inside")
+        items.append(_scalar(match[1].strip()))
+        at = match.end()
+    return items
