@@ -24,7 +24,7 @@ from tidings.model import (
     Scalar,
 )
 from tidings.model._algebra import precision, witness
-from tidings.model._limits import MAX_CONJUNCTIONS
+from tidings.model._limits import MAX_CONJUNCTIONS, MAX_FILTER_TEXT
 from tidings.model.operators import Equal, Member
 
 parse = Filter.parse
@@ -162,6 +162,18 @@ def test_an_imperfect_merger_is_no_less_precise_than_asked_for_all_its_parts() -
 def test_the_canonical_form(written: str, canonical: str) -> None:
     assert str(parse(written).canonical()) == str(parse(canonical))
     assert parse(written).id == parse(canonical).id
+
+
+def test_the_canonical_form_is_never_too_long_to_be_sent() -> None:
+    name = "n" * 250
+    part = "({name} BETWEEN 1 AND 2 AND {name} <> 1 AND a = {at})"
+    large = parse(" OR ".join(part.format(name=name, at=at) for at in range(28)))
+    assert len(str(large)) < MAX_FILTER_TEXT < len(str(large)) + 28 * len(name)
+    form = large.canonical()
+    assert len(str(form)) < MAX_FILTER_TEXT
+    assert form.canonical() == form == Filter(reversed(large.conjunctions)).canonical()
+    assert form.covers(large)
+    assert large.covers(form)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ For each attribute of a conjunction, with its wants and bans (see `_terms`):
 4. A want that another one implies is dropped. So of several lower bounds one is left, and one upper bound:
    together they are one range. Two `IN` both stay, as they may be answered by different elements.
 
-Conjunctions that nothing can pass are dropped, then those that another one covers; the rest is sorted.
+Conjunctions that nothing can pass are dropped, then those that another one covers; the rest is sorted. A
+filter that would not fit into a message like this any more is only sorted.
 
 Conjunctions of `=`, `IN`, order, prefix, `WITHIN`, `EXISTS`, `IS NULL` and their opposites that cover
 each other have the same canonical form. Beyond that (two patterns of one set of texts, a disjunction that can be
@@ -27,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import conjunction_covers, possible
+from ._limits import printable
 from ._terms import Terms
 from ._values import Kind, Scalar
 from .operators import Equal, Exists, IsNull, Member, Range
@@ -36,7 +38,12 @@ from .operators.equal import among
 def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
     """The same notifications, written in one way."""
     parts = {str(part): part for one in conjunctions if possible(one) for part in (_simplified(one),)}
-    return maximal(parts[text] for text in sorted(parts))
+    form = maximal(parts[text] for text in sorted(parts))
+    if printable(form):
+        return form
+    # An open end of a range takes more words than BETWEEN. A filter of almost the largest size must not
+    # grow beyond it on its way: it stays as it was written.
+    return tuple(sorted(dict.fromkeys(conjunctions), key=str))
 
 
 def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:

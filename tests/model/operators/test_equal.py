@@ -109,3 +109,5 @@ def test_numbers_are_written_plainly_in_canonical_filters() -> None:
     assert str(Equal("x", 3.0).simplest()) == "x = 3"
     assert str(Equal("x", -0.0).simplest()) == "x = 0"
     assert str(Equal("x", 1e300).simplest()) == "x = 1e+300"
+    assert str(Equal("x", 10**18).simplest()) == str(Equal("x", 1e18).simplest()) == "x = 1e+18"
+    assert str(Equal("x", 2**53 + 1).simplest()) == "x = 9007199254740993"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._automaton import Automaton, Words
-from .._constraint import Constraint
-from .._names import quoted
-from .._plain import plain
-from .._values import Kind, Scalar, kind_of, literal
+from tidings.model._automaton import Automaton, Words
+from tidings.model._constraint import Constraint
+from tidings.model._names import quoted
+from tidings.model._plain import plain
+from tidings.model._values import Kind, Scalar, kind_of, literal
+
 from .member import Member
 
 

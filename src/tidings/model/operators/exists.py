@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._constraint import Constraint
-from .._names import quoted
-from .._values import Scalar, Value
+from tidings.model._constraint import Constraint
+from tidings.model._names import quoted
+from tidings.model._values import Scalar, Value
 
 
 @dataclass(frozen=True, slots=True)

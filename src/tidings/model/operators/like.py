@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from .._automaton import NONE, Automaton, Pattern, find
-from .._constraint import Constraint
-from .._names import quoted
-from .._values import Kind, Scalar, literal
+from tidings.model._automaton import NONE, Automaton, Pattern, find
+from tidings.model._constraint import Constraint
+from tidings.model._names import quoted
+from tidings.model._values import Kind, Scalar, literal
 
 
 class Wild(enum.Enum):

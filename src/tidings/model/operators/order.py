@@ -23,12 +23,12 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from .._automaton import Automaton, Bounds
-from .._constraint import Constraint
-from .._errors import FilterError
-from .._names import quoted
-from .._plain import plain
-from .._values import INT_RANGE, ORDERED, Kind, Scalar, Value, kind_of, literal
+from tidings.model._automaton import Automaton, Bounds
+from tidings.model._constraint import Constraint
+from tidings.model._errors import FilterError
+from tidings.model._names import quoted
+from tidings.model._plain import plain
+from tidings.model._values import INT_RANGE, ORDERED, Kind, Scalar, Value, kind_of, literal
 
 Cut: TypeAlias = tuple[Any, ...]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._constraint import Constraint
-from .._errors import FilterError
+from tidings.model._constraint import Constraint
+from tidings.model._errors import FilterError
+
 from .contains import Contains
 from .equal import Equal
 from .like import ANY, ONE, Like, Tokens, Wild

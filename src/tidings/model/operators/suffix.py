@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .._constraint import Constraint
-from .._values import Scalar
+from tidings.model._constraint import Constraint
+from tidings.model._values import Scalar
+
 from .like import ANY, Like
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .._constraint import Constraint
-from .._location import MAX_DEPTH, Location
-from .._names import quoted
-from .._values import Kind, Scalar, literal
+from tidings.model._constraint import Constraint
+from tidings.model._location import MAX_DEPTH, Location
+from tidings.model._names import quoted
+from tidings.model._values import Kind, Scalar, literal
 
 
 @dataclass(frozen=True, slots=True)
