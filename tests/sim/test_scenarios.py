@@ -38,6 +38,16 @@ def test_random_runs_with_faults_keep_every_promise(first: int) -> None:
         run(seed)
 
 
+ONCE_BROKEN = (3, 6, 8, 9, 10, 18, 45, 95, 112, 197, 859, 1025, 1735)
+"""Seeds that have found something: filters changed under one id, answers of before, refusals forgotten, advertisements
+that overtook a wave, waiting without end, and mistakes of the checker itself."""
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_broken_once_stays_mended(seed: int) -> None:
+    run(seed)
+
+
 def _fingerprint(seed: int) -> str:
     network = Scenario.random(seed).build()
     network.run()

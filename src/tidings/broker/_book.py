@@ -182,6 +182,13 @@ class Book:
         """Whether this turn may have settled something."""
         return bool(self._dirty)
 
+    def still_settled(self, entry: Entry) -> bool:
+        """Whether an entry that has settled waits for nothing again: an advertisement may have come meanwhile."""
+        if entry.settled and self._waits(entry):
+            entry.settled = False
+            self._unsettled[entry] = None
+        return entry.settled
+
     def review(self) -> list[Entry]:
         """The entries that this turn has settled; asked once, at its end."""
         dirty, self._dirty = self._dirty, {}

@@ -122,7 +122,7 @@ class Broker:
         self._attachments: dict[Link, dict[str, bytes]] = {}
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
-        self._unreported: list[Entry] = []
+        self._unreported: dict[Entry, None] = {}
         self._entries = 0
         self.root = Table(ROOT_SCOPE, self.routing)
         self._books = (self.root.subscriptions, self.root.advertisements)
@@ -547,10 +547,10 @@ class Broker:
             if book.changed:
                 self._report(book, book.review())
         if self._unreported and self.recovery.baseline:
-            waiting, self._unreported = self._unreported, []
+            waiting, self._unreported = self._unreported, {}
             for entry in waiting:
                 for book in (self.root.subscriptions, self.root.advertisements):
-                    if book.get(entry.link, entry.id) is entry and entry.settled:
+                    if book.get(entry.link, entry.id) is entry and book.still_settled(entry):
                         self._report(book, [entry])
 
     def _report(self, book: Book, entries: list[Entry]) -> None:
@@ -559,7 +559,7 @@ class Broker:
             if entry.link.is_broker:
                 self.send(entry.link, Settled(entry.id, ROOT_SCOPE, advertisement, number=entry.number))
             elif not self.recovery.baseline:
-                self._unreported.append(entry)
+                self._unreported[entry] = None
             elif advertisement:
                 self.send(entry.link, Settled(entry.id, ROOT_SCOPE, True, number=entry.number))
             else:

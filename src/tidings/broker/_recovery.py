@@ -234,13 +234,15 @@ class Recovery:
             self._broker.call_later(MARKS_RETRY, lambda: self._ask(attempt))
             return
         self.baseline = True
+        # With advertisements, filters may have followed them to the origin only after the wave had been there.
+        advertised = self._broker.routing.advertisements
         for origin, mark in decode_marks(answer).items():
             if origin == self._broker.name:
                 continue
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):
-                if mark == suspension.since and not suspension.held:
+                if mark == suspension.since and not suspension.held and not advertised:
                     self._end(suspension)
                 elif suspension.number is None:
                     self._fetch(suspension)

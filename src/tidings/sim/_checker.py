@@ -42,7 +42,6 @@ class Checker:
         self._faults = Faults()
         self._observer = Observer()
         self._liveness = Liveness(self._observer, self._faults, self._promises, advertisements)
-        self._order: dict[tuple[object, ...], int] = {}
 
     def step(self, record: Record) -> None:
         """Judge one record, then note it."""
@@ -88,11 +87,14 @@ class Checker:
         if (record.subscription, record.publisher, record.publication, *record.detail[3:]) in client.delivered:
             self._broken(ONCE, record, "this was delivered before")
             return
-        path = (record.component, record.subscription, record.publisher, *record.detail[:2])
-        last = self._order.get(path, 0)
+        subscription = client.subscriptions.get(record.subscription)
+        if subscription is None:
+            return
+        path = (record.publisher, *record.detail[:2])
+        last = subscription.last.get(path, 0)
         if record.publication < last:
             self._broken(ORDER, record, f"number {last} of this publisher came first")
-        self._order[path] = max(last, record.publication)
+        subscription.last[path] = max(last, record.publication)
 
     def _gap(self, record: Record) -> None:
         """A gap needs a fault that excuses it, whatever is lost in it."""

@@ -38,6 +38,8 @@ class Subscription:
     settlings: list[Settling] = field(default_factory=list)
     interruptions: list[tuple[int, Op]] = field(default_factory=list)
     """When the client lost its broker, or left it."""
+    last: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """For each (publisher, origin, epoch), the last number that was delivered."""
     gaps: list[tuple[object, ...]] = field(default_factory=list)
     """(origin, epoch, first, last)"""
 
