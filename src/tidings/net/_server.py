@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -79,7 +80,7 @@ class Server:
                 wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
             await self._close_store()
             raise StartError(
-                f"cannot listen on {wanted}: {error.strerror or error}; "
+                f"cannot listen on {wanted}: {_reason(error)}; "
                 "choose another port, or stop whoever uses this one"
             ) from None
         self.port = self._listener.sockets[0].getsockname()[1]
@@ -181,6 +182,10 @@ def check(options: Options) -> None:
                 f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
                 "configure it, listen on 127.0.0.1, or say --insecure"
             )
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # asyncio adds too many words
 
 
 def is_local(host: str) -> bool:

@@ -1,0 +1,287 @@
+"""The blocking facade: the same client for programs without an event loop.
+
+    with tidings.sync.connect("tidings://localhost:7311") as client:
+        client.publish(type="quote", symbol="SAP", price=182.4)
+        for quote in client.subscribe("type = 'quote' AND price > 100"):
+            print(quote["symbol"], quote["price"])
+
+An event loop runs in one background thread; every call is handed to it and waited for. Any number of threads may
+share a client. Leaving the context manager ends the loop and the thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import logging
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tidings import client as asynchronous
+from tidings.client import ClientStatistics
+from tidings.model import EventKey, Matches, Notification, TidingsError
+from tidings.wire import Gap, Quality, Status
+
+__all__ = ["Client", "Subscription", "connect"]
+
+log = logging.getLogger("tidings.client")
+
+BATCH = 1_000
+"""Notifications that one visit to the loop's thread brings along at most."""
+
+_T = TypeVar("_T")
+
+
+class _Thread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tidings", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run something on the loop and wait for it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise TidingsError("a callback must not wait for the client; iterate over the subscription instead")
+        if self._loop.is_closed():
+            work.close()
+            raise TidingsError("this client is closed; connect again")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: whoever waited no longer does
+            raise
+
+    def stop(self) -> None:
+        """End the loop and the thread."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        with contextlib.closing(self._loop):
+            rest = asyncio.all_tasks(self._loop)
+            for task in rest:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+
+class Client:
+    """A connection to the service. Made by `tidings.sync.connect`."""
+
+    def __init__(self, make: Callable[[], asynchronous.Client]) -> None:
+        self._thread = _Thread()
+        try:
+            self._client = self._thread.call(_opened(make))
+        except BaseException:
+            self._thread.stop()
+            raise
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The name of this client at the broker."""
+        return self._client.name
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(error)
+
+    def close(self) -> None:
+        """Wait for what is under way, say goodbye, end the thread. Closing again does nothing."""
+        self._close(None)
+
+    def _close(self, error: BaseException | None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._thread.call(self._client.__aexit__(type(error) if error else None, error, None))
+        finally:
+            self._thread.stop()
+
+    def publish(
+        self,
+        notification: Mapping[str, object] | None = None,
+        /,
+        *,
+        quality: Quality | str = Quality.ACCEPTED,
+        ttl: float | None = None,
+        **attributes: object,
+    ) -> EventKey | None:
+        """Publish, wait until the publication has reached its quality, and return the key of the event.
+
+        Quality `fire` does not wait, and has no key. `publish_many` is the fast way for many.
+        """
+
+        async def work() -> EventKey | None:
+            return await (await self._client.publish(notification, quality=quality, ttl=ttl, **attributes))
+
+        return self._thread.call(work())
+
+    def publish_many(
+        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
+    ) -> int:
+        """Publish one after the other without waiting for each, then wait for all; how many there were."""
+        source = iter(notifications)  # read here, in the thread of the caller: it may be slow
+        count = 0
+        while batch := list(itertools.islice(source, BATCH)):
+            self._thread.call(self._publish_batch(batch, quality))
+            count += len(batch)
+        self._thread.call(self._client.flush())
+        return count
+
+    async def _publish_batch(self, batch: list[Mapping[str, object]], quality: Quality | str) -> None:
+        for notification in batch:
+            await self._client.publish(notification, quality=quality)
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[Notification], None] | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        receive_own: bool = True,
+    ) -> Subscription:
+        """Subscribe, and wait until the whole network knows.
+
+        Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
+        not use this client.
+        """
+
+        async def work() -> asynchronous.Subscription:
+            heard = None if callback is None else functools.partial(_call, callback)
+            subscription = self._client.subscribe(filter, callback=heard, on_gap=on_gap, receive_own=receive_own)
+            return await subscription
+
+        return Subscription(self._thread, self._thread.call(work()))
+
+    def advertise(self, filter: Matches | str) -> str:
+        """Announce what this client may publish; returns its id once the network knows."""
+        return self._thread.call(self._client.advertise(filter))
+
+    def unadvertise(self, id: str) -> None:
+        """Take an advertisement back."""
+        self._thread.call(_called(lambda: self._client.unadvertise(id)))
+
+    def statistics(self) -> ClientStatistics:
+        """What this client has done so far."""
+        return self._thread.call(_called(self._client.statistics))
+
+    def status(self) -> Status:
+        """What the broker says about itself; only those who may administer it are answered."""
+        return self._thread.call(self._client.status())
+
+
+class Subscription(Iterator[Notification]):
+    """What `Client.subscribe` returns. Iterating waits for notifications, until the subscription ends."""
+
+    def __init__(self, thread: _Thread, subscription: asynchronous.Subscription) -> None:
+        self._thread = thread
+        self._subscription = subscription
+        self._here: deque[Notification] = deque()
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What was lost, as far as it is known."""
+        return list(self._subscription.gaps)
+
+    def __iter__(self) -> Subscription:
+        return self
+
+    def __next__(self) -> Notification:
+        return self._next(None)
+
+    def receive(self, timeout: float | None = None) -> Notification | None:
+        """The next notification; None if none came in `timeout` seconds, or if the subscription has ended."""
+        try:
+            return self._next(timeout)
+        except (StopIteration, TimeoutError):
+            return None
+
+    def within(self, timeout: float) -> Iterator[Notification]:
+        """Iterate until nothing has come for `timeout` seconds."""
+        while (notification := self.receive(timeout)) is not None:
+            yield notification
+
+    def _next(self, timeout: float | None) -> Notification:
+        while True:
+            try:
+                return self._here.popleft()
+            except IndexError:
+                if not self._thread.call(self._fetch(timeout)):
+                    raise StopIteration from None
+
+    async def _fetch(self, timeout: float | None) -> bool:
+        """Bring what has come, at least one; False at the end. What came is kept here, so cancelling loses nothing."""
+        try:
+            async with asyncio.timeout(timeout):
+                self._here.append(await anext(self._subscription))
+        except StopAsyncIteration:
+            return False
+        for _ in range(min(self._subscription.waiting, BATCH)):
+            self._here.append(await anext(self._subscription))
+        return True
+
+    def update(self, filter: Matches | str) -> None:
+        """Change the filter. What passes both the old and the new one arrives without loss and once."""
+        self._thread.call(self._updated(filter))
+
+    async def _updated(self, filter: Matches | str) -> None:
+        self._subscription.update(filter)
+        await self._subscription
+
+    def unsubscribe(self) -> None:
+        """End the subscription; what is waiting can still be read. Ending it again does nothing."""
+        self._thread.call(_called(self._subscription.unsubscribe))
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unsubscribe()
+
+
+def connect(
+    urls: str | Sequence[str] = "tidings://localhost:7311",
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Client:
+    """A blocking client of the service, connected. Use it with `with`, or call `close`.
+
+    The parameters are those of `tidings.connect`.
+    """
+    return Client(lambda: asynchronous.connect(urls, name=name, token=token, tls=tls))
+
+
+async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Client:
+    return await make().__aenter__()
+
+
+async def _called(work: Callable[[], _T]) -> _T:
+    return work()
+
+
+def _call(callback: Callable[[Notification], None], notification: Notification) -> None:
+    """An error in a callback is the application's; it must not end the connection."""
+    try:
+        callback(notification)
+    except Exception:
+        log.exception("a callback failed")
