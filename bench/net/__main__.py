@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import resource
 import sys
 import time
@@ -29,15 +30,14 @@ def main() -> int:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     bench = Bench(quick=arguments.quick)
-    begun = time.monotonic()
+    begun, before = time.monotonic(), os.getloadavg()[0]
     for name in wanted:
         print(f"{name} ...", flush=True)
         importlib.import_module(f"bench.net.{name}").run(bench)
     print(f"\n{bench.report.table()}")
-    print(
-        "\nmeasured: delivered notifications in a second, CPU of the server for each. CPU, rate: how many times better"
-    )
-    print(f"ours is; CPU decides. {time.monotonic() - begun:,.0f} seconds.")
+    print("\nmeasured: delivered notifications in a second, and CPU for each: of the server, in d of the application.")
+    print("CPU, rate: how many times better ours is; CPU decides.")
+    print(f"{time.monotonic() - begun:,.0f} seconds; load average before {before:.1f}, on {os.cpu_count()} cores")
     if bench.report.missed:
         print(f"{len(bench.report.missed)} of the targets missed")
     return 1 if bench.report.missed else 0

@@ -34,7 +34,7 @@ class Bench:
     @property
     def seconds(self) -> float:
         """How long one measurement takes."""
-        return 0.8 if self.quick else 2.0
+        return 0.6 if self.quick else 2.0
 
     def compare(
         self,

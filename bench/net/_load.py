@@ -26,7 +26,7 @@ _NUMBER = struct.Struct(">Q")
 
 
 class Stalled(Exception):
-    """Nothing arrives any more."""
+    """Nothing arrives any more, or not what should: such a run measures nothing."""
 
 
 @dataclass
@@ -189,6 +189,8 @@ class _Loop:
                 heard = time.perf_counter()
             elif time.perf_counter() - heard > STALLED:
                 raise Stalled(f"{self.got:,} of {expected:,} notifications have arrived")
+        if self.got > expected:
+            raise Stalled(f"{self.got:,} notifications have arrived, but only {expected:,} were expected")
 
     def close(self) -> None:
         self._poll.close()

@@ -1,0 +1,81 @@
+"""Our Python client from end to end: CPU for each notification, publishing and receiving, against nats-py."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+import msgspec
+
+from bench import number
+
+from ._bench import Bench
+from ._dialect import Dialect
+from ._load import Sample
+from ._mosquitto import Mosquitto
+from ._nats import Nats
+from ._processes import CannotRun
+from ._report import Row
+from ._tidings import Tidings
+
+SERVERS: dict[str, type[Dialect]] = {"tidings": Tidings, "nats-py": Nats, "paho-mqtt": Mosquitto}
+OURS = "tidings callback"
+PEER = "nats-py callback"
+CLIENTS = (
+    OURS,
+    "tidings async for",
+    "tidings accepted",
+    PEER,
+    "nats-py async for",
+    "nats-py callback, json",
+    "paho-mqtt callback",
+)
+ITERATION = 0.5
+"""How much of the rate of a callback `async for` has to reach."""
+
+
+def run(bench: Bench) -> None:
+    """Measure."""
+    samples: dict[str, list[Sample]] = {name: [] for name in CLIENTS}
+    problems: dict[str, str] = {}
+    for _ in range(bench.repeats):
+        for name in CLIENTS:
+            try:
+                samples[name].append(_once(name, bench.seconds))
+            except (CannotRun, OSError, subprocess.SubprocessError) as error:
+                problems[name] = str(error)
+    cpu, rate = (
+        {
+            name: statistics.median(getattr(sample, figure) for sample in found)
+            for name, found in samples.items()
+            if name not in problems
+        }
+        for figure in ("total_cpu", "rate")
+    )
+    for name in CLIENTS:
+        if name in problems:
+            bench.report.missing("d  client", name, problems[name], target="> 1 x" if name in {OURS, PEER} else "")
+            continue
+        row = Row("d  client", name, f"{rate[name]:>9,.0f}/s {cpu[name]:6.2f} µs")
+        if not name.startswith("tidings") and OURS in cpu:
+            ratio = cpu[name] / cpu[OURS]
+            row.cpu_ratio = f"{number(ratio)} x"
+            row.rate_ratio = f"{number(rate[OURS] / rate[name])} x"
+            if name == PEER:
+                row.target = "> 1 x"
+                row.verdict = "ok" if ratio > 1 else "MISSED"
+        bench.report.add(row)
+    if OURS in rate and "tidings async for" in rate:
+        share = rate["tidings async for"] / rate[OURS]
+        bench.report.floor("d  client", "async for / callback", share, "x", at_least=ITERATION, more=" of the rate")
+
+
+def _once(name: str, seconds: float) -> Sample:
+    with SERVERS[name.split(maxsplit=1)[0]]().start() as server:
+        command = [sys.executable, "-m", "bench.net._clients", name, str(server.port), str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise CannotRun(done.stderr.strip().splitlines()[-1] if done.stderr else "no result")
+        result = msgspec.json.decode(done.stdout, type=dict[str, float])
+        return Sample(result["rate"], (result["cpu"],))
