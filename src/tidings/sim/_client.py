@@ -96,12 +96,21 @@ class SimClient:
         )
         return number
 
-    def subscribe(self, filter: Matches | str, *, id: str | None = None, receive_own: bool = True) -> str:
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        id: str | None = None,
+        receive_own: bool = True,
+        meta: Mapping[str, str] | None = None,
+    ) -> str:
         """Subscribe; the id of the subscription."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         names: list[str] = []
-        id = self._local.subscribe(filter, lambda n: self._notify(names[0], n), id=id, receive_own=receive_own)
+        id = self._local.subscribe(
+            filter, lambda n: self._notify(names[0], n), id=id, receive_own=receive_own, meta=meta
+        )
         names.append(id)
         self.settled_ids.discard(id)
         self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=(receive_own,))
