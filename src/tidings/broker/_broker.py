@@ -325,22 +325,26 @@ class Broker:
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
-        if message.quality is Quality.STORED and not self.publications.durable:
-            raise TidingsError(f"broker '{self.name}' has no store; publish with quality ACCEPTED")
+        if message.quality is Quality.STORED:
+            self.publications.check_room()
         number = self.publications.number()
         identity = Identity(self.name, self.epoch, number, link.name, message.seq, self.now(), ttl=message.ttl)
         envelope = Envelope.of(identity, (ROOT_ROUTE,), message.body, message.quality, notification)
         acknowledgement = PublishAck(message.seq, self.name, self.epoch, number)
-        self.publications.keep(envelope, lambda: self._stored(link.name, acknowledgement))
+        self.publications.keep(
+            envelope,
+            lambda: self._answer_publisher(link.name, acknowledgement),
+            lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
+        )
         if message.quality is Quality.ACCEPTED:
             self.send(link, acknowledgement)
         self.progress.published()
         self._route(envelope, link)
 
-    def _stored(self, publisher: str, acknowledgement: PublishAck) -> None:
+    def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
         link = self._clients.get(publisher)  # it may have come back on another link meanwhile
         if link is not None:
-            self.send(link, acknowledgement)
+            self.send(link, answer)
 
     def _notified(self, link: Link, message: Notify) -> None:
         self.recovery.passed(message.envelope)
@@ -612,6 +616,10 @@ class Broker:
             self.statistics.refused += 1
         else:
             feature.on_message(link, message.body)
+
+
+def _not_stored(seq: int, error: Exception) -> Refused:
+    return Refused(type(error).__name__, f"it was published, but could not be stored: {error}", str(seq))
 
 
 def _announcements(changes: dict[Link, Delta]) -> Iterator[tuple[Announcement, list[Link]]]:

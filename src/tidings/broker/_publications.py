@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from tidings.model import TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Quality, Refused
 
 from ._runtime import Log
@@ -56,10 +57,12 @@ class Publications:
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
         self._refusals: dict[tuple[str, int], Refused] = {}
 
-    @property
-    def durable(self) -> bool:
-        """Whether publications can be stored at all."""
-        return self._log is not None
+    def check_room(self) -> None:
+        """Raise `TidingsError` unless another publication can be stored."""
+        if self._log is None:
+            raise TidingsError("this broker has no store; publish with quality ACCEPTED, or give it a data directory")
+        if self._log.full:
+            raise TidingsError("the store of this broker cannot take more for now; publish again later")
 
     def number(self) -> int:
         """The next number."""
@@ -88,8 +91,10 @@ class Publications:
         """How a publication was refused before, if it was."""
         return self._refusals.get((publisher, seq))
 
-    def keep(self, envelope: Envelope, synced: Callable[[], None]) -> None:
-        """Keep a publication as its quality demands; `synced` is called once it is stored."""
+    def keep(
+        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Keep a publication as its quality demands; `synced` is called once it is stored, `failed` if it is not."""
         if envelope.quality is Quality.STORED and self._log is not None:
             key = (envelope.identity.publisher, envelope.identity.publisher_seq)
 
@@ -97,7 +102,11 @@ class Publications:
                 self._unsynced.discard(key)
                 synced()
 
-            self._log.append(envelope, is_synced)
+            def has_failed(error: Exception) -> None:
+                self._unsynced.discard(key)
+                failed(error)
+
+            self._log.append(envelope, is_synced, has_failed)
             self._unsynced.add(key)
         recent = self._recent
         recent.append(envelope)
@@ -143,9 +152,9 @@ class Publications:
 
     def _epochs(self, question: Fetch) -> list[int]:
         oldest = min(question.after, default=self.epoch)
-        if self._log is None:  # epochs of a broker without a disk are not numbered one by one
-            return sorted({*question.after, self.epoch})
-        return list(range(min(max(oldest, self.epoch - MAX_EPOCHS), self.epoch), self.epoch + 1))
+        known = (epoch for epoch in self._log.epochs() if epoch >= oldest) if self._log is not None else ()
+        asked = (epoch for epoch in question.after if epoch <= self.epoch)
+        return sorted({*known, *asked, self.epoch})[-MAX_EPOCHS:]
 
     def _since(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is held of one epoch with numbers above `after`, in order."""

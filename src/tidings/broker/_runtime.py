@@ -7,7 +7,7 @@ A runtime must never call back into the core before the current turn has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from tidings.wire import Envelope, Frame
@@ -26,12 +26,23 @@ class Timer(Protocol):
 class Log(Protocol):
     """The durable publications of this broker, its own and nobody else's."""
 
-    def append(self, envelope: Envelope, synced: Callable[[], None]) -> None:
-        """Keep the envelope; call `synced`, in a later turn, when it would survive a crash."""
+    @property
+    def full(self) -> bool:
+        """Whether nothing more can be taken for now."""
+        ...
+
+    def append(
+        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
+    ) -> None:
+        """Keep the envelope; call `synced`, in a later turn, when it would survive a crash, or `failed` if it does not."""
         ...
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is kept of one epoch with a number above `after`, in order."""
+        ...
+
+    def epochs(self) -> Iterable[int]:
+        """Every epoch that this log has seen, in order."""
         ...
 
     def ended(self, epoch: int) -> int | None:

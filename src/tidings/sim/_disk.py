@@ -20,7 +20,18 @@ class SimDisk:
         self._sync: Event | None = None
         self.incarnations = 0
 
-    def append(self, envelope: Envelope, synced: Callable[[], None]) -> None:
+    @property
+    def full(self) -> bool:
+        """This disk has room for everything."""
+        return False
+
+    def epochs(self) -> range:
+        """One for each start of the broker."""
+        return range(1, self.incarnations + 1)
+
+    def append(
+        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
+    ) -> None:
         """Write; `synced` is called when the write would survive a crash."""
         self._written.append((envelope, synced))
         if self._sync is None:
