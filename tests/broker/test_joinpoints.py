@@ -110,7 +110,7 @@ def test_every_joinpoint_fires_with_its_arguments() -> None:
     bob = network.clients["bob"]
     assert [n["price"] for n in bob.received] == [182.4, 182.4, 160]
     fired = Counter(joinpoint for watcher in watchers.values() for joinpoint, _, _ in watcher.seen)
-    assert set(fired) == {*WOVEN} - {Joinpoint.ACK}  # the simulated client acknowledges nothing; see below
+    assert set(fired) == {*WOVEN}
     at_b = {joinpoint: arguments for joinpoint, arguments, _ in watchers["b"].seen}
     scope, entry = at_b[Joinpoint.SUB_ADD]
     assert (scope, entry.link.name) == ("", "c")

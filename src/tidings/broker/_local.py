@@ -26,6 +26,7 @@ from tidings.wire import (
     Advertise,
     AnyMessage,
     Deliver,
+    DeliverAck,
     Envelope,
     Frame,
     Gap,
@@ -129,6 +130,7 @@ class LocalBroker:
         self._subscriptions: dict[str, _Subscription] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
+        self._acknowledged: dict[str, tuple[int, int]] = {}
         self._numbers = 0
         self._requests = 0
         self._first = self._published = published
@@ -251,6 +253,7 @@ class LocalBroker:
                 for subscription in self._subscriptions.values():
                     if subscription.confirmed:
                         subscription.mark(message.marks)
+                self._acknowledge(message.marks)
                 return
             case PublishAck():
                 for seq in range(message.seq - message.count + 1, message.seq + 1):
@@ -271,6 +274,13 @@ class LocalBroker:
         subscription.settled = subscription.confirmed = True
         subscription.mark(message.marks)
         return True
+
+    def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
+        """Tell the border broker how far the application has got, where that is news."""
+        for origin, (epoch, seq) in marks.items():
+            if self._acknowledged.get(origin) != (epoch, seq):
+                self._acknowledged[origin] = (epoch, seq)
+                self._out(DeliverAck(origin, epoch, seq))
 
     def _observe(self, observer: Observer, message: AnyMessage) -> None:
         match message:

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tidings.broker import Broker, Link, LinkKind, Log
+from tidings.broker import Broker, Feature, Link, LinkKind, Log
 from tidings.model import TidingsError
 from tidings.wire import Frame, Part, Reject, Session, encode_words, part
 
@@ -40,7 +40,9 @@ class _Timer:
 class Host:
     """One broker, its clock, its peers."""
 
-    def __init__(self, options: Options, epoch: int, store: Log | None) -> None:
+    def __init__(
+        self, options: Options, epoch: int, store: Log | None, features: Iterable[Feature] = ()
+    ) -> None:
         self.options = options
         self.loop = asyncio.get_running_loop()
         self.epoch = epoch
@@ -60,6 +62,7 @@ class Host:
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
+            features=features,
         )
         self.broker.crowded = self._crowded
 

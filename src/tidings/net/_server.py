@@ -20,6 +20,7 @@ from ._connection import Accepted
 from ._dialler import Dialler
 from ._host import Host
 from ._http import StatusPages
+from ._journal import Journal
 from ._options import Options, TlsOptions
 from ._status import Reporter
 
@@ -63,7 +64,8 @@ class Server:
             self._store = Store.open(options.data, post=loop.call_soon_threadsafe, owner=options.name)
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
-        self.host = Host(options, epoch, self._store)
+        features = [Journal(self._store)] if self._store is not None else []
+        self.host = Host(options, epoch, self._store, features)
         self.host.on_failure = self._fail
         reporter = Reporter(self)
         try:

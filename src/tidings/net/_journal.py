@@ -1,0 +1,61 @@
+"""The journal: a feature that writes down who came, what they wanted, and what they have got.
+
+It observes; routing does not depend on it. Each record goes to the store with the next group of writes. A later audit
+reads from it which subscription existed when, and compares what should have arrived with what was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
+from tidings.model import EventKey
+from tidings.store import JournalKind, JournalRecord, Store
+
+
+class Journal(Feature):
+    """Writes down what clients do. A disk that refuses costs records, which the store counts, never traffic."""
+
+    name = "journal"
+    priority = 100
+    fail_stop = False
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        """One piece of advice for each thing that is written down."""
+        return {
+            Joinpoint.SUB_ADD: self._entry(JournalKind.SUBSCRIBE),
+            Joinpoint.SUB_DEL: self._entry(JournalKind.UNSUBSCRIBE),
+            Joinpoint.AD_ADD: self._entry(JournalKind.ADVERTISE),
+            Joinpoint.AD_DEL: self._entry(JournalKind.UNADVERTISE),
+            Joinpoint.ATTACH: self._client(JournalKind.ATTACH),
+            Joinpoint.DETACH: self._client(JournalKind.DETACH),
+            Joinpoint.ACK: self._acknowledged,
+        }
+
+    def _entry(self, kind: JournalKind) -> Advice:
+        def advice(proceed: Callable[[], Any], scope: str, entry: Entry) -> Any:
+            result = proceed()
+            if not entry.link.is_broker:
+                self._write(kind, entry.link, id=entry.id, scope=scope, filter=str(entry.filter))
+            return result
+
+        return advice
+
+    def _client(self, kind: JournalKind) -> Advice:
+        def advice(proceed: Callable[[], Any], link: Link) -> Any:
+            result = proceed()
+            self._write(kind, link)
+            return result
+
+        return advice
+
+    def _acknowledged(self, proceed: Callable[[], Any], link: Link, key: EventKey) -> Any:
+        self._write(JournalKind.ACKNOWLEDGE, link, origin=key.origin, epoch=key.epoch, seq=key.seq)
+        return proceed()
+
+    def _write(self, kind: JournalKind, link: Link, **what: str | int) -> None:
+        self._store.record(JournalRecord(kind, self.context.now(), link.name, dict(what)))
