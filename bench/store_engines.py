@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sqlite3
+import statistics
 import struct
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import msgspec
 
 from tidings.wire import Envelope
 
+from . import number
 from ._quotes import disk_sync_milliseconds, quotes
 
 _encoder = msgspec.msgpack.Encoder()
@@ -236,47 +238,60 @@ def write_for_ever(name: str, directory: Path) -> None:
     time.sleep(60)
 
 
-def measure(name: str, events: list[Envelope]) -> str:
-    """One row of the table."""
-    engine, module = ENGINES[name]
+COLUMNS = ["append", "sync/100", "sync/1", "fsync", "first", "fetch", "bytes", "reopen", "found"]
+UNITS = ["k/s", "k/s", "k/s", "ms", "ms", "k/s", "each", "ms", ""]
+
+
+def measure(name: str, events: list[Envelope]) -> list[float]:
+    """One row of the table, or SystemExit if kill -9 has lost anything."""
+    engine, _ = ENGINES[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        unsynced, singly, synced = (Path(scratch) / run for run in ("unsynced", "singly", "synced"))
+        for directory in (unsynced, singly, synced):
+            directory.mkdir()
+        loose = append_rate(engine, events, 1_000, False, unsynced)
+        single = append_rate(engine, events[:500], 1, True, singly)
+        disk = disk_sync_milliseconds(Path(scratch))
+        tight = append_rate(engine, events, 100, True, synced)
+        used = sum(path.stat().st_blocks * 512 for path in synced.rglob("*") if path.is_file())
+        first, fetch = fetch_rate(engine, synced, len(events) // 2)
+    reopen, found, whole = survive_kill(name)
+    if not whole:
+        raise SystemExit(f"{name} has lost something that it had synced")
+    return [loose / 1e3, tight / 1e3, single / 1e3, disk, first, fetch / 1e3, used / len(events), reopen, found]
+
+
+def installed(name: str) -> bool:
+    """Whether an engine is there to be measured."""
     try:
-        importlib.import_module(module)
+        importlib.import_module(ENGINES[name][1])
     except ImportError:
-        return f"{name:18} missing: pip install {module}"
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as synced:
-        for run in ("unsynced", "singly"):
-            (Path(scratch) / run).mkdir()
-        loose = append_rate(engine, events, 1_000, False, Path(scratch) / "unsynced")
-        single = append_rate(engine, events[:1_000], 1, True, Path(scratch) / "singly")
-        tight = append_rate(engine, events, 100, True, Path(synced))
-        used = sum(path.stat().st_blocks * 512 for path in Path(synced).rglob("*") if path.is_file())
-        first, fetch = fetch_rate(engine, Path(synced), len(events) - 50_000)
-    opened, found, whole = survive_kill(name)
-    return (
-        f"{name:18} {loose / 1e3:9.0f} {tight / 1e3:9.0f} {single / 1e3:9.1f} {first:9.2f} {fetch / 1e3:9.0f} "
-        f"{used / len(events):7.0f} {opened:9.1f} {found:9,} {'yes' if whole else 'NO':>6}"
-    )
+        print(f"{name:18} missing: pip install {ENGINES[name][1]}")
+        return False
+    return True
 
 
 def main() -> None:
     """Measure all, or be the child that is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", nargs=2, metavar=("ENGINE", "DIRECTORY"), help=argparse.SUPPRESS)
-    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5, help="the table shows medians")
     parser.add_argument("names", nargs="*", metavar="engine", help=f"of: {', '.join(ENGINES)}")
     arguments = parser.parse_args()
     if arguments.write:
         write_for_ever(arguments.write[0], Path(arguments.write[1]))
         return
     events = quotes(arguments.events)
-    body = sum(len(envelope.body) for envelope in events) / len(events)
     raw = sum(len(_encoder.encode(envelope)) for envelope in events) / len(events)
-    disk = disk_sync_milliseconds(Path(tempfile.gettempdir()))
-    print(f"{len(events):,} quotes; body {body:.0f} bytes, envelope {raw:.0f} bytes; fsync of the disk {disk:.2f} ms")
-    print("                     append, thousand a second      fetch since mark   bytes       after kill -9")
-    print("engine                unsynced  sync/100    sync/1  first ms      k/s  /event   open ms     found  whole")
-    for name in arguments.names or ENGINES:
-        print(measure(name, events), flush=True)
+    names = [name for name in arguments.names or ENGINES if installed(name)]
+    rounds = [{name: measure(name, events) for name in names} for _ in range(arguments.rounds)]
+    print(f"{len(events):,} quotes, {raw:.0f} bytes each as encoded envelopes; medians of {arguments.rounds} rounds")
+    for head, cells in (("engine", COLUMNS), ("", UNITS)):
+        print(f"{head:18}" + "".join(f"{cell:>10}" for cell in cells))
+    for name in names:
+        medians = (statistics.median(column) for column in zip(*(row[name] for row in rounds), strict=True))
+        print(f"{name:18}" + "".join(f"{number(value):>10}" for value in medians))
 
 
 if __name__ == "__main__":

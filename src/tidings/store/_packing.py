@@ -64,9 +64,11 @@ def unpack(blob: bytes, checksum: int, decoder: msgspec.msgpack.Decoder[list[T]]
     """The items in a blob whose checksum was kept beside it."""
     if zlib.crc32(blob) != checksum:
         raise Unreadable("the checksum is wrong")
-    data = memoryview(blob)[1:]
+    packing, data = blob[:1], memoryview(blob)[1:]
+    if packing not in (_PLAIN, _ZLIB):
+        raise Unreadable(f"packing {packing.hex()} is unknown")
     try:
-        return decoder.decode(zlib.decompress(data) if blob[:1] == _ZLIB else data)
+        return decoder.decode(zlib.decompress(data) if packing == _ZLIB else data)
     except (msgspec.MsgspecError, zlib.error, ValueError) as error:
         raise Unreadable(str(error)) from None
 
