@@ -10,6 +10,8 @@ from tidings.client import Client, ConnectionFailed, Receipt, Subscription, conn
 from tidings.model import Filter, Location, Notification, TidingsError, attr
 from tidings.wire import Gap, Quality
 
+from . import sync
+
 __version__ = "0.1.0.dev0"
 
 __all__ = [
@@ -25,4 +27,5 @@ __all__ = [
     "TidingsError",
     "attr",
     "connect",
+    "sync",
 ]

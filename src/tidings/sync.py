@@ -68,11 +68,15 @@ class _Thread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         with contextlib.closing(self._loop):
-            rest = asyncio.all_tasks(self._loop)
-            for task in rest:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+            self._loop.run_until_complete(_end_tasks())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Client:

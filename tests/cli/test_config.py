@@ -1,0 +1,260 @@
+"""The configuration: every key documented, every error explained where it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from tidings.broker import Role, RoutingOptions
+from tidings.cli import app
+from tidings.cli._config import Configuration, ConfigurationError, load
+from tidings.cli._described import described
+from tidings.cli._lines import lines_of
+from tidings.cli._settings import ACCESS, LIMITS, ROUTING, TLS, TOP
+from tidings.net import Identity, Limits, Options, TlsOptions
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+SECTIONS = {"The broker": TOP, "`[routing]`": ROUTING, "`[tls]`": TLS, "`[[access]]`": ACCESS, "`[limits]`": LIMITS}
+
+run = CliRunner()
+
+
+def written(tmp_path: Path, text: str, mode: int = 0o600) -> Path:
+    file = tmp_path / "broker.toml"
+    file.write_text(text)
+    file.chmod(mode)
+    return file
+
+
+def complaints(tmp_path: Path, text: str) -> list[tuple[int, str, str]]:
+    """The line, key and whole text of each error."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(written(tmp_path, text))
+    return [(problem.line, problem.key, str(problem)) for problem in caught.value.problems if not problem.warning]
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """The keys of the page with their defaults, by section."""
+    found: dict[str, dict[str, str]] = {}
+    for section in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
+        title, _, body = section.partition("\n")
+        found[title] = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", body, flags=re.MULTILINE))
+    return found
+
+
+def test_every_key_is_documented_and_every_documented_key_exists() -> None:
+    assert {title: set(keys) for title, keys in documented().items()} == {
+        title: set(keys) for title, keys in SECTIONS.items()
+    }
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    settings = described(Configuration(Options()))
+    page = documented()
+    for title, values in (("The broker", settings), ("`[routing]`", settings["routing"]), ("`[limits]`", settings["limits"])):
+        for key, default in page[title].items():
+            if key in values:
+                assert default == f"`{json.dumps(values[key])}`", key
+
+
+def test_every_option_can_be_set_by_the_file() -> None:
+    of_the_file = {"topology": "strict_topology", "log_level": None, "log_json": None}
+    settable = {of_the_file.get(key, key) for key in TOP} | {"routing", "limits", "tls", "access"}
+    assert {field.name for field in dataclasses.fields(Options)} <= settable
+    assert {field.name for field in dataclasses.fields(Limits)} == set(LIMITS)
+    assert {field.name for field in dataclasses.fields(RoutingOptions)} == set(ROUTING)
+    assert {field.name for field in dataclasses.fields(TlsOptions)} == set(TLS)
+    assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
+
+
+@pytest.mark.req("ARC-018")
+@pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging", "imperfect-merging"])
+def test_the_file_chooses_the_routing_algorithm(tmp_path: Path, algorithm: str) -> None:
+    found = load(written(tmp_path, f'[routing]\nalgorithm = "{algorithm}"\nadvertisements = true\n')).options
+    assert found.routing == RoutingOptions(algorithm, advertisements=True)
+
+
+def test_a_file_becomes_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEED_TOKEN", "a" * 32)
+    (tmp_path / "op.token").write_text("b" * 32 + "\n")
+    (tmp_path / "op.token").chmod(0o600)
+    text = """
+        name = "berlin"
+        port = 0
+        data = "store"
+        role = "inner"
+        topology = "strict"
+        neighbours = ["tidings://127.0.0.1:7399"]
+        [limits]
+        heartbeat = 3
+        [[access]]
+        name = "feed"
+        token_env = "FEED_TOKEN"
+        publish = "type = 'quote'"
+        [[access]]
+        name = "operator"
+        token_file = "op.token"
+        administer = true
+    """
+    found = load(written(tmp_path, text), {"port": 9}).options
+    assert (found.name, found.port, found.role, found.strict_topology) == ("berlin", 9, Role.INNER, True)
+    assert found.data == tmp_path / "store"
+    assert found.limits == Limits(heartbeat=3.0)
+    assert found.access.tokens["a" * 32].name == "feed"
+    assert str(found.access.tokens["a" * 32].publish) == "type = 'quote'"
+    assert found.access.tokens["b" * 32].administer
+
+
+def test_all_errors_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    text = """\
+nmae = "berlin"
+port = 99999
+neighbours = ["http://paris"]
+heartbeat = 3
+
+[limits]
+drain = "long"
+
+[routing]
+algorithm = "magic"
+
+[[access]]
+name = "feed"
+token = "0123456789abcdef"
+publish = "type = quote"
+"""
+    found = complaints(tmp_path, text)
+    assert [(line, key) for line, key, _ in found] == [
+        (1, "nmae"),
+        (2, "port"),
+        (3, "neighbours"),
+        (4, "heartbeat"),
+        (7, "limits.drain"),
+        (10, "routing.algorithm"),
+        (15, "access[1].publish"),
+    ]
+    told = [text for _, _, text in found]
+    assert "did you mean name?" in told[0]
+    assert "99999 is out of range" in told[1]
+    assert "from 0 to 65535" in told[1]
+    assert "tidings://host:port" in told[2]
+    assert "below [limits]" in told[3]
+    assert "'long' is a text" in told[4]
+    assert '"covering"' in told[5]
+    assert "at column 8" in told[6]
+    assert "^" in told[6]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('host = "0.0.0.0"', "without TLS and authentication"),
+        ('[tls]\ncertificate = "nowhere.pem"\nkey = "nowhere.key"', "cannot be read"),
+        ("[tls]", "the certificate is missing"),
+        ("port = 7400\nmetrics_port = 7400", "is the port of the broker, too"),
+        ('neighbours = ["tidings://localhost:7311"]', "this broker itself"),
+        ('neighbours = ["tidings://a:1", "tidings://a:1"]', "stands there twice"),
+        ('neighbours = ["tidings://a:99999"]', "not an address"),
+        ('neighbours = ["tidings://token@a:1"]', "more than host and port"),
+        ('[[access]]\nname = "x"', "nothing tells who 'x' is"),
+        ('[[access]]\ntoken = "0123456789abcdef"', "the name is missing"),
+        ('[[access]]\nname = "x"\ncertificate = "x"', "who may have signed"),
+        ('[[access]]\nname = "x"\ntoken = "t"\ntoken_env = "T"', "both tell the token"),
+        ('[[access]]\nname = "x"\ntoken_env = "NO_SUCH_VARIABLE"', "holds no token"),
+        ('[[access]]\nname = "x"\ntoken = 7', "a token is a text"),
+        ('[access]\nname = "x"', "[[access]]"),
+        ("limits = 7", "[limits]"),
+        ("role = 7", '"border"'),
+        ('insecure = "yes"', "without quotes"),
+        ("port = true", "whole number"),
+        ("port = ", "not TOML"),
+        ('name = "x"\nname = "y"', "not TOML"),
+    ],
+)
+def test_what_is_wrong_is_explained(tmp_path: Path, text: str, told: str) -> None:
+    assert any(told in complaint for _, _, complaint in complaints(tmp_path, text))
+
+
+def test_two_entries_must_not_share_a_token(tmp_path: Path) -> None:
+    text = '[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n[[access]]\nname = "b"\ntoken = "0123456789abcdef"\n'
+    ((line, _, told),) = complaints(tmp_path, text)
+    assert line == 4
+    assert "the token of 'a'" in told
+    assert "0123456789abcdef" not in told
+
+
+def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+    result = run.invoke(app, ["config", "check", str(tmp_path / "none.toml")])
+    assert result.exit_code == 6
+    assert "No such file" in result.output
+
+
+def test_a_file_with_tokens_that_everybody_may_read_draws_a_warning(tmp_path: Path) -> None:
+    text = '[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n'
+    assert not load(written(tmp_path, text)).warnings
+    (warning,) = load(written(tmp_path, text, mode=0o644)).warnings
+    assert "chmod 600" in warning.remedy
+
+
+def test_a_short_token_draws_a_warning(tmp_path: Path) -> None:
+    (warning,) = load(written(tmp_path, '[[access]]\nname = "a"\ntoken = "short"\n')).warnings
+    assert "only 5 characters" in warning.problem
+
+
+def test_the_command_tells_everything_and_its_exit_code_too(tmp_path: Path) -> None:
+    file = written(tmp_path, 'port = "x"\nrole = "y"\n')
+    result = run.invoke(app, ["config", "check", str(file)])
+    assert result.exit_code == 6
+    assert f"{file}:1: port" in result.stdout
+    assert f"{file}:2: role" in result.stdout
+    assert "2 errors" in result.stdout
+    as_json = run.invoke(app, ["config", "check", "--json", str(file)])
+    assert [problem["line"] for problem in json.loads(as_json.stdout)["problems"]] == [1, 2]
+    good = run.invoke(app, ["config", "check", str(written(tmp_path, "port = 0\n"))])
+    assert good.exit_code == 0
+    assert "all is well" in good.stdout
+
+
+def test_the_example_of_the_page_only_lacks_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPERATOR_TOKEN", "x" * 32)
+    (example,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    told = complaints(tmp_path, example)
+    ours = [complaint for *_, complaint in told if "cannot be read" not in complaint]
+    # Without the files there is no [tls], and what follows from that.
+    assert all("TLS" in complaint or "signed" in complaint for complaint in ours), ours
+
+
+def test_show_hides_tokens_and_can_be_read_back(tmp_path: Path) -> None:
+    file = written(tmp_path, 'name = "b"\n[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n')
+    shown = run.invoke(app, ["config", "show", str(file)])
+    assert shown.exit_code == 0
+    assert "0123456789abcdef" not in shown.output
+    again = written(tmp_path, shown.stdout)
+    assert load(again).options.name == "b"
+    assert json.loads(run.invoke(app, ["config", "show", "--json"]).stdout)["port"] == 7311
+
+
+KEYS = st.sampled_from(["a", "b-c", '"d.e"', "'f'"])
+VALUES = st.sampled_from(
+    ["1", '"x # ["', "'y'", '"""\nk = 1\n"""', "'''\n[t]\n'''", "[\n 1, # one\n 2]", "{ x = 1 }", "[[1], [2]]", "true"]
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "# c\n", "\n", "[[t]]\n"]), VALUES), max_size=8))
+def test_lines_are_found_whatever_stands_between(parts: list[tuple[str, str]]) -> None:
+    text, expected, table = "", {}, -1
+    for number, (before, value) in enumerate(parts):
+        text += before
+        table += before == "[[t]]\n"
+        key = f"key{number}"
+        expected[("t", table, key) if table >= 0 else (key,)] = text.count("\n") + 1
+        text += f"{key} = {value}\n"
+    found = lines_of(text)
+    assert {path: found.get(path) for path in expected} == expected
