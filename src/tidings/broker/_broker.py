@@ -330,16 +330,23 @@ class Broker:
         number = self.publications.number()
         identity = Identity(self.name, self.epoch, number, link.name, message.seq, self.now(), ttl=message.ttl)
         envelope = Envelope.of(identity, (ROOT_ROUTE,), message.body, message.quality, notification)
-        acknowledgement = PublishAck(message.seq, self.name, self.epoch, number)
-        self.publications.keep(
-            envelope,
-            lambda: self._answer_publisher(link.name, acknowledgement),
-            lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
-        )
-        if message.quality is Quality.ACCEPTED:
-            self.send(link, acknowledgement)
+        if message.quality is not Quality.FIRE:
+            self._acknowledge(link, message, envelope)
+        self.publications.remember(envelope)
         self.progress.published()
         self._route(envelope, link)
+
+    def _acknowledge(self, link: Link, message: Publish, envelope: Envelope) -> None:
+        """Acknowledge a publication as soon as it has reached its quality."""
+        acknowledgement = PublishAck(message.seq, self.name, self.epoch, envelope.identity.seq)
+        if message.quality is Quality.ACCEPTED:
+            self.send(link, acknowledgement)
+        else:
+            self.publications.store(
+                envelope,
+                lambda: self._answer_publisher(link.name, acknowledgement),
+                lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
+            )
 
     def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
         link = self._clients.get(publisher)  # it may have come back on another link meanwhile

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from tidings.model import TidingsError
-from tidings.wire import Envelope, Fetch, Fetched, Quality, Refused
+from tidings.wire import Envelope, Fetch, Fetched, Refused
 
 from ._runtime import Log
 
@@ -91,23 +91,24 @@ class Publications:
         """How a publication was refused before, if it was."""
         return self._refusals.get((publisher, seq))
 
-    def keep(
-        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]
-    ) -> None:
-        """Keep a publication as its quality demands; `synced` is called once it is stored, `failed` if it is not."""
-        if envelope.quality is Quality.STORED and self._log is not None:
-            key = (envelope.identity.publisher, envelope.identity.publisher_seq)
+    def store(self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Put a publication on disk; `synced` is called once it would survive a crash, `failed` if it would not."""
+        assert self._log is not None, "check_room comes first"
+        key = (envelope.identity.publisher, envelope.identity.publisher_seq)
 
-            def is_synced() -> None:
-                self._unsynced.discard(key)
-                synced()
+        def is_synced() -> None:
+            self._unsynced.discard(key)
+            synced()
 
-            def has_failed(error: Exception) -> None:
-                self._unsynced.discard(key)
-                failed(error)
+        def has_failed(error: Exception) -> None:
+            self._unsynced.discard(key)
+            failed(error)
 
-            self._log.append(envelope, is_synced, has_failed)
-            self._unsynced.add(key)
+        self._log.append(envelope, is_synced, has_failed)
+        self._unsynced.add(key)
+
+    def remember(self, envelope: Envelope) -> None:
+        """Keep a publication in memory for a while."""
         recent = self._recent
         recent.append(envelope)
         self._bytes += len(envelope.body)

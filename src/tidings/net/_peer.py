@@ -94,7 +94,7 @@ class Peer:
     def send(self, frame: Frame) -> None:
         """Send a frame as soon as there is room for it."""
         message = frame.message
-        data = part(Part.DATA, self.serialiser.encode(frame))
+        data = self._encoded(frame, message)
         if len(data) - 4 > self.max_part:
             self._too_large(message)
             return
@@ -104,6 +104,18 @@ class Peer:
         self._enqueue(data, message)
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self._overflow()
+
+    def _encoded(self, frame: Frame, message: AnyMessage) -> bytes:
+        """The part of a frame; a notification for many subscribers who call it by the same ids is encoded once."""
+        if type(message) is not Deliver or frame.hop.attachments is not None:
+            return part(Part.DATA, self.serialiser.encode(frame))
+        kept = message.envelope.__dict__
+        known = kept.get("delivered")
+        if known is not None and known[0] == message.subscriptions and known[1] is self.serialiser:
+            return known[2]  # type: ignore[no-any-return]
+        data = part(Part.DATA, self.serialiser.encode(frame))
+        kept["delivered"] = (message.subscriptions, self.serialiser, data)
+        return data
 
     def _enqueue(self, data: bytes, message: AnyMessage) -> None:
         self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap) else None))
