@@ -34,6 +34,11 @@ def quotes(count: int, epoch: int = 1) -> list[Envelope]:
 
 def disk_sync_milliseconds(directory: Path) -> float:
     """The disk's own time for making 16 KiB at the end of a file durable: median."""
+    return statistics.median(disk_syncs(directory)) * 1e3
+
+
+def disk_syncs(directory: Path) -> list[float]:
+    """The disk's own times, in seconds, for making 16 KiB at the end of a file durable."""
     times = []
     with tempfile.NamedTemporaryFile(dir=directory, buffering=0) as file:
         for _ in range(SYNCS):
@@ -41,4 +46,4 @@ def disk_sync_milliseconds(directory: Path) -> float:
             start = time.perf_counter()
             os.fsync(file.fileno())
             times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
+    return times

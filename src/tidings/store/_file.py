@@ -5,7 +5,7 @@
 
 The lock is SQLite's own: it works on every platform, ends with the process, and is not inherited by a fork.
 
-Every opening starts a new epoch. It is larger than all before, and not smaller than the seconds of the clock: a broker
+Every opening starts a new epoch. It is larger than all before, and not smaller than the clock's microseconds: a broker
 that has lost its disk still comes back as a later incarnation of itself, and keys of events are never used twice.
 """
 
@@ -194,6 +194,6 @@ def _look_for_damage(connection: sqlite3.Connection, path: Path) -> None:
 
 def _next_epoch(connection: sqlite3.Connection, now: int) -> int:
     (latest,) = connection.execute("SELECT max(epoch) FROM epochs").fetchone()
-    epoch: int = max((latest or 0) + 1, now // 1_000_000)
+    epoch: int = max((latest or 0) + 1, now)
     connection.execute("INSERT INTO epochs VALUES (?, ?, NULL)", (epoch, now))
     return epoch
