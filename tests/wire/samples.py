@@ -1,0 +1,125 @@
+"""One sample of every part and of every message, for the golden bytes."""
+
+from __future__ import annotations
+
+import datetime
+
+from tidings.model import ROOT_ROUTE, Filter, Identity, Location, Notification, Route, RouteState
+from tidings.wire import (
+    Advertise,
+    AnyMessage,
+    Attach,
+    Deliver,
+    DeliverAck,
+    Envelope,
+    Extension,
+    Fetch,
+    Fetched,
+    Frame,
+    Gap,
+    Hello,
+    Hop,
+    LinkState,
+    Mark,
+    Marks,
+    Notify,
+    Part,
+    PeerRole,
+    Publish,
+    PublishAck,
+    Quality,
+    Refused,
+    Reject,
+    Settled,
+    StatusReply,
+    StatusRequest,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Wave,
+    WaveAnswer,
+    Welcome,
+    ack,
+    encode_body,
+    encode_words,
+    part,
+)
+
+QUOTE = Notification(type="quote", symbol="SAP", price=182.4)
+EVERY_TYPE = Notification(
+    {
+        "bool": True,
+        "int": -5,
+        "float": 0.5,
+        "str": "é",
+        "bytes": b"\x00\xff",
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=datetime.UTC),
+        "place": Location("earth/berlin"),
+        "list": (1, 2),
+    }
+)
+BODY = encode_body(QUOTE)
+EXPENSIVE = Filter.parse("type = 'quote' AND price > 100")
+IDENTITY = Identity("b1", 3, 42, "alice", 7, 1_767_323_045_678_900)
+ENVELOPE = Envelope(IDENTITY, (ROOT_ROUTE,), BODY, Quality.STORED)
+ROUTED = Envelope(
+    Identity("b1", 3, 42, "alice", 7, 1_767_323_045_678_900, 1, 5_000_000),
+    (Route("market", RouteState.UPWARD, "b1", ("market",), 9, ("t",)),),
+    BODY,
+)
+
+MESSAGES: list[AnyMessage] = [
+    LinkState("b1", 3, 2, {"b2": 1}),
+    Attach(5, 1),
+    Attach(5, 2, 1),
+    Publish(7, BODY),
+    Publish(8, BODY, Quality.STORED, 5_000_000),
+    PublishAck(7, "b1", 3, 42),
+    PublishAck(9, "b1", 3, 44, 3),
+    Notify(ROUTED),
+    Deliver(ENVELOPE, ("s1", "s2")),
+    DeliverAck("b1", 3, 42),
+    Gap("b1", 3, 10, 20, ("s1",)),
+    Gap("b1", 3, 10, None),
+    Mark("b1", 3, 42),
+    Marks({"b1": (3, 42)}),
+    Subscribe("s1", EXPENSIVE),
+    Subscribe("s1", EXPENSIVE, receive_own=False, meta={"k": "v"}, after={"b1": (3, 42)}, number=4),
+    Unsubscribe("s1"),
+    Advertise("a1", EXPENSIVE, number=5),
+    Unadvertise("a1"),
+    Settled("s1", marks={"b1": (3, 42)}, number=4),
+    Settled("a1", advertisement=True),
+    Refused("NotAdvertised", "advertise a filter that it passes", "7"),
+    Wave("b1", 1, "marks", b"", 10_000_000),
+    WaveAnswer("b1", 1, b"\x80", True),
+    Fetch("b1", "b2", 1, {3: 42}, (EXPENSIVE,)),
+    Fetched("b2", 1, (ENVELOPE,)),
+    Fetched("b2", 1, (), True, {3: 50}, ((3, 43, 45), (2, 1, None)), True),
+    StatusRequest("q1"),
+    StatusReply("q1", b"{}"),
+    Extension("history", b"\x01"),
+]
+
+HELLO = Hello((1,), PeerRole.CLIENT, "alice")
+HELLO_AGAIN = Hello((1,), PeerRole.CLIENT, "alice", ("msgpack", "json"), "s3cret", 17, "token")
+HELLO_BROKER = Hello((1,), PeerRole.BROKER, "b2", epoch=4)
+WELCOME = Welcome(1, "b1", "s3cret")
+WELCOME_AGAIN = Welcome(1, "b1", "s3cret", True, 12, epoch=3, published=7)
+REJECT = Reject("full", "this broker has as many connections as it may", True)
+
+PARTS: dict[str, bytes] = {
+    "ACK 17": ack(17),
+    "PING": part(Part.PING),
+    "PONG": part(Part.PONG),
+    "BYE": part(Part.BYE),
+    "HELLO": part(Part.HELLO, encode_words(HELLO)),
+    "HELLO again": part(Part.HELLO, encode_words(HELLO_AGAIN)),
+    "HELLO of a broker": part(Part.HELLO, encode_words(HELLO_BROKER)),
+    "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
+    "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),
+    "REJECT": part(Part.REJECT, encode_words(REJECT)),
+}
+
+FRAMES: dict[str, Frame] = {f"{at:02} {type(message).__name__}": Frame(message) for at, message in enumerate(MESSAGES)}
+FRAMES["30 Mark with a hop"] = Frame(Mark("b1", 3, 42), Hop(77, "c", {"history": b"\x01"}))
