@@ -58,7 +58,11 @@ def test_every_key_is_documented_and_every_documented_key_exists() -> None:
 def test_the_documented_defaults_are_the_defaults() -> None:
     settings = described(Configuration(Options()))
     page = documented()
-    for title, values in (("The broker", settings), ("`[routing]`", settings["routing"]), ("`[limits]`", settings["limits"])):
+    for title, values in (
+        ("The broker", settings),
+        ("`[routing]`", settings["routing"]),
+        ("`[limits]`", settings["limits"]),
+    ):
         for key, default in page[title].items():
             if key in values:
                 assert default == f"`{json.dumps(values[key])}`", key

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tidings.broker import LinkKind
+from tidings.broker import LinkKind, Role
 from tidings.model import FeatureError, TidingsError
 from tidings.wire import (
     MAX_HELLO,
@@ -200,6 +200,9 @@ class Accepted(Connection):
         kind = LinkKind.BROKER if hello.role is PeerRole.BROKER else LinkKind.CLIENT
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
+        if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
+            self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
+            return
         peer = host.find(hello.session)
         resumed = peer is not None and peer.link.name == hello.name and peer.link.kind is kind
         if peer is None or not resumed:

@@ -1,0 +1,156 @@
+"""The blocking client: a real broker in one thread, plain calls in another."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import tidings
+from tidings import sync
+from tidings.net import Access, Identity, Options, serve
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A broker in a thread of its own."""
+    started: threading.Event = threading.Event()
+    ports: list[int] = []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        access = Access(
+            {"all": Identity("all", administer=True), "quotes": Identity("q", tidings.Filter.parse("q = 1"))}
+        )
+        async with serve(Options(name="b", port=0, access=access)) as server:
+            ports.append(server.port)
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    started.wait()
+    yield f"tidings://127.0.0.1:{ports[0]}"
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    gc.collect()  # what was not closed complains now, and warnings are errors
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.req("VIS-117")
+def test_publish_subscribe_advertise_and_their_opposites(address: str) -> None:
+    with sync.connect(address, token="all") as client:
+        id = client.advertise("EXISTS(n)")
+        subscription = client.subscribe("n > 1")
+        keys = [client.publish(n=n) for n in (1, 2, 3)]
+        assert [key.origin for key in keys if key is not None] == ["b", "b", "b"]
+        assert [next(subscription)["n"], next(subscription)["n"]] == [2, 3]
+        subscription.unsubscribe()
+        subscription.unsubscribe()
+        client.publish(n=4)
+        assert list(subscription) == []
+        client.unadvertise(id)
+        assert client.statistics().published == 4
+        assert client.status().name == "b"
+        assert client.name.startswith("client-")
+
+
+def test_many_are_published_at_once_and_read_in_order(address: str) -> None:
+    with sync.connect(address, token="all") as client, client.subscribe("EXISTS(m)") as subscription:
+        assert client.publish_many({"m": m} for m in range(3_000)) == 3_000
+        assert [next(subscription)["m"] for _ in range(3_000)] == list(range(3_000))
+
+
+def test_waiting_may_end(address: str) -> None:
+    with sync.connect(address, token="all") as client:
+        subscription = client.subscribe("EXISTS(w)")
+        assert subscription.receive(timeout=0.05) is None
+        client.publish(w=1)
+        first = subscription.receive(timeout=10)
+        assert first is not None
+        assert first["w"] == 1
+        client.publish_many({"w": w} for w in (2, 3))
+        assert [n["w"] for n in subscription.within(0.3)] == [2, 3]
+        subscription.update("EXISTS(v)")
+        client.publish(v=1, w=1)
+        assert next(subscription)["v"] == 1
+        assert subscription.gaps == []
+
+
+def test_callbacks_run_and_may_fail_without_harm(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    got: list[object] = []
+    done = threading.Event()
+
+    def heard(notification: tidings.Notification) -> None:
+        got.append(notification["c"])
+        if notification["c"] == 1:
+            raise RuntimeError("the application is broken")
+        if notification["c"] == 2:
+            with pytest.raises(tidings.TidingsError, match="iterate over the subscription instead"):
+                client.publish(c=99)
+            done.set()
+
+    with sync.connect(address, token="all") as client:
+        client.subscribe("EXISTS(c)", callback=heard)
+        with caplog.at_level(logging.ERROR):
+            client.publish_many([{"c": 1}, {"c": 2}])
+            assert done.wait(10)
+    assert got == [1, 2]
+    assert "a callback failed" in caplog.text
+
+
+def test_refusals_are_raised_where_they_belong(address: str) -> None:
+    with sync.connect(address, token="quotes") as client:
+        with pytest.raises(tidings.TidingsError, match="'q' may only publish"):
+            client.publish(q=2)
+        assert client.publish(q=1) is not None
+        assert client.publish(q=1, quality="fire") is None
+        with pytest.raises(tidings.TidingsError, match="no store"):
+            client.publish(q=1, quality="stored")
+        with pytest.raises(ValueError, match="missing"):
+            client.subscribe("q =")
+
+
+def test_a_broker_that_is_not_there_leaves_no_thread() -> None:
+    with pytest.raises(tidings.ConnectionFailed, match="Is the server running"):
+        sync.connect("tidings://127.0.0.1:1")
+
+
+def test_closing_twice_does_nothing_and_later_calls_say_so(address: str) -> None:
+    client = sync.connect(address, token="all")
+    subscription = client.subscribe("TRUE")
+    client.close()
+    client.close()
+    with pytest.raises(tidings.TidingsError, match="this client is closed"):
+        client.publish(n=1)
+    with pytest.raises(tidings.TidingsError, match="this client is closed"):
+        next(subscription)
+
+
+def test_an_error_inside_the_with_is_passed_on(address: str) -> None:
+    with pytest.raises(KeyError), sync.connect(address, token="all") as client:
+        client.publish(n=1)
+        raise KeyError
+
+
+def test_threads_may_share_a_client(address: str) -> None:
+    with sync.connect(address, token="all") as client:
+        subscription = client.subscribe("EXISTS(t)")
+        threads = [threading.Thread(target=lambda n=n: client.publish(t=n)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {next(subscription)["t"] for _ in range(8)} == set(range(8))

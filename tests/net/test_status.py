@@ -1,0 +1,219 @@
+"""What a running broker says about itself: over the wire, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from net.world import brokers, options, running, until, url
+from prometheus_client.parser import text_string_to_metric_families
+
+import tidings
+from tidings.broker import Role, RoutingOptions
+from tidings.net import Access, Identity, Server, StartError, serve
+from tidings.net._health import Health
+from tidings.net._status import Reporter
+from tidings.store import StoreStatistics
+from tidings.wire import decode_status, encode_status
+
+
+async def fetch(port: int | None, path: str, request: bytes | None = None) -> tuple[int, str]:
+    """The status code and the body of a page."""
+    assert port is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request if request is not None else f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    head, _, body = answer.partition("\r\n\r\n")
+    return int(head.split(" ")[1]), body
+
+
+@running
+@pytest.mark.req("ARC-207", "ARC-219")
+async def test_an_administrator_sees_links_tables_and_counters() -> None:
+    async with brokers("abc", ["ab", "bc"]) as servers, tidings.connect(url(servers["a"]), name="alice") as client:
+        await client.subscribe("price > 100")
+        await (await client.publish(price=101))
+        status = await client.status()
+        assert (status.name, status.role, status.brokers, status.clients) == ("a", "border", 1, 1)
+        assert (status.subscriptions, status.advertisements) == (1, 0)
+        assert status.epoch == servers["a"].host.epoch
+        assert {(peer.name, peer.kind) for peer in status.peers} == {("alice", "client"), ("b", "broker")}
+        neighbour = next(peer for peer in status.peers if peer.kind == "broker")
+        assert neighbour.told == ("price > 100",)
+        assert neighbour.told_subscriptions == 1
+        assert status.counters.messages_in["Publish"] == 1
+        assert status.counters.messages_out["Deliver"] == 1
+        assert status.tree.hops == {"b": "b", "c": "b"}
+        assert status.tree.edges == (("a", "b"), ("b", "c"))
+        assert status.store is None
+
+
+@running
+async def test_links_in_reserve_are_told_apart_from_the_tree() -> None:
+    async with brokers("abc", ["ab", "bc", "ac"]) as servers, tidings.connect(url(servers["c"])) as client:
+        tree = (await client.status()).tree
+        assert set(tree.edges) | set(tree.spare) == {("a", "b"), ("a", "c"), ("b", "c")}
+        assert len(tree.edges) == 2
+
+
+@running
+@pytest.mark.req("ARC-220")
+async def test_the_settings_that_hold_can_be_read() -> None:
+    chosen = RoutingOptions("simple", advertisements=True)
+    async with (
+        serve(options("b", routing=chosen, limits={"heartbeat": 7.0})) as server,
+        tidings.connect(url(server)) as client,
+    ):
+        status = await client.status()
+        assert status.routing["algorithm"] == "simple"
+        assert status.routing["advertisements"] is True
+        assert status.limits["heartbeat"] == 7.0
+
+
+@running
+async def test_only_those_who_may_administer_are_answered() -> None:
+    access = Access({"op": Identity("operator", administer=True), "app": Identity("application")})
+    async with serve(options("b", access=access)) as server:
+        async with tidings.connect(url(server), token="op") as client:
+            assert (await client.status()).name == "b"
+        async with tidings.connect(url(server), token="app") as client:
+            with pytest.raises(tidings.TidingsError, match="'application' may not ask"):
+                await client.status()
+            await (await client.publish(n=1))  # and goes on
+
+
+@running
+async def test_the_store_is_part_of_the_status(tmp_path: Path) -> None:
+    async with serve(options("b", data=tmp_path)) as server, tidings.connect(url(server)) as client:
+        await (await client.publish(n=1, quality="stored"))
+        store = (await client.status()).store
+        assert store is not None
+        assert store["synced"] >= 1
+        assert store.keys() == set(StoreStatistics.__struct_fields__)
+
+
+@running
+async def test_a_status_of_a_later_version_can_be_read() -> None:
+    async with serve(options("b")) as server, tidings.connect(url(server)) as client:
+        status = await client.status()
+    later = {**msgspec.to_builtins(status), "weather": "fine"}
+    assert decode_status(json.dumps(later).encode()) == status
+    assert decode_status(encode_status(status)) == status
+    with pytest.raises(tidings.TidingsError, match="not the status"):
+        decode_status(b"{}")
+
+
+def metrics(text: str) -> dict[tuple[str, str], float]:
+    """The value of each sample, by name and labels."""
+    return {
+        (sample.name, ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@running
+async def test_prometheus_can_scrape(tmp_path: Path) -> None:
+    async with (
+        serve(options("b", data=tmp_path, metrics_port=0)) as server,
+        tidings.connect(url(server)) as client,
+    ):
+        await client.subscribe("TRUE")
+        await (await client.publish(n=1, quality="stored"))
+        code, body = await fetch(server.metrics_port, "/metrics")
+        assert code == 200
+        found = metrics(body)
+        assert found["tidings_clients", ""] == 1
+        assert found["tidings_subscriptions", ""] == 1
+        assert found["tidings_messages_total", "direction=in,type=Publish"] == 1
+        assert found["tidings_connected_peers", "kind=client,peer="] == 1
+        assert found["tidings_store_synced_total", ""] >= 1
+        await (await client.publish(n=2))
+        _, body = await fetch(server.metrics_port, "/metrics")
+        assert metrics(body)["tidings_messages_total", "direction=in,type=Publish"] == 2
+
+
+@running
+async def test_ready_means_connected_to_every_neighbour() -> None:
+    async with serve(options("a")) as first:
+        port = first.port
+    async with serve(options("b", neighbours=(f"tidings://127.0.0.1:{port}",), metrics_port=0)) as server:
+        await until(lambda: server.diallers[0].problem)
+        code, body = await fetch(server.metrics_port, "/ready")
+        assert code == 503
+        assert json.loads(body)["reasons"][0].startswith(f"the neighbour tidings://127.0.0.1:{port} is not connected")
+        assert (await fetch(server.metrics_port, "/health"))[0] == 200
+    async with brokers("ab", ["ab"], metrics_port=0) as servers:
+        await until(lambda: servers["b"].diallers[0].connected)
+        assert await fetch(servers["b"].metrics_port, "/ready") == (200, '{"ready":true,"reasons":[]}\n')
+
+
+@running
+async def test_a_broker_that_failed_is_not_healthy() -> None:
+    async with serve(options("b", metrics_port=0)) as server:
+        server.host.on_failure(RuntimeError("broken"))
+        code, body = await fetch(server.metrics_port, "/health")
+        assert code == 503
+        assert "failed" in json.loads(body)["reasons"][0]
+        assert server.failed is not None
+        assert server.failed.exception() is not None
+
+
+class _Disk(Reporter):
+    """A store that counts what the test says."""
+
+    def __init__(self) -> None:
+        self.counted: dict[str, int] | None = {"failed": 0, "synced": 0}
+
+    def store(self) -> dict[str, int] | None:
+        return self.counted
+
+
+@running
+async def test_a_disk_that_refuses_is_not_healthy_until_it_takes_again() -> None:
+    async with serve(options("b")) as server:
+        disk = _Disk()
+        health = Health(server, disk)
+        assert not health.complaints()
+        disk.counted = {"failed": 1, "synced": 0}
+        assert "is it full?" in health.complaints()[0]
+        assert health.complaints()
+        disk.counted = {"failed": 1, "synced": 1}
+        assert not health.complaints()
+
+
+@running
+async def test_other_requests_are_answered_politely() -> None:
+    async with serve(options("b", metrics_port=0)) as server:
+        port = server.metrics_port
+        assert (await fetch(port, "/"))[0] == 404
+        assert (await fetch(port, "", b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == 405
+        assert (await fetch(port, "", b"hello\r\n\r\n"))[0] == 400
+        assert (await fetch(port, "", b"x" * 20_000 + b"\r\n\r\n"))[0] == 431
+        assert await fetch(port, "", b"HEAD /health HTTP/1.1\r\n\r\n") == (200, "")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)  # says nothing while the server stops
+        del reader
+    writer.close()
+
+
+@running
+async def test_a_port_in_use_is_told_and_nothing_is_left_open(tmp_path: Path) -> None:
+    async with serve(options("a", metrics_port=0)) as server:
+        for wanted in ({"port": server.port}, {"port": 0, "metrics_port": server.metrics_port}):
+            with pytest.raises(StartError, match="Address already in use; choose another port"):
+                await Server(replace(options("b", data=tmp_path), **wanted)).start()
+    async with serve(options("b", data=tmp_path)):
+        pass  # the store was given back
+
+
+@running
+async def test_an_inner_broker_tells_clients_where_to_go() -> None:
+    async with serve(options("b", role=Role.INNER)) as server:
+        with pytest.raises(tidings.ConnectionFailed, match="clients use a border broker"):
+            await tidings.connect(url(server)).__aenter__()
