@@ -23,6 +23,7 @@ from ._config import Configuration, load
 from ._errors import complain
 from ._logs import set_up_logs
 from ._paths import default_data
+from ._quiet import Quiet
 from ._settings import LOG_LEVELS, Bad, url
 
 _LEVELS = ", ".join(LOG_LEVELS)
@@ -103,7 +104,7 @@ def _loop_factory() -> Any:
 async def _run(options: Options, as_json: bool) -> None:
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    async with serving(options) as server:
+    async with serving(options, [Quiet()]) as server:
         _announce(server, as_json)
         assert server.failed is not None
         stopped = asyncio.create_task(stop.wait())

@@ -40,9 +40,7 @@ class _Timer:
 class Host:
     """One broker, its clock, its peers."""
 
-    def __init__(
-        self, options: Options, epoch: int, store: Log | None, features: Iterable[Feature] = ()
-    ) -> None:
+    def __init__(self, options: Options, epoch: int, store: Log | None, features: Iterable[Feature] = ()) -> None:
         self.options = options
         self.loop = asyncio.get_running_loop()
         self.epoch = epoch

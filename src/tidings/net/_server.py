@@ -9,9 +9,10 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from tidings.broker import Feature
 from tidings.model import TidingsError
 from tidings.store import Store
 from tidings.wire import Part, part
@@ -38,9 +39,10 @@ class StartError(TidingsError):
 class Server:
     """One broker in the world. Use `serve`, or `start` and `stop`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
         self.options = options
+        self._features = list(features)
         self.host: Host
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
@@ -64,7 +66,7 @@ class Server:
             self._store = Store.open(options.data, post=loop.call_soon_threadsafe, owner=options.name)
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
-        features = [Journal(self._store)] if self._store is not None else []
+        features = [*self._features, *([Journal(self._store)] if self._store is not None else [])]
         self.host = Host(options, epoch, self._store, features)
         self.host.on_failure = self._fail
         reporter = Reporter(self)
@@ -82,8 +84,7 @@ class Server:
                 wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
             await self._close_store()
             raise StartError(
-                f"cannot listen on {wanted}: {_reason(error)}; "
-                "choose another port, or stop whoever uses this one"
+                f"cannot listen on {wanted}: {_reason(error)}; choose another port, or stop whoever uses this one"
             ) from None
         self.port = self._listener.sockets[0].getsockname()[1]
         for url in options.neighbours:
@@ -235,9 +236,9 @@ def _load(context: ssl.SSLContext, options: TlsOptions) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serve(options: Options) -> AsyncIterator[Server]:
+async def serve(options: Options, features: Iterable[Feature] = ()) -> AsyncIterator[Server]:
     """A running server, stopped in order at the end."""
-    server = Server(options)
+    server = Server(options, features)
     await server.start()
     try:
         yield server
