@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from bench import number
 
@@ -17,6 +20,33 @@ BATCH = 64
 """Publications that are written at once."""
 WINDOW = 1_024
 """Publications that are written and not received yet, at most."""
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Runs(Generic[T]):
+    """What came of measuring one thing several times."""
+
+    results: list[T] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def usable(self, ours: bool) -> bool:
+        """Whether a median may be taken. Of a peer the runs that went well count; of ours all have to go well."""
+        return bool(self.results) and not (ours and self.failures)
+
+    @property
+    def why(self) -> str:
+        """What went wrong first."""
+        return self.failures[0] if self.failures else ""
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know about the figure."""
+        if not self.failures:
+            return ""
+        return f"; {len(self.failures)} of {len(self.failures) + len(self.results)} runs failed: {self.why}"
 
 
 @dataclass
@@ -67,34 +97,39 @@ class Bench:
                 del kept  # connections that had to stay open until now
             return sample
 
-        samples: dict[str, list[Sample]] = {dialect.name: [] for dialect in dialects}
-        problems: dict[str, str] = {}
-        for _ in range(self.repeats):
-            for dialect in dialects:
-                if dialect.name not in problems:
-                    try:
-                        samples[dialect.name].append(once(dialect))
-                    except (CannotRun, Stalled, OSError) as error:
-                        problems[dialect.name] = str(error)
-        medians = {name: median(found) for name, found in samples.items() if name not in problems}
+        runs = self.repeat({dialect.name: functools.partial(once, dialect) for dialect in dialects})
         ours = dialects[0].name
-        for dialect in dialects:
-            name = dialect.name
+        medians = {name: median(found.results) for name, found in runs.items() if found.usable(name == ours)}
+        for name, found in runs.items():
             target = targets.get(name)
             wanted = f">= {number(target)} x" if target is not None else ""
-            if name in problems:
-                self.report.missing(scenario, name, problems[name], target=wanted or (">= 1 run" * (name == ours)))
+            if name not in medians:
+                self.report.missing(scenario, name, found.why, target=wanted or ("no loss" if name == ours else ""))
                 continue
             sample = medians[name]
-            row = Row(scenario, name, f"{sample.rate:>9,.0f}/s {sample.total_cpu:6.2f} µs", target=wanted)
+            measured = f"{sample.rate:>9,.0f}/s {sample.total_cpu:6.2f} µs{found.remark}"
+            row = Row(scenario, name, measured, target=wanted)
             if name != ours and ours in medians:
                 cpu = sample.total_cpu / medians[ours].total_cpu
                 row.cpu_ratio = f"{number(cpu)} x"
                 row.rate_ratio = f"{number(medians[ours].rate / sample.rate)} x"
                 if target is not None:
                     row.verdict = "ok" if cpu >= target else "MISSED"
+            elif target is not None:
+                row.verdict = "MISSED"  # there is nothing of ours to compare with
             self.report.add(row)
         return medians
+
+    def repeat(self, works: Mapping[str, Callable[[], T]]) -> dict[str, Runs[T]]:
+        """Do everything in turn, as often as it is wanted, so that a disturbance hits all alike."""
+        runs: dict[str, Runs[T]] = {name: Runs() for name in works}
+        for _ in range(self.repeats):
+            for name, work in works.items():
+                try:
+                    runs[name].results.append(work())
+                except (CannotRun, Stalled, OSError, subprocess.SubprocessError) as error:
+                    runs[name].failures.append(str(error) or type(error).__name__)
+        return runs
 
 
 def median(samples: Sequence[Sample]) -> Sample:

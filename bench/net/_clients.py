@@ -25,6 +25,7 @@ from tidings.wire import Quality
 
 from ._bench import BATCH, WINDOW
 from ._dialect import quote
+from ._load import STALLED, Stalled
 
 WARM_UP = 0.3
 """Seconds before measuring."""
@@ -74,8 +75,11 @@ class Meter:
             self.sent += BATCH
             if self.sent - self.got > WINDOW - BATCH:
                 self._room = loop.create_future()
-                async with asyncio.timeout(10):
-                    await self._room
+                try:
+                    async with asyncio.timeout(STALLED):
+                        await self._room
+                except TimeoutError:
+                    raise Stalled(f"{self.got:,} of {self.sent:,} had arrived, then none for {STALLED:.0f} s") from None
             self.look()
 
 

@@ -50,9 +50,10 @@ class Report:
         self.add(Row(scenario, server, measured))
 
     def limit(self, scenario: str, server: str, value: float, unit: str, *, at_most: float, more: str = "") -> None:
-        """Something that must not be larger."""
-        verdict = "ok" if value <= at_most else "MISSED"
-        measured = f"{number(value)} {unit}{more}"
+        """Something that must not be larger. Below zero the machine was too busy to tell, which is not a pass."""
+        verdict = "NOISE" if value < 0 else "ok" if value <= at_most else "MISSED"
+        shown = f"-{number(-value)}" if value < 0 else number(value)
+        measured = f"{shown} {unit}{more}"
         self.add(Row(scenario, server, measured, target=f"<= {number(at_most)} {unit}", verdict=verdict))
 
     def floor(self, scenario: str, server: str, value: float, unit: str, *, at_least: float, more: str = "") -> None:
@@ -67,8 +68,8 @@ class Report:
 
     @property
     def missed(self) -> list[Row]:
-        """Rows whose target was not met."""
-        return [row for row in self.rows if row.verdict == "MISSED"]
+        """Rows whose target was not met, or could not be judged."""
+        return [row for row in self.rows if row.verdict in ("MISSED", "NOISE")]
 
     def table(self) -> str:
         """Everything, in columns."""

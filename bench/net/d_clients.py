@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import functools
 import subprocess
 import sys
 
@@ -10,7 +10,7 @@ import msgspec
 
 from bench import number
 
-from ._bench import Bench
+from ._bench import Bench, median
 from ._dialect import Dialect
 from ._load import Sample
 from ._mosquitto import Mosquitto
@@ -37,34 +37,25 @@ ITERATION = 0.5
 
 def run(bench: Bench) -> None:
     """Measure."""
-    samples: dict[str, list[Sample]] = {name: [] for name in CLIENTS}
-    problems: dict[str, str] = {}
-    for _ in range(bench.repeats):
-        for name in CLIENTS:
-            try:
-                samples[name].append(_once(name, bench.seconds))
-            except (CannotRun, OSError, subprocess.SubprocessError) as error:
-                problems[name] = str(error)
-    cpu, rate = (
-        {
-            name: statistics.median(getattr(sample, figure) for sample in found)
-            for name, found in samples.items()
-            if name not in problems
-        }
-        for figure in ("total_cpu", "rate")
-    )
-    for name in CLIENTS:
-        if name in problems:
-            bench.report.missing("d  client", name, problems[name], target="> 1 x" if name in {OURS, PEER} else "")
+    runs = bench.repeat({name: functools.partial(_once, name, bench.seconds) for name in CLIENTS})
+    medians = {name: median(r.results) for name, r in runs.items() if r.usable(name.startswith("tidings"))}
+    cpu = {name: sample.total_cpu for name, sample in medians.items()}
+    rate = {name: sample.rate for name, sample in medians.items()}
+    for name, found in runs.items():
+        target = "> 1 x" if name == PEER else ""
+        if name not in medians:
+            bench.report.missing(
+                "d  client", name, found.why, target=target or ("no loss" * name.startswith("tidings"))
+            )
             continue
-        row = Row("d  client", name, f"{rate[name]:>9,.0f}/s {cpu[name]:6.2f} µs")
+        row = Row("d  client", name, f"{rate[name]:>9,.0f}/s {cpu[name]:6.2f} µs{found.remark}", target=target)
         if not name.startswith("tidings") and OURS in cpu:
             ratio = cpu[name] / cpu[OURS]
             row.cpu_ratio = f"{number(ratio)} x"
             row.rate_ratio = f"{number(rate[OURS] / rate[name])} x"
-            if name == PEER:
-                row.target = "> 1 x"
-                row.verdict = "ok" if ratio > 1 else "MISSED"
+            row.verdict = "" if not target else "ok" if ratio > 1 else "MISSED"
+        elif target:
+            row.verdict = "MISSED"
         bench.report.add(row)
     if OURS in rate and "tidings async for" in rate:
         share = rate["tidings async for"] / rate[OURS]

@@ -8,7 +8,7 @@ from bench import number
 
 from ._bench import BATCH, WINDOW, Bench
 from ._dialect import quote
-from ._load import Publisher, Sample, Steady, Subscriber, steady, throughput
+from ._load import Publisher, Sample, Stalled, Steady, Subscriber, steady, throughput
 from ._processes import CannotRun, Running
 from ._tidings import Tidings
 from .a_fanout import INTEREST
@@ -24,31 +24,44 @@ ADDED = 1_000.0
 
 def run(bench: Bench) -> None:
     """Measure."""
-    tidings = Tidings()
     full: dict[int, list[Sample]] = {length: [] for length in LENGTHS}
     half: dict[int, list[Steady]] = {length: [] for length in LENGTHS}
-    for _ in range(bench.repeats):
-        for length in reversed(LENGTHS):  # the longest chain says what half load is
-            with tidings.chain(length) as brokers:
-                publisher, subscriber = _ends(tidings, brokers)
-                cpu = lambda brokers=brokers: tuple(broker.cpu() for broker in brokers)  # noqa: E731
-                full[length].append(
-                    throughput(
-                        publisher,
-                        [subscriber],
-                        [tidings.batch([quote()] * BATCH)],
-                        cpu,
-                        copies=1,
-                        window=WINDOW,
-                        seconds=bench.seconds,
-                    )
-                )
-                rate = statistics.median(sample.rate for sample in full[LENGTHS[-1]]) / 2
-                small = tidings.batch([quote()] * SMALL)
-                half[length].append(steady(publisher, subscriber, [small], cpu, rate=rate, seconds=bench.seconds))
-                tidings.close(publisher)
-                tidings.close(subscriber)
+    try:
+        for _ in range(bench.repeats):
+            for length in reversed(LENGTHS):  # the longest chain says what half load is
+                most, later = _once(bench, length, [sample.rate for sample in full[LENGTHS[-1]]])
+                full[length].append(most)
+                half[length].append(later)
+    except (CannotRun, Stalled, OSError) as error:
+        bench.report.missing("e  chain", "tidings", str(error), target="no loss")
+        return
     _report(bench, full, half)
+
+
+def _once(bench: Bench, length: int, known: list[float]) -> tuple[Sample, Steady]:
+    """One chain at full and at half load; `known` are the rates of the longest chain so far."""
+    tidings = Tidings()
+    with tidings.chain(length) as brokers:
+        publisher, subscriber = _ends(tidings, brokers)
+
+        def cpu() -> tuple[float, ...]:
+            return tuple(broker.cpu() for broker in brokers)
+
+        full = throughput(
+            publisher,
+            [subscriber],
+            [tidings.batch([quote()] * BATCH)],
+            cpu,
+            copies=1,
+            window=WINDOW,
+            seconds=bench.seconds,
+        )
+        rate = statistics.median(known or [full.rate]) / 2
+        small = tidings.batch([quote()] * SMALL)
+        half = steady(publisher, subscriber, [small], cpu, rate=rate, seconds=bench.seconds)
+        tidings.close(publisher)
+        tidings.close(subscriber)
+    return full, half
 
 
 def _ends(tidings: Tidings, brokers: list[Running]) -> tuple[Publisher, Subscriber]:
