@@ -1,0 +1,215 @@
+"""What a broker does with peers that are wrong, broken or hostile: a clear word to them, and nothing lost for others."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from net.world import Raw, brokers, options, running, take, until, url, well
+
+import tidings
+from tidings.net import Access, Identity, StartError, serve
+from tidings.net._host import Host
+from tidings.wire import Hello, Part, PeerRole, Reject, Welcome, ack, encode_words, part
+
+
+@running
+async def test_an_unknown_version_is_refused_with_the_known_one() -> None:
+    async with brokers("b") as servers:
+        async with await Raw.open(servers["b"]) as raw:
+            answer = await raw.hello(versions=(7, 8))
+            assert isinstance(answer, Reject)
+            assert answer.code == "version"
+            assert "version 1" in answer.reason
+            assert "7, 8" in answer.reason
+            with pytest.raises(EOFError):
+                await raw.part()
+        await well(servers["b"])
+
+
+@running
+async def test_an_unknown_serialiser_is_refused_with_the_known_ones() -> None:
+    async with brokers("b") as servers, await Raw.open(servers["b"]) as raw:
+        answer = await raw.hello(serialisers=("xml",))
+        assert isinstance(answer, Reject)
+        assert answer.code == "serialiser"
+        assert "json, msgpack" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "bytes"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), "bytes"),
+        (b"\xff\xff\xff\xff\x00", "4,294,967,295"),
+        (b"\x00\x00\x00\x00\x00", "0 bytes"),
+        (b"\x00\x00\x00\x05\x63abcd", "kind 99"),
+        (part(Part.DATA, b"x"), "begins with HELLO"),
+        (part(Part.PING), "begins with HELLO"),
+        (part(Part.HELLO, b"\x93\x01\x02\x03"), "not a hello"),
+        (part(Part.HELLO, b""), "not a hello"),
+        (part(Part.HELLO, b"\xc1" * 1_000), "not a hello"),
+        (b"\x00\x02\x00\x00\x04", "at most 65,537"),
+    ],
+    ids=["http", "tls", "huge", "empty", "kind", "data", "ping", "array", "nothing", "garbage", "large hello"],
+)
+@running
+async def test_what_does_not_begin_with_a_hello_is_told_so(data: bytes, word: str) -> None:
+    async with brokers("b") as servers:
+        async with await Raw.open(servers["b"]) as raw:
+            raw.write(data)
+            rejection = await raw.rejection()
+            assert rejection.code == "protocol"
+            assert word in rejection.reason
+            with pytest.raises(EOFError):
+                await raw.part()
+        await well(servers["b"])
+        await until(lambda: not servers["b"].host.peers)
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (part(Part.DATA, b"\xc1"), "not a frame"),
+        (part(Part.DATA, b""), "not a frame"),
+        (part(Part.DATA, b"\x92\x91\xa7Unknown\x90"), "not a frame"),
+        (part(Part.HELLO, b""), "in the middle of a session"),
+        (part(Part.ACK, b"1"), "8 bytes"),
+        (ack(5_000), "5000 is acknowledged"),
+        (b"\x01\x00\x00\x00\x00", "16,777,216"),
+    ],
+    ids=["garbage", "nothing", "message", "hello", "ack", "ack ahead", "oversized"],
+)
+@running
+async def test_a_session_with_bad_input_ends_and_its_state_goes(data: bytes, word: str) -> None:
+    async with brokers("b") as servers:
+        async with await Raw.open(servers["b"]) as raw:
+            assert isinstance(await raw.hello(), Welcome)
+            raw.write(data)
+            assert word in (await raw.rejection()).reason
+        await until(lambda: not servers["b"].host.peers)
+        assert not servers["b"].host.broker.clients
+        await well(servers["b"])
+
+
+@running
+async def test_a_second_client_of_the_same_name_is_refused_and_the_first_goes_on() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"]), name="alice") as alice:
+        subscription = await alice.subscribe("EXISTS(n)")
+        with pytest.raises(tidings.ConnectionFailed, match="'alice' is connected already"):
+            async with tidings.connect(url(servers["b"]), name="alice"):
+                pass
+        await alice.publish(n=1)
+        assert len(await take(subscription, 1)) == 1
+
+
+@running
+async def test_who_says_no_hello_is_closed_after_a_while() -> None:
+    async with brokers("b", limits={"handshake": 0.2}) as servers, await Raw.open(servers["b"]) as raw:
+        raw.write(b"\x00\x00")
+        assert (await raw.rejection()).code == "timeout"
+        await until(lambda: not servers["b"].host.connections)
+
+
+@running
+async def test_more_connections_than_allowed_are_refused_and_may_come_later() -> None:
+    async with brokers("b", limits={"connections": 2}) as servers, tidings.connect(url(servers["b"])) as one:
+        subscription = await one.subscribe("EXISTS(n)")
+        async with await Raw.open(servers["b"]):  # it says nothing and counts all the same
+            await until(lambda: len(servers["b"].host.connections) == 2)
+            with pytest.raises(tidings.ConnectionFailed, match="as many connections as it may"):
+                async with tidings.connect(url(servers["b"])):
+                    pass
+        await until(lambda: len(servers["b"].host.connections) == 1)
+        async with tidings.connect(url(servers["b"])) as two:
+            await two.publish(n=1)
+        assert len(await take(subscription, 1)) == 1
+
+
+@running
+async def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_behind(tmp_path) -> None:
+    async with serve(options()) as server:
+        taken = options("c", data=tmp_path)
+        taken = type(taken)(name="c", port=server.port, data=tmp_path)
+        with pytest.raises(StartError, match="choose another port"):
+            async with serve(taken):
+                pass
+        async with serve(options("c", data=tmp_path)):  # the store is free again
+            pass
+        await well(server)
+
+
+@running
+async def test_wrong_credentials_are_answered_slowly_once_for_a_connection(monkeypatch) -> None:
+    monkeypatch.setattr("tidings.net._connection.DENIAL_DELAY", 0.3)
+    access = Access(tokens={"right": Identity("somebody")})
+    async with brokers("b", access=access) as servers:
+        loop = asyncio.get_running_loop()
+        async with await Raw.open(servers["b"]) as raw:
+            begun = loop.time()
+            for guess in ("wrong", "right"):
+                raw.write(part(Part.HELLO, encode_words(Hello((1,), PeerRole.CLIENT, "x", token=guess))))
+            kind, _ = await raw.part()
+            assert kind is Part.REJECT  # the second guess of the same connection is not heard
+            assert loop.time() - begun >= 0.25
+        with pytest.raises(tidings.ConnectionFailed, match="no credentials"):
+            async with tidings.connect(url(servers["b"])):
+                pass
+        async with tidings.connect(url(servers["b"]), token="right") as client:
+            await (await client.publish(n=1))
+
+
+@running
+async def test_a_client_whose_token_was_taken_away_hears_it_instead_of_trying_for_ever(monkeypatch) -> None:
+    monkeypatch.setattr("tidings.net._connection.DENIAL_DELAY", 0.01)
+    tokens = {"right": Identity("somebody"), "other": Identity("other")}
+    async with brokers("b", access=Access(tokens=tokens)) as servers:
+        async with tidings.connect(url(servers["b"]), token="right") as client:
+            subscription = await client.subscribe("EXISTS(n)")
+            del tokens["right"]
+            for connection in list(servers["b"].host.connections):
+                connection.abort()
+            with pytest.raises(tidings.ConnectionFailed, match="this token is not known"):
+                await anext(subscription)
+            with pytest.raises(tidings.ConnectionFailed, match="this token is not known"):
+                await client.publish(n=1)
+
+
+@running
+async def test_a_clock_that_jumps_changes_nothing_but_the_times(monkeypatch) -> None:
+    now = {"at": 1_000_000_000_000_000}
+    monkeypatch.setattr(Host, "now", lambda self: now["at"])
+    async with (
+        brokers("ab", ["ab"]) as servers,
+        tidings.connect(url(servers["a"])) as writer,
+        tidings.connect(url(servers["b"])) as reader,
+    ):
+        subscription = await reader.subscribe("EXISTS(n)")
+        for n, jump in enumerate((0, -900_000_000_000_000, 5, 10**15, -1)):
+            now["at"] += jump
+            await writer.publish(n=n)
+        assert [n["n"] for n in await take(subscription, 5)] == [0, 1, 2, 3, 4]
+
+
+@running
+async def test_a_broker_may_not_be_its_own_neighbour_nor_have_the_name_of_another() -> None:
+    async with brokers("ab", ["ab"]) as servers, tidings.connect(url(servers["a"])) as client:
+        subscription = await client.subscribe("EXISTS(n)")
+        async with serve(options("a", neighbours=(url(servers["a"]),))) as same:
+            await until(lambda: same.diallers[0].problem is not None)
+            assert "own neighbour" in str(same.diallers[0].problem)
+        await client.publish(n=1)
+        assert len(await take(subscription, 1)) == 1
+
+
+@running
+async def test_pings_without_end_from_a_peer_that_reads_nothing_take_no_memory() -> None:
+    async with brokers("b") as servers, await Raw.open(servers["b"]) as raw:
+        assert isinstance(await raw.hello(), Welcome)
+        for _ in range(40):
+            raw.write(part(Part.PING) * 52_000)
+            await asyncio.sleep(0)
+        (connection,) = servers["b"].host.connections
+        await until(lambda: connection.clogged or connection.transport is None, 20)
+        await well(servers["b"])
+        assert connection.transport is None or connection.transport.get_write_buffer_size() < 3_000_000
