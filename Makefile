@@ -35,8 +35,8 @@ $(BENCH_READY): $(READY)
 	fi
 	@touch $@
 
-run: $(READY)    ## say hello (the server comes with the network part)
-	@$(BIN)/python -m tidings
+run: $(READY)    ## a live demonstration: a broker, publishers, a filtered subscription
+	@$(BIN)/tidings demo
 
 test: check      ## the whole quick suite: style, types, imports, tests
 	$(BIN)/python -m pytest -q -n auto -m "not soak"

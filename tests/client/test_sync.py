@@ -140,9 +140,12 @@ def test_closing_twice_does_nothing_and_later_calls_say_so(address: str) -> None
 
 
 def test_an_error_inside_the_with_is_passed_on(address: str) -> None:
-    with pytest.raises(KeyError), sync.connect(address, token="all") as client:
-        client.publish(n=1)
-        raise KeyError
+    def application() -> None:
+        with sync.connect(address, token="all"):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        application()
 
 
 def test_threads_may_share_a_client(address: str) -> None:

@@ -72,10 +72,10 @@ class Access:
         if found is None and subject is not None:
             found = self.certificates.get(subject)
         if found is None:
-            given = (
-                "this token" if token is not None else "this certificate" if subject is not None else "no credentials"
-            )
-            raise AccessDenied(f"{given} is not known here; ask the administrator for a token or certificate")
+            why = "no credentials: neither a token nor a certificate says who this is"
+            if token is not None or subject is not None:
+                why = f"this {'token' if token is not None else 'certificate'} is not known here"
+            raise AccessDenied(f"{why}; ask the administrator for a token or certificate")
         return found
 
     def __repr__(self) -> str:

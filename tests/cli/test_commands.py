@@ -1,0 +1,303 @@
+"""The commands against a broker in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+import tidings
+from tidings import sync
+from tidings.cli import app
+from tidings.cli._shown import Lines, as_json, gap_as_json, gap_as_text
+from tidings.cli._status import tree_of
+from tidings.cli._top import rates
+from tidings.cli._values import notification_of, value_of
+from tidings.net import Access, Identity, Options, serve
+from tidings.wire import Counters, Gap, Status, TreeStatus
+
+TOKEN = "a-token-for-the-tests"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An open broker with a store, and one behind it that asks for tokens."""
+    yield from _serving(Options(name="cli", port=0, data=tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[str]:
+    """A broker that asks for a token."""
+    yield from _serving(Options(name="closed", port=0, access=Access({TOKEN: Identity("someone")})))
+
+
+def _serving(options: Options) -> Iterator[str]:
+    started = threading.Event()
+    ports: list[int] = []
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def run() -> None:
+        async with serve(options) as server:
+            ports.append(server.port)
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    started.wait()
+    yield f"tidings://127.0.0.1:{ports[0]}"
+    loop.call_soon_threadsafe(stop.set)
+    thread.join()
+    loop.close()
+
+
+def tidings_(*words: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(app, list(words), input=input, env=env)
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("182.4", 182.4),
+        ("-7", -7),
+        ("1e3", 1000.0),
+        ("true", True),
+        ("True", "True"),
+        ("SAP", "SAP"),
+        ('"7"', "7"),
+        ('"say \\"hi\\""', 'say "hi"'),
+        ("01067", "01067"),
+        ("", ""),
+        ("a=b", "a=b"),
+        ("[a,b]", ["a", "b"]),
+        ('[1, 2.5, "c,d", true]', [1, 2.5, "c,d", True]),
+        ("[]", []),
+        ("[a", "[a"),
+        ("nan", "nan"),
+        ("1_000", "1_000"),
+        ("2026-07-01", "2026-07-01"),
+    ],
+)
+def test_the_form_of_a_value_tells_its_type(text: str, value: object) -> None:
+    found = value_of(text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_time_has_a_zone() -> None:
+    notification = notification_of(["at=2026-07-01T12:00:00+02:00"])
+    assert as_json(notification) == '{"at":"2026-07-01T10:00:00Z"}'
+
+
+@pytest.mark.parametrize("words", [["price"], ["=7"], ["a=1", "a=2"], ['a=["x]'], ["n=99999999999999999999"]])
+def test_what_is_no_attribute_is_refused(words: list[str]) -> None:
+    with pytest.raises(tidings.TidingsError):
+        notification_of(words)
+
+
+# --- lines --------------------------------------------------------------------------------------------
+
+
+def test_lines_are_aligned_and_cannot_move_the_cursor() -> None:
+    lines, at = Lines(), datetime(2026, 7, 1, 12)
+    first = lines.line(tidings.Notification(symbol="LONGER", price=1), at).plain
+    second = lines.line(tidings.Notification(symbol="A", price=2), at).plain
+    assert first.index("price") == second.index("price")
+    assert first.startswith("12:00:00.000  symbol=LONGER")
+    nasty = lines.line(tidings.Notification(text="\x1b[2Jboo\r\n"), at).plain
+    assert nasty.isprintable()
+    shown = lines.line(tidings.Notification(a=True, b=b"\x01", c=tidings.Location("x/y"), d=[1, "z"]), at).plain
+    assert shown.endswith("a=true  b=X'01'  c=/x/y  d=[1,z]")
+
+
+def test_gaps_are_shown() -> None:
+    assert "numbers 3 to 5 of broker b" in gap_as_text(Gap("b", 1, 3, 5)).plain
+    assert "an unknown end" in gap_as_text(Gap("b", 1, 3, None)).plain
+    assert json.loads(gap_as_json(Gap("b", 1, 3, None)))["$gap"]["first"] == 3
+
+
+# --- pub and sub --------------------------------------------------------------------------------------
+
+
+def test_publish_prints_the_key_of_the_event(address: str) -> None:
+    plain = tidings_("pub", "--broker", address, "type=quote", "price=182.4")
+    assert plain.exit_code == 0
+    assert plain.stdout.startswith("cli/")
+    stored = tidings_("pub", "--broker", address, "--quality", "stored", "--json", "n=1")
+    assert json.loads(stored.stdout)["event"]["origin"] == "cli"
+    fired = tidings_("pub", "--quality", "fire", "n=1", env={"TIDINGS_BROKER": address})
+    assert fired.stdout == "sent\n"
+
+
+def test_many_are_published_from_stdin(address: str) -> None:
+    with sync.connect(address) as client:
+        subscription = client.subscribe("EXISTS(line)")
+        text = "".join(f'{{"line": {n}}}\n' for n in range(500)) + "\n"
+        assert tidings_("pub", "-b", address, "-", input=text).stdout == "published 500\n"
+        assert [next(subscription)["line"] for _ in range(500)] == list(range(500))
+        assert json.loads(tidings_("pub", "-b", address, "--json", "-", input="").stdout) == {"published": 0}
+
+
+def test_a_bad_line_is_named(address: str) -> None:
+    result = tidings_("pub", "-b", address, "-", input='{"n": 1}\n\nnonsense\n{"n": 2}\n')
+    assert result.exit_code == 2
+    assert "line 3 of stdin" in result.stderr
+    assert "The 1 before it are published" in result.stderr
+
+
+def _publishing(address: str, stop: threading.Event) -> threading.Thread:
+    """Somebody who publishes until the subscriber has seen enough."""
+
+    def work() -> None:
+        with sync.connect(address) as client:
+            while not stop.wait(0.02):
+                client.publish(type="quote", symbol="SAP", price=182.4)
+                client.publish(type="quote", symbol="ABC", price=12.5)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_subscribe_prints_what_passes_the_filter(address: str, as_json: bool) -> None:
+    stop = threading.Event()
+    thread = _publishing(address, stop)
+    result = tidings_("sub", "price > 100", "-b", address, "--count", "2", *(["--json"] if as_json else []))
+    stop.set()
+    thread.join()
+    assert result.exit_code == 0
+    assert "subscribed at cli to price > 100" in result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2
+    if as_json:
+        assert json.loads(lines[0]) == {"type": "quote", "symbol": "SAP", "price": 182.4}
+    else:
+        assert "symbol=SAP  price=182.4" in lines[0]
+
+
+def test_subscribe_gives_up_after_a_while(address: str) -> None:
+    result = tidings_("sub", "EXISTS(never)", "-b", address, "--count", "1", "--timeout", "0.1")
+    assert result.exit_code == 1
+    assert "fewer than 1 notifications" in result.stderr
+    assert tidings_("sub", "EXISTS(never)", "-b", address, "--timeout", "0.1").exit_code == 0
+
+
+# --- looking ------------------------------------------------------------------------------------------
+
+
+def test_status_topology_and_top(address: str) -> None:
+    status = tidings_("status", "-b", address, "--filters")
+    assert status.exit_code == 0
+    assert "cli (border)" in status.stdout
+    assert json.loads(tidings_("status", "-b", address, "--json").stdout)["name"] == "cli"
+    assert tidings_("topology", "-b", address).stdout == "cli\n"
+    assert json.loads(tidings_("topology", "-b", address, "--json").stdout)["brokers"] == ["cli"]
+    top = tidings_("top", "-b", address, "--once", "--interval", "0.1")
+    assert "published" in top.stdout
+    found = json.loads(tidings_("top", "-b", address, "--once", "--json", "--interval", "0.1").stdout)
+    assert found["rates"]["messages_in"] > 0
+    assert found["status"]["name"] == "cli"
+
+
+def test_the_tree_is_drawn_from_the_broker_that_was_asked() -> None:
+    edges = (("a", "b"), ("b", "c"), ("b", "d"))
+    tree = TreeStatus(epoch=1, neighbours=("b",), hops={"b": "b", "c": "b", "d": "b"}, edges=edges, spare=())
+    out = io.StringIO()
+    Console(file=out, width=40).print(tree_of("a", tree))
+    assert out.getvalue() == "a\n└── b\n    ├── c\n    └── d\n"
+
+
+def _status(epoch: int, uptime: float, published: int) -> Status:
+    counters = Counters(
+        messages_in={"Publish": published}, messages_out={}, stale_frames=0, refused=0, repeated_publications=0, gaps=0
+    )
+    tree = TreeStatus(epoch=0, neighbours=(), hops={}, edges=(), spare=())
+    return Status(
+        name="b", epoch=epoch, role="border", version="0", uptime=uptime, host="", port=0, draining=False, clients=0,
+        brokers=0, peers=(), peers_left_out=0, dialled=(), subscriptions=0, advertisements=0, counters=counters,
+        tree=tree, suspended=(), routing={}, limits={}, store=None,
+    )  # fmt: skip
+
+
+def test_rates_are_differences_and_start_again_with_the_broker() -> None:
+    assert rates(_status(1, 10, 100), _status(1, 12, 300))["published"] == 100
+    assert rates(_status(1, 10, 100), _status(2, 4, 8))["published"] == 2
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: str, tmp_path: Path) -> None:
+    rubbish = tmp_path / "rubbish.pem"
+    rubbish.write_text("rubbish")
+    for words, code, told in [
+        (["pub", "-b", "tidings://127.0.0.1:1", "n=1"], 3, "Is the server running?"),
+        (["pub", "-b", "http://x", "n=1"], 3, "write tidings://host:port"),
+        (["pub", "-b", address, "n"], 2, "not of the form name=value"),
+        (["pub"], 2, "NAME=VALUE"),
+        (["pub", "-b", address, "--quality", "best", "n=1"], 2, "accepted"),
+        (["sub", "price >", "-b", address], 2, "at column 8"),
+        (["sub", "TRUE", "-b", closed], 4, "neither a token nor a certificate"),
+        (["status", "-b", address, "--token-file", str(tmp_path / "none")], 2, "--token-file"),
+        (["status", "-b", address, "--ca", str(rubbish)], 2, "PEM"),
+        (["status", "-b", address, "--cert", str(rubbish)], 2, "belong together"),
+        (["serve", "--host", "0.0.0.0"], 5, "--insecure"),
+        (["serve", "--neighbour", "paris"], 2, "tidings://host:port"),
+        (["serve", "--log-level", "loud"], 2, "debug, info"),
+        (["serve", "--data", "x", "--no-store"], 2, "choose one"),
+        (["serve", "--port", "70000"], 2, "65535"),
+        (["serve", "--config", str(tmp_path / "none.toml")], 6, "No such file"),
+        (["frobnicate"], 2, "frobnicate"),
+    ]:
+        result = tidings_(*words)
+        assert (result.exit_code, told in " ".join(result.stderr.split())) == (code, True), (words, result.stderr)
+        assert "Traceback" not in result.output
+
+
+def test_a_token_may_come_from_a_file_or_the_environment(closed: str, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    assert tidings_("pub", "-b", closed, "--token-file", str(file), "n=1").exit_code == 0
+    assert tidings_("pub", "-b", closed, "n=1", env={"TIDINGS_TOKEN": TOKEN}).exit_code == 0
+    refused = tidings_("top", "-b", closed, "--once", env={"TIDINGS_TOKEN": TOKEN})
+    assert refused.exit_code == 1
+    assert "right to administer" in refused.stderr
+
+
+def test_a_name_that_is_taken_is_told(address: str) -> None:
+    with sync.connect(address, name="me"):
+        result = tidings_("sub", "TRUE", "-b", address, "--client-name", "me")
+        assert result.exit_code == 4
+        assert "client 'me' is connected already" in result.stderr
+
+
+def test_a_bug_is_told_without_a_traceback_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("tidings.cli._pub.connect", broken)
+    result = tidings_("pub", "n=1")
+    assert result.exit_code == 1
+    assert "tidings --debug" in result.stderr
+    assert isinstance(tidings_("--debug", "pub", "n=1").exception, RuntimeError)
+
+
+def test_help_and_version() -> None:
+    assert "Exit codes" in tidings_("--help").stdout
+    assert tidings_("--version").stdout.startswith("tidings 0.")
+    for command in ("serve", "pub", "sub", "top", "status", "topology", "demo", "config"):
+        assert command in tidings_("--help").stdout
+        assert tidings_(command, "--help").exit_code == 0

@@ -1,0 +1,237 @@
+"""The command as users run it: real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 30.0
+
+
+class Process:
+    """A command that runs."""
+
+    def __init__(self, *words: str, cwd: Path, **env: str) -> None:
+        ours = {"XDG_DATA_HOME": str(cwd), "PYTHONWARNINGS": "error", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
+        self._process = subprocess.Popen(
+            [sys.executable, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **ours, **env},
+            cwd=cwd,
+        )
+
+    def line(self, stream: str = "stdout") -> str:
+        """The next line, without waiting for ever."""
+        pipe = getattr(self._process, stream)
+        assert select.select([pipe], [], [], PATIENCE)[0], "no line came"
+        line: str = pipe.readline()
+        assert line, self._process.communicate()
+        return line
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> tuple[int, str, str]:
+        """The exit code, the rest of stdout and of stderr."""
+        out, error = self._process.communicate(timeout=PATIENCE)
+        return self._process.returncode, out, error
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+
+class Commands:
+    """Starts commands, and ends what a test has left."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+        self._running: list[Process] = []
+
+    def start(self, *words: str, **env: str) -> Process:
+        self._running.append(Process("-m", "tidings", *words, cwd=self.cwd, **env))
+        return self._running[-1]
+
+    def python(self, code: str) -> Process:
+        self._running.append(Process("-c", code, cwd=self.cwd))
+        return self._running[-1]
+
+    def serve(self, *words: str) -> tuple[Process, dict[str, object]]:
+        server = self.start("serve", "--port", "0", "--json", *words)
+        return server, json.loads(server.line())
+
+    def end(self) -> None:
+        for process in self._running:
+            process.kill()
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Commands]:
+    found = Commands(tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.mark.req("ARC-203")
+def test_serve_pub_and_sub(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store", "--metrics-port", "0")
+    assert told["data"] == "store"
+    broker = ("--broker", str(told["url"]))
+    subscriber = commands.start("sub", "price > 100", "--json", "--count", "1", *broker)
+    assert "subscribed at broker" in subscriber.line("stderr")
+    for price in ("12.5", "182.4"):
+        publisher = commands.start("pub", *broker, "--quality", "stored", "symbol=SAP", f"price={price}")
+        code, key, _ = publisher.end()
+        assert code == 0
+        assert re.fullmatch(r"broker/\d+/\d+\n", key)
+    assert subscriber.end()[:2] == (0, '{"symbol":"SAP","price":182.4}\n')
+    with urllib.request.urlopen(f"http://127.0.0.1:{told['metrics_port']}/health") as page:
+        assert json.load(page)["healthy"]
+    server.signal(signal.SIGTERM)
+    code, out, error = server.end()
+    assert (code, out) == (0, "")
+    assert "Traceback" not in error
+    assert (commands.cwd / "store" / "store.sqlite").exists()
+
+
+def test_a_server_for_eyes_says_what_to_do_next(commands: Commands) -> None:
+    server = commands.start("serve", "--port", "0", "--log-json")
+    first = server.line()
+    address = re.search(r"tidings://127\.0\.0\.1:\d+", first)
+    assert address is not None
+    assert str(commands.cwd / "tidings" / "broker") in server.line()
+    entry = json.loads(server.line("stderr"))
+    assert entry["level"] == "info"
+    assert entry["broker"] == "broker"
+    subscriber = commands.start("sub", "TRUE", "--broker", address[0])
+    subscriber.line("stderr")
+    subscriber.signal(signal.SIGINT)
+    assert subscriber.end()[0] == 0
+    server.signal(signal.SIGINT)
+    code, out, error = server.end()
+    assert code == 0
+    assert f"tidings pub type=quote symbol=SAP price=182.4 --broker {address[0]}" in out
+    assert "Stopping" in error
+
+
+def test_what_is_queued_goes_out_before_a_server_stops(commands: Commands) -> None:
+    server, told = commands.serve("--no-store")
+    broker = ("--broker", str(told["url"]))
+    subscriber = commands.start("sub", "TRUE", "--json", "--count", "2000", *broker)
+    subscriber.line("stderr")
+    publisher = commands.python(
+        "from tidings import sync\n"
+        f"with sync.connect({told['url']!r}) as client:\n"
+        "    print(client.publish_many({'n': n} for n in range(2000)), flush=True)\n"
+    )
+    publisher.line()
+    server.signal(signal.SIGTERM)
+    assert server.end()[0] == 0
+    code, out, _ = subscriber.end()
+    assert code == 0
+    assert [json.loads(line)["n"] for line in out.splitlines()] == list(range(2000))
+
+
+def test_a_second_signal_ends_a_server_at_once(commands: Commands) -> None:
+    server, told = commands.serve("--no-store")
+    stuck = commands.python(  # a subscriber that never reads, so that draining takes its time
+        "import socket, time\n"
+        "from tidings.wire import *\n"
+        f"s = socket.create_connection(('127.0.0.1', {told['port']}))\n"
+        "s.sendall(part(Part.HELLO, encode_words(Hello((1,), PeerRole.CLIENT, 'stuck'))))\n"
+        "from tidings.model import Filter\n"
+        "s.sendall(part(Part.DATA, encode(Frame(Subscribe('s', Filter.parse('TRUE'))))))\n"
+        "time.sleep(0.5)\n"
+        "print('there', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    stuck.line()
+    assert commands.start("pub", "--broker", str(told["url"]), "n=1").end()[0] == 0
+    server.signal(signal.SIGTERM)
+    time.sleep(0.5)
+    start = time.monotonic()
+    server.signal(signal.SIGTERM)
+    assert server.end()[0] == 128 + signal.SIGTERM
+    assert time.monotonic() - start < 5
+
+
+def test_two_servers_cannot_share_a_port_or_a_store(commands: Commands) -> None:
+    _, told = commands.serve("--data", "store")
+    code, _, error = commands.start("serve", "--port", str(told["port"]), "--no-store").end()
+    assert code == 5
+    assert "Address already in use; choose another port" in error
+    code, _, error = commands.start("serve", "--port", "0", "--data", "store").end()
+    assert code == 5
+    assert "another broker uses the store" in error
+    (commands.cwd / "file").write_text("not a directory")
+    code, _, error = commands.start("serve", "--port", "0", "--data", "file/x").end()
+    assert code == 5
+    assert "cannot be used" in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.req("ARC-206")
+def test_brokers_started_from_files_make_a_network(commands: Commands) -> None:
+    token = "a-token-that-is-long-enough"
+    (commands.cwd / "token").write_text(token)
+    (commands.cwd / "token").chmod(0o600)
+    entry = '[[access]]\nname = "all"\ntoken_file = "token"\nadminister = true\nbroker = true\n'
+    (commands.cwd / "a.toml").write_text(f'name = "a"\nport = 0\n{entry}')
+    _, told = commands.serve("--config", "a.toml", "--no-store")
+    neighbours = f'neighbours = ["{told["url"]}"]\nneighbour_token_file = "token"\n'
+    (commands.cwd / "b.toml").write_text(f'name = "b"\nport = 0\n{neighbours}{entry}')
+    _, other = commands.serve("--config", "b.toml", "--no-store")
+    deadline = time.monotonic() + PATIENCE
+    tree: list[list[str]] = []
+    while not tree and time.monotonic() < deadline:
+        asked = commands.start("topology", "--json", "--broker", str(other["url"]), TIDINGS_TOKEN=token)
+        code, out, error = asked.end()
+        assert code == 0, error
+        tree = json.loads(out)["tree"]
+    assert tree == [["a", "b"]]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(commands: Commands) -> None:
+    _, told = commands.serve("--no-store")
+    command = f"{sys.executable} -m tidings status --json --broker {told['url']} | true"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_demonstration_runs_and_ends(commands: Commands) -> None:
+    code, out, error = commands.start("demo", "--port", "0", "--seconds", "2").end()
+    assert (code, error) == (0, "")
+    assert "type = 'quote' AND price > 100" in out
+    assert re.search(r"symbol=SAP  price=\d", out)
+    assert "symbol=ABC  price" not in out
+
+
+def test_the_first_example_of_the_readme_works(commands: Commands) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (example,) = re.findall(r"^```python norun\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    _, told = commands.serve("--no-store")
+    assert "tidings://localhost:7311" in example
+    program = commands.python(example.replace("tidings://localhost:7311", str(told["url"])))
+    deadline = time.monotonic() + PATIENCE
+    out = ""
+    while not out and time.monotonic() < deadline:
+        commands.start("pub", "--broker", str(told["url"]), "type=quote", "symbol=SAP", "price=182.4").end()
+        if select.select([program._process.stdout], [], [], 0.1)[0]:
+            out = program.line()
+    assert out == "SAP 182.4\n"
