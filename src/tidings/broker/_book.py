@@ -19,7 +19,7 @@ from ._reduction import Delta, Reduction
 class Entry:
     """One subscription or advertisement of one link. Compared by identity."""
 
-    __slots__ = ("filter", "id", "link", "meta", "number", "public_id", "receive_own", "settled")
+    __slots__ = ("filter", "id", "ids", "link", "meta", "number", "public_id", "receive_own", "settled")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Entry:
     ) -> None:
         self.link = link
         self.id = id
+        self.ids = (id,)
         self.number = number
         """With which the link announced it last."""
         self.filter = filter
@@ -124,9 +125,7 @@ class Book:
         if not own:
             del self._of_link[entry.link]
         self._unsettled.pop(entry, None)
-        return _changes(
-            (link, out.remove(entry)) for link, out in self._others(entry.link) if entry in out.members
-        )
+        return _changes((link, out.remove(entry)) for link, out in self._others(entry.link) if entry in out.members)
 
     def reconsider(self, link: Link) -> dict[Link, Delta]:
         """Relevance for a neighbour has changed; what it has to be told."""

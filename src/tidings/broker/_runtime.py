@@ -34,7 +34,7 @@ class Log(Protocol):
     def append(
         self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
     ) -> None:
-        """Keep the envelope; call `synced`, in a later turn, when it would survive a crash, or `failed` if it does not."""
+        """Keep the envelope; in a later turn, call `synced` when it would survive a crash, or `failed`."""
         ...
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:

@@ -104,6 +104,7 @@ class Connection(Stream):
             log.exception("a message of %s could not be handled", self._who())
             raise WireError("a message could not be handled; the log of this broker says why") from error
         finally:
+            self.host.flush()
             if arrived:
                 peer.arrived(arrived)
         if self.host.must_wait(peer, self.unpause):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
 from tidings.model import TidingsError
-from tidings.wire import Frame, Part, Reject, Session, encode_words, part
+from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
 
 from ._access import Identity
 from ._options import Options, SlowPolicy
-from ._peer import Peer
+from ._peer import Batch, Peer
 
 if TYPE_CHECKING:
     from ._connection import Connection
@@ -46,6 +46,7 @@ class Host:
         self.epoch = epoch
         self.log = store
         self._peers: dict[Link, Peer] = {}
+        self._touched: list[Peer] = []
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
         self.connections: set[Connection] = set()
@@ -73,8 +74,24 @@ class Host:
     def send(self, link: Link, frame: Frame) -> None:
         """Send a frame to whoever is at the other end."""
         peer = self._peers.get(link)
-        if peer is not None:
-            peer.send(frame)
+        if peer is None:
+            return
+        if not peer.outbox:
+            if not self._touched:
+                self.loop.call_soon(self.flush)
+            self._touched.append(peer)
+        elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1].message, frame.message)):
+            peer.outbox[-1] = Frame(joined)
+            return
+        peer.outbox.append(frame)
+
+    def flush(self) -> None:
+        """Hand over what the broker has sent since the last time: many frames for a peer at once."""
+        touched, self._touched = self._touched, []
+        batches: dict[tuple[Serialiser, tuple[int, ...]], Batch] = {}
+        for peer in touched:
+            if peer.outbox:
+                peer.flush(batches)
 
     def _crowded(self, link: Link) -> bool:
         """Whether what can wait for this link should wait."""
@@ -148,6 +165,8 @@ class Host:
         """The link has ended for good."""
         if self._peers.get(peer.link) is not peer:
             return
+        if peer.outbox:
+            peer.flush({})
         self._forget(peer)
         stream, peer.stream = peer.stream, None
         peer.close()
@@ -193,3 +212,15 @@ class Host:
             return False
         self._waiting[peer] = resume
         return True
+
+
+def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:
+    """One acknowledgement for two, if the numbers of both kinds follow each other."""
+    if (
+        type(last) is PublishAck
+        and new.seq == last.seq + 1
+        and new.number == last.number + 1 > 1
+        and (new.origin, new.epoch) == (last.origin, last.epoch)
+    ):
+        return PublishAck(new.seq, new.origin, new.epoch, new.number, last.count + 1)
+    return None

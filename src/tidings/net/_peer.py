@@ -9,8 +9,8 @@ nothing of this: the window and the queue wait for the peer to come back.
 A full queue is what *congestion* means, and the policy decides. Neighbours always block: whoever sends is not read from
 until the congested peer has room again. The congested peer itself is always read from, because its acknowledgements
 are what everybody waits for; so this cannot lock up. Subscribers block, lose their oldest notifications, or are
-disconnected. A queue of twice the limit is never waited for: a subscriber loses its oldest notifications, and whoever
-has nothing to lose, or is a neighbour, loses its link.
+disconnected. A queue far beyond its limit is never waited for: a subscriber loses its oldest notifications, and
+whoever has nothing to lose, or is a neighbour, loses its link.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ from ._options import Limits, SlowPolicy
 if TYPE_CHECKING:
     from ._host import Host
 
+OVERSHOOT_PARTS = 8_192
+"""Parts beyond a full queue that may come from peers that have been read from already."""
+OVERSHOOT_BYTES = 4_194_304
+"""The same in bytes."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
@@ -48,8 +52,24 @@ class _Queued(NamedTuple):
     """Something that waits for room in the window."""
 
     data: bytes
-    message: Deliver | Gap | None
-    """A notification, which may be dropped, or the report of such a loss, which another can be added to."""
+    message: Deliver | Gap | PublishAck | None
+    """A notification, which may be dropped; or the report of such a loss or an acknowledgement, which can grow."""
+
+
+class Batch(NamedTuple):
+    """The frames that one turn sends to a peer, as bytes."""
+
+    parts: list[bytes]
+    data: bytes
+    largest: int
+    """The size of the largest part, as peers count it."""
+
+    @classmethod
+    def encode(cls, frames: list[Frame], serialiser: Serialiser) -> Batch:
+        """The frames as parts."""
+        encode = serialiser.encode
+        parts = [part(Part.DATA, encode(frame)) for frame in frames]
+        return cls(parts, b"".join(parts), max(map(len, parts)) - 4)
 
 
 class Peer:
@@ -63,6 +83,8 @@ class Peer:
         self._limits = limits
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
+        self.outbox: list[Frame] = []
+        """What this turn sends."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
         self._last_ack: PublishAck | None = None
@@ -91,10 +113,22 @@ class Peer:
 
     # --- towards the peer -----------------------------------------------------------------------------
 
-    def send(self, frame: Frame) -> None:
-        """Send a frame as soon as there is room for it."""
-        message = frame.message
-        data = self._encoded(frame, message)
+    def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
+        """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
+        outbox, self.outbox = self.outbox, []
+        key = (self.serialiser, tuple(map(id, outbox)))
+        batch = batches.get(key)
+        if batch is None:
+            batches[key] = batch = Batch.encode(outbox, self.serialiser)
+        if batch.largest <= self.max_part and not self._queue and self.session.offer(batch.parts, len(batch.data)):
+            if self.stream is not None:
+                self.stream.write_now(batch.data)
+            return
+        for frame, data in zip(outbox, batch.parts, strict=True):
+            self._send(data, frame.message)
+
+    def _send(self, data: bytes, message: AnyMessage) -> None:
+        """Send one part as soon as there is room for it."""
         if len(data) - 4 > self.max_part:
             self._too_large(message)
             return
@@ -105,20 +139,17 @@ class Peer:
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self._overflow()
 
-    def _encoded(self, frame: Frame, message: AnyMessage) -> bytes:
-        """The part of a frame; a notification for many subscribers who call it by the same ids is encoded once."""
-        if type(message) is not Deliver or frame.hop.attachments is not None:
-            return part(Part.DATA, self.serialiser.encode(frame))
-        kept = message.envelope.__dict__
-        known = kept.get("delivered")
-        if known is not None and known[0] == message.subscriptions and known[1] is self.serialiser:
-            return known[2]  # type: ignore[no-any-return]
-        data = part(Part.DATA, self.serialiser.encode(frame))
-        kept["delivered"] = (message.subscriptions, self.serialiser, data)
-        return data
-
     def _enqueue(self, data: bytes, message: AnyMessage) -> None:
-        self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap) else None))
+        if isinstance(message, PublishAck) and self._queue:
+            last = self._queue[-1].message
+            if isinstance(last, PublishAck) and _follows(last, message):
+                # A publisher that is slow to read has one acknowledgement waiting, not thousands.
+                message = PublishAck(
+                    message.seq, message.origin, message.epoch, message.number, last.count + message.count
+                )
+                self._queue_bytes -= len(self._queue.pop().data)
+                data = part(Part.DATA, self.serialiser.encode(Frame(message)))
+        self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap | PublishAck) else None))
         self._queue_bytes += len(data)
 
     def _over(self, parts: int, size: int) -> bool:
@@ -127,7 +158,8 @@ class Peer:
     def _too_large(self, message: AnyMessage) -> None:
         if isinstance(message, Deliver):
             self.dropped += 1
-            self.send(Frame(_gap(message)))
+            gap = _gap(message)
+            self._send(part(Part.DATA, self.serialiser.encode(Frame(gap))), gap)
         else:
             self.host.disconnect(self, "size", f"a {type(message).__name__} is larger than this peer takes")
 
@@ -137,7 +169,7 @@ class Peer:
             self.stream.write(data)
 
     def _overflow(self) -> None:
-        """The queue is full. While others wait for this peer, what they had sent before may fill it to twice that."""
+        """The queue is full. While others wait for this peer, what they had sent before may fill it further."""
         if self.policy is SlowPolicy.DISCONNECT:
             self._give_up()
             return
@@ -147,7 +179,8 @@ class Peer:
                 self.host.congested(self)
                 if not self.link.is_broker:
                     self._patience = self.host.loop.call_later(self._limits.block_seconds, self._lose_patience)
-        if self.blocks and not self._over(2 * self._limits.queue_parts, 2 * self._limits.queue_bytes):
+        limits = self._limits
+        if self.blocks and not self._over(limits.queue_parts + OVERSHOOT_PARTS, limits.queue_bytes + OVERSHOOT_BYTES):
             return
         if not self.link.is_broker:
             self._drop_oldest()
@@ -182,7 +215,7 @@ class Peer:
         parts, size = self._limits.queue_parts * 9 // 10, self._limits.queue_bytes * 9 // 10
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
-            if queued.message is None:
+            if not isinstance(queued.message, Deliver | Gap):
                 kept.append(queued)
                 continue
             self._queue_bytes -= len(queued.data)
@@ -268,6 +301,16 @@ class Peer:
         self._queue_bytes = 0
         if self.congested_since is not None:
             self._relieve()
+
+
+def _follows(last: PublishAck, next: PublishAck) -> bool:
+    """Whether the numbers of both kinds go on where they were, so that one acknowledgement can say both."""
+    return (last.origin, last.epoch, last.seq + next.count, last.number + next.count) == (
+        next.origin,
+        next.epoch,
+        next.seq,
+        next.number,
+    ) and last.number > 0
 
 
 def _gap(deliver: Deliver) -> Gap:

@@ -139,6 +139,7 @@ class Server:
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.options.limits.drain
+        self.host.flush()
         while loop.time() < deadline:
             busy = [
                 peer for peer in self.host.peers if peer.stream is not None and (peer.queued or peer.session.waiting)
@@ -155,9 +156,11 @@ class Server:
 
     async def _heartbeat(self) -> None:
         interval = self.options.limits.heartbeat
+        before = self.host.loop.time()
         while True:
             await asyncio.sleep(interval / 2)
             now = self.host.loop.time()
+            late, before = now - before > interval, now
             for peer in self.host.peers:
                 stream = peer.stream
                 if stream is None:
@@ -165,7 +168,7 @@ class Server:
                 silence = now - stream.last_heard
                 if stream.paused:
                     stream.write(part(Part.PING))  # this side does not listen, and says that it is there
-                elif silence > 3 * interval:
+                elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard
                     log.warning("%s %s is silent; its connection is given up", peer.link.kind.value, peer.link.name)
                     stream.abort()
                 elif silence > interval:

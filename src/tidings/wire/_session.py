@@ -57,6 +57,14 @@ class Session:
         self._window.append(data)
         self._bytes += len(data)
 
+    def offer(self, batch: list[bytes], size: int) -> bool:
+        """Note several DATA parts of `size` bytes together that are being sent, if the window has room for all."""
+        if len(self._window) + len(batch) > self._max_parts or self._bytes + size > self._max_bytes:
+            return False
+        self._window.extend(batch)
+        self._bytes += size
+        return True
+
     def acknowledge(self, number: int) -> None:
         """The other side has everything up to this number."""
         if number > self._acknowledged + len(self._window):

@@ -76,7 +76,17 @@ class Stream(asyncio.Protocol):
             self.loop.call_soon(self._flush)
         self._out.append(data)
 
+    def write_now(self, data: bytes) -> None:
+        """Send bytes at once, behind what was written before."""
+        if self._out:
+            self._out.append(data)
+            self._flush()
+        elif self.transport is not None:
+            self.transport.write(data)
+
     def _flush(self) -> None:
+        if not self._out:
+            return
         out, self._out = self._out, []
         if self.transport is not None:
             self.transport.write(b"".join(out))
