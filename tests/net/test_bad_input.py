@@ -1,4 +1,4 @@
-"""What a broker does with peers that are wrong, broken or hostile: a clear word to them, and nothing lost for others."""
+"""What a broker does with peers that are wrong or hostile: a clear word to them, and nothing lost for others."""
 
 from __future__ import annotations
 

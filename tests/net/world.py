@@ -181,6 +181,12 @@ class Raw:
             if isinstance(message, kind):
                 return message
 
+    async def gone(self) -> None:
+        """Wait until the other side has closed."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                await self.part()
+
     async def rejection(self) -> Reject:
         """Wait for the rejection that ends the connection."""
         while True:

@@ -358,12 +358,15 @@ class Link:
                 return
 
     async def _watch(self, connection: _Connection) -> None:
+        before = connection.loop.time()
         while not connection.gone.done():
             await asyncio.wait([connection.gone], timeout=self._heartbeat)
+            late = connection.loop.time() - before > 2 * self._heartbeat
+            before = connection.loop.time()
             silence = connection.loop.time() - connection.last_heard
             if connection.paused:
                 connection.write(part(Part.PING))  # this side does not listen, and says that it is there
-            elif silence > 3 * self._heartbeat:
+            elif silence > 3 * self._heartbeat and not late:  # after a pause nothing can have been heard
                 log.warning("the broker is silent; its connection is given up")
                 connection.abort()
                 await connection.gone
