@@ -1,7 +1,8 @@
 """The peer: one compiled Python function per filter. What one writes first, done well.
 
-Each constraint becomes an expression, with its operands bound in a closure; constraints that are
-cheap and selective (equality first) stand in front, as a careful author would write them.
+Each constraint becomes an expression, with its operands bound as defaults, which is some percent faster than
+a closure. Constraints that are cheap and selective (equality first) stand in front, as a careful author would
+write them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from datetime import datetime
+from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from tidings.matching._atom import RANK, TESTS, Atom, atom_of
@@ -36,11 +38,11 @@ def predicate(filter: Filter) -> Predicate:
 @functools.cache
 def _factory(test: str, operands: int) -> Callable[..., Predicate]:
     """Filters of one form share their code: 10,000 copies of it would not fit into a processor's caches."""
-    names = ", ".join(f"x{number}" for number in range(operands))
+    names = "".join(f", x{number}" for number in range(operands))
     namespace: dict[str, Any] = {"datetime": datetime, "Location": Location}
-    exec(f"def factory({names}):\n    def test(a): return {test}\n    return test", namespace)
-    factory: Callable[..., Predicate] = namespace["factory"]
-    return factory
+    exec(f"def test(a{names}): return {test}", namespace)
+    code: CodeType = namespace["test"].__code__
+    return lambda *bound: FunctionType(code, namespace, "test", bound)
 
 
 def _conjunction(conjunction: Conjunction, operands: list[Any]) -> str:

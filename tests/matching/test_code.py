@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tidings.matching import Index, _code, _shape
-from tidings.model import Conjunction, Filter, Location, Negated, Notification
+from tidings.model import Conjunction, Filter, Kind, Location, Negated, Notification
 from tidings.model.operators import Contains, Equal, Exists, IsNull, Member, Prefix, Range, Suffix, Within, like
 
 EVIL = '__import__(\'os\').abort() or x\n    """ # n0'
@@ -64,6 +64,17 @@ def test_no_text_of_a_user_gets_into_the_source(monkeypatch: pytest.MonkeyPatch)
         assert {name for name in names if not re.fullmatch(r"[nv]\d+", name)} <= WORDS
         assert not re.search(r"['\"#\\;]", text)
         assert max(map(int, re.findall(r"\d+", text)), default=0) < 20  # positions only
+
+
+def test_a_check_tells_true_from_one() -> None:
+    number = _code.function((_code.Term(0, "eq", False, Kind.NUMBER, (1,)),), ("x",))
+    boolean = _code.function((_code.Term(0, "eq", False, Kind.BOOLEAN, (1,)),), ("x",))
+    member = _code.function((_code.Term(0, "in", False, Kind.NUMBER, (1,)),), ("x",))
+    unequal = _code.function((_code.Term(0, "eq", True, Kind.NUMBER, (1,)),), ("x",))
+    assert [number((None, 1), {"x": value}) for value in (1, 1.0, True, "1")] == [True, True, False, False]
+    assert [boolean((None, True), {"x": value}) for value in (1, 1.0, True)] == [False, False, True]
+    assert [member((None, frozenset({1})), {"x": value}) for value in (1, True)] == [True, False]
+    assert [unequal((None, 2), {"x": value}) for value in (1, True, "1", 2)] == [True, False, False, False]
 
 
 def test_conjunctions_of_one_pattern_share_their_code() -> None:

@@ -41,10 +41,10 @@ class Home:
         return self.conjunction.passes(attributes)
 
     def constraints(self) -> Constraints:
-        """All constraints, taken apart."""
+        """All constraints, taken apart. That is most of the work of a change, so they are handed around."""
         return [(constraint, atom_of(constraint)) for constraint in self.conjunction.constraints]
 
-    def left(self) -> Constraints:
-        """The constraints that the pivot does not imply."""
+    def left(self, constraints: Constraints) -> Constraints:
+        """Of its constraints, those that the pivot does not imply."""
         exact = self.pivot.exact if self.pivot is not None else None
-        return [(c, atom_of(c)) for c in self.conjunction.constraints if c is not exact]
+        return [pair for pair in constraints if pair[0] is not exact] if exact is not None else constraints

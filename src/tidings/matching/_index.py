@@ -89,7 +89,7 @@ class Index(Generic[K]):
             constraints = home.constraints()
             for _, atom in constraints:
                 self._estimator.learn(atom)
-            self._settle(home, self._ways(constraints))
+            self._settle(home, constraints, self._ways(constraints))
         self.review(1)
 
     def remove(self, key: K, /) -> None:
@@ -99,9 +99,10 @@ class Index(Generic[K]):
             return
         self._several -= len(homes) > 1
         for home in homes:
-            self._leave(home)
+            constraints = home.constraints()
+            self._leave(home, constraints)
             home.place = None
-            for _, atom in home.constraints():
+            for _, atom in constraints:
                 self._estimator.forget(atom)
         if self._homes:
             self.review(1)
@@ -204,24 +205,25 @@ class Index(Generic[K]):
         ways = [way(constraint, atom, estimator) for constraint, atom in constraints]
         return [found for found in ways if found is not None]
 
-    def _settle(self, home: Home, ways: list[tuple[float, Pivot]]) -> None:
+    def _settle(self, home: Home, constraints: Constraints, ways: list[tuple[float, Pivot]]) -> None:
         """Give a conjunction a home."""
-        if not home.conjunction.constraints:
+        if not constraints:
             home.place = self._always
             self._always[home] = home.key
             return
         home.pivot = pivot = self._choose(home, ways)
-        left = ordered([atom for _, atom in home.left()])
+        left = home.left(constraints)
         if left:
-            home.shape = shape = self._shape(signature(left))
-            home.row = shape.row(left, home, home.key)
+            atoms = ordered([atom for _, atom in left])
+            home.shape = shape = self._shape(signature(atoms))
+            home.row = shape.row(atoms, home, home.key)
         if pivot is None:
             home.place = self._segments
-            self._segments.add(home)
+            self._segments.add(home, left)
             return
         home.place = nodes = self._probes.nodes(pivot)
         for node in nodes:
-            node.add(home)
+            node.add(home, left)
             if node.size >= node.review_at:
                 node.review_at = 2 * node.size
                 self._enqueue(node.homes())
@@ -243,16 +245,16 @@ class Index(Generic[K]):
         """How many checks may go to conjunctions without a good pivot."""
         return SPARED - SPARED_PER_SLOT * len(self._segments)
 
-    def _leave(self, home: Home) -> None:
+    def _leave(self, home: Home, constraints: Constraints) -> None:
         """Take a conjunction out of its home."""
-        place = home.place
+        place, left = home.place, home.left(constraints)
         if place is self._always:
             del self._always[home]
         elif home.pivot is None:
-            self._segments.remove(home)
+            self._segments.remove(home, left)
         else:
             for node in place:
-                node.remove(home)
+                node.remove(home, left)
             self._probes.prune(home.pivot)
             self._checks -= self._common.pop(home, 0.0)
             if not self._common:
@@ -295,7 +297,8 @@ class Index(Generic[K]):
 
     def _review(self, home: Home) -> None:
         """Move a conjunction if it has a clearly better home by now."""
-        ways = self._ways(home.constraints())
+        constraints = home.constraints()
+        ways = self._ways(constraints)
         if not ways:
             return
         best = min(map(_cost, ways))
@@ -306,8 +309,8 @@ class Index(Generic[K]):
             crowded = home in self._common and self._checks > self._spared()
             better = best * BETTER < now or crowded or (now > RARE * BETTER and home not in self._common)
         if better:
-            self._leave(home)
-            self._settle(home, ways)
+            self._leave(home, constraints)
+            self._settle(home, constraints, ways)
 
 
 def _cost(found: tuple[float, Pivot]) -> float:

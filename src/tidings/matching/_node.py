@@ -13,7 +13,7 @@ from typing import Any
 from tidings.model import Value
 
 from ._code import Row
-from ._home import Home
+from ._home import Constraints, Home
 from ._segment import Segments
 
 CROWD = 20
@@ -40,24 +40,25 @@ class Node:
         self.epoch = 0
         """When that was done last, in epochs of the estimates."""
 
-    def add(self, home: Home) -> None:
-        """Hang a conjunction here."""
+    def add(self, home: Home, left: Constraints) -> None:
+        """Hang a conjunction here; `left` is what the pivot does not imply."""
         self.size += 1
         if home.shape is None:
             if self.keys is None:
                 self.keys = {}
             self.keys[home] = home.key
         elif self.segments is not None:
-            self.segments.add(home)
+            self.segments.add(home, left)
         else:
             self.singles.append(home.row)
             if len(self.singles) >= CROWD:
                 self.segments = Segments()
                 for row in self.singles:
-                    self.segments.add(row[-2])
+                    single: Home = row[-2]
+                    self.segments.add(single, single.left(single.constraints()))
                 self.singles = []
 
-    def remove(self, home: Home) -> None:
+    def remove(self, home: Home, left: Constraints) -> None:
         """Take a conjunction away; an empty node leaves its table."""
         self.size -= 1
         if not self.size:
@@ -70,9 +71,9 @@ class Node:
             row = home.row
             del self.singles[next(at for at, single in enumerate(self.singles) if single is row)]
         else:
-            self.segments.remove(home)
+            self.segments.remove(home, left)
             if len(self.segments) <= FEW:
-                self.singles = [left.row for left in self.segments.homes()]
+                self.singles = [few.row for few in self.segments.homes()]
                 self.segments = None
 
     def candidates(self, attributes: dict[str, Value]) -> Iterator[Home]:

@@ -40,20 +40,20 @@ class Segments:
     def __init__(self) -> None:
         self.parts: list[Segment] = []
 
-    def add(self, home: Home) -> None:
-        """Take a conjunction in."""
+    def add(self, home: Home, left: Constraints) -> None:
+        """Take a conjunction in, of which this is left to be tested."""
         for segment in self.parts:
             if len(segment.slots) < SLOTS:
                 break
         else:
             segment = Segment()
             self.parts.append(segment)
-        segment.add(home)
+        segment.add(home, left)
 
-    def remove(self, home: Home) -> None:
+    def remove(self, home: Home, left: Constraints) -> None:
         """Let a conjunction go."""
         segment = next(segment for segment in self.parts if home in segment.slots)
-        segment.remove(home)
+        segment.remove(home, left)
         if not segment.slots:
             self.parts.remove(segment)
 
@@ -85,7 +85,7 @@ class Segment:
         """Who is always in doubt."""
         self._columns: dict[str, Column] = {}
 
-    def add(self, home: Home) -> None:
+    def add(self, home: Home, left: Constraints) -> None:
         """Give a conjunction a slot."""
         if not self._free:
             self._free.append(len(self._homes))
@@ -98,7 +98,7 @@ class Segment:
         bit = _BITS[slot]
         self._alive |= bit
         limit = len(self.slots) // PRECISION
-        for use, constraint, atom in _uses(home.left()):
+        for use, constraint, atom in _uses(left):
             if use is Use.UNSURE or use is Use.KIND:
                 self._unsure |= bit
                 if use is Use.UNSURE:
@@ -114,7 +114,7 @@ class Segment:
                 column.kinded |= bit
                 column.of_kind(atom.kind).add(use, constraint, bit, limit)
 
-    def remove(self, home: Home) -> None:
+    def remove(self, home: Home, left: Constraints) -> None:
         """Take a conjunction's slot back."""
         slot = self.slots.pop(home)
         self._homes[slot] = self._keys[slot] = None
@@ -122,7 +122,7 @@ class Segment:
         bit = _BITS[slot]
         self._alive ^= bit
         self._unsure &= ~bit
-        for use, constraint, atom in _uses(home.left()):
+        for use, constraint, atom in _uses(left):
             if use is Use.UNSURE:
                 continue
             column = self._columns[atom.name]
