@@ -92,6 +92,8 @@ class Recovery:
         self._fetches: dict[int, _Suspension] = {}
         self._number = 0
         self._attempt = 0
+        self._tree_marks: dict[str, Position] = {}
+        """What the wave of the current tree has found."""
         self.baseline = True
         """Whether the marks of the current tree are known."""
 
@@ -128,11 +130,18 @@ class Recovery:
     def marks_of(self, entries: Iterable[Entry]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         broker = self._broker
-        marks = {**broker.progress.seen, broker.name: (broker.epoch, broker.publications.last)}
+        marks = {**self._known(), broker.name: (broker.epoch, broker.publications.last)}
         for suspension in self._all():
             if not suspension.owed.keys().isdisjoint(entries):
                 marks[suspension.origin] = min(suspension.since, marks.get(suspension.origin, suspension.since))
         return marks
+
+    def _known(self) -> dict[str, Position]:
+        """How far a subscription that is owed nothing has seen each origin; it came after the wave of this tree."""
+        known = self._broker.progress.seen
+        for origin, mark in self._tree_marks.items():
+            known[origin] = max(mark, known.get(origin, mark))
+        return known
 
     def marks_of_clients(self) -> Iterator[tuple[Link, dict[str, Position]]]:
         """How far each client with subscriptions has certainly seen each origin."""
@@ -150,10 +159,11 @@ class Recovery:
         for suspension in self._all():
             suspension.number = None
             suspension.fetched.clear()
-        for origin, mark in self._broker.progress.seen.items():
+        for origin, mark in self._known().items():
             owed_already = {entry for known in self._suspended.get(origin, ()) for entry in known.owed}
             self._suspend(origin, mark, [entry for entry in clients if entry not in owed_already])
         self._attempt += 1
+        self._tree_marks = {}
         self.baseline = not self._broker.adjacency.tree_links
         if not self.baseline:
             self._ask(self._attempt)
@@ -236,9 +246,9 @@ class Recovery:
         self.baseline = True
         # With advertisements, filters may have followed them to the origin only after the wave had been there.
         advertised = self._broker.routing.advertisements
-        for origin, mark in decode_marks(answer).items():
-            if origin == self._broker.name:
-                continue
+        self._tree_marks = decode_marks(answer)
+        self._tree_marks.pop(self._broker.name, None)
+        for origin, mark in self._tree_marks.items():
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):
@@ -350,6 +360,8 @@ class Recovery:
         remaining.remove(suspension)
         if not remaining:
             del self._suspended[suspension.origin]
+            if (mark := self._tree_marks.get(suspension.origin)) is not None:
+                self._broker.progress.advance(suspension.origin, *mark)  # later subscriptions are owed what follows
         if suspension.number is not None:
             self._fetches.pop(suspension.number, None)
 
