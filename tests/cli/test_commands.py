@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -58,6 +59,16 @@ def _serving(options: Options) -> Iterator[str]:
     loop.call_soon_threadsafe(stop.set)
     thread.join()
     loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _logs_stay_as_they_are() -> Iterator[None]:
+    """`serve` sends the log to its stderr, which ends with the test."""
+    logger = logging.getLogger("tidings")
+    handlers, level = logger.handlers[:], logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
 
 
 def tidings_(*words: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:

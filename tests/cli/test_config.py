@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import tidings
 from tidings.broker import Role, RoutingOptions
 from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
 from tidings.cli._described import described
 from tidings.cli._lines import lines_of
 from tidings.cli._settings import ACCESS, LIMITS, ROUTING, TLS, TOP
-from tidings.net import Identity, Limits, Options, TlsOptions
+from tidings.net import Identity, Limits, Options, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECTIONS = {"The broker": TOP, "`[routing]`": ROUTING, "`[tls]`": TLS, "`[[access]]`": ACCESS, "`[limits]`": LIMITS}
@@ -80,9 +83,29 @@ def test_every_option_can_be_set_by_the_file() -> None:
 
 @pytest.mark.req("ARC-018")
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging", "imperfect-merging"])
-def test_the_file_chooses_the_routing_algorithm(tmp_path: Path, algorithm: str) -> None:
-    found = load(written(tmp_path, f'[routing]\nalgorithm = "{algorithm}"\nadvertisements = true\n')).options
-    assert found.routing == RoutingOptions(algorithm, advertisements=True)
+def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_path: Path, algorithm: str) -> None:
+    configured = load(written(tmp_path, f'port = 0\n[routing]\nalgorithm = "{algorithm}"\n')).options
+
+    async def run() -> list[int]:
+        async with serve(replace(configured, name="a")) as first:
+            address = f"tidings://127.0.0.1:{first.port}"
+            async with (
+                serve(replace(configured, name="b", neighbours=(address,))) as second,
+                tidings.connect(address) as publisher,
+                tidings.connect(f"tidings://127.0.0.1:{second.port}") as subscriber,
+                asyncio.timeout(20),
+            ):
+                while not first.host.broker.adjacency.open_links or not second.host.broker.adjacency.open_links:
+                    await asyncio.sleep(0.01)
+                wide, narrow = await subscriber.subscribe("n > 1"), await subscriber.subscribe("n > 2")
+                await publisher.publish_many({"n": n} for n in range(5))
+                heard = [(await anext(subscription))["n"] for subscription in (wide, wide, wide, narrow, narrow)]
+                told = first.host.broker.root.subscriptions
+                return [*heard, len(told)]
+
+    *heard, told = asyncio.run(run())
+    assert heard == [2, 3, 4, 3, 4]
+    assert told == {"flooding": 0, "simple": 2, "identity": 2}.get(algorithm, 1)
 
 
 def test_a_file_becomes_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,22 +12,33 @@ import pytest
 
 import tidings
 from tidings import sync
+from tidings.broker import RoutingOptions
+from tidings.model import NotAdvertised
 from tidings.net import Access, Identity, Options, serve
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A broker in a thread of its own."""
-    started: threading.Event = threading.Event()
+    quotes = Identity("q", tidings.Filter.parse("q = 1"))
+    access = Access({"all": Identity("all", administer=True), "quotes": quotes})
+    yield from _serving(Options(name="b", port=0, access=access))
+
+
+@pytest.fixture
+def advertising() -> Iterator[str]:
+    """A broker where publishers must advertise."""
+    yield from _serving(Options(name="b", port=0, routing=RoutingOptions(advertisements=True)))
+
+
+def _serving(options: Options) -> Iterator[str]:
+    started = threading.Event()
     ports: list[int] = []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def run() -> None:
-        access = Access(
-            {"all": Identity("all", administer=True), "quotes": Identity("q", tidings.Filter.parse("q = 1"))}
-        )
-        async with serve(Options(name="b", port=0, access=access)) as server:
+        async with serve(options) as server:
             ports.append(server.port)
             started.set()
             await stop.wait()
@@ -49,7 +60,6 @@ def _nothing_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before
 
 
-@pytest.mark.req("VIS-117")
 def test_publish_subscribe_advertise_and_their_opposites(address: str) -> None:
     with sync.connect(address, token="all") as client:
         id = client.advertise("EXISTS(n)")
@@ -65,6 +75,26 @@ def test_publish_subscribe_advertise_and_their_opposites(address: str) -> None:
         assert client.statistics().published == 4
         assert client.status().name == "b"
         assert client.name.startswith("client-")
+
+
+@pytest.mark.req("VIS-117")
+def test_what_is_advertised_subscribed_and_published_arrives_until_it_is_taken_back(advertising: str) -> None:
+    heard: list[object] = []
+    with sync.connect(advertising) as client:
+        with pytest.raises(NotAdvertised):
+            client.publish(n=0)
+        id = client.advertise("EXISTS(n)")
+        watched = client.subscribe("TRUE")
+        subscription = client.subscribe("n > 1", callback=lambda notification: heard.append(notification["n"]))
+        client.publish_many({"n": n} for n in (1, 2, 3))
+        assert [next(watched)["n"] for _ in range(3)] == [1, 2, 3]
+        subscription.unsubscribe()
+        client.publish(n=4)
+        assert next(watched)["n"] == 4
+        client.unadvertise(id)
+        with pytest.raises(NotAdvertised):
+            client.publish(n=5)
+    assert heard == [2, 3]
 
 
 def test_many_are_published_at_once_and_read_in_order(address: str) -> None:

@@ -34,7 +34,6 @@ async def fetch(port: int | None, path: str, request: bytes | None = None) -> tu
 
 
 @running
-@pytest.mark.req("ARC-207", "ARC-219")
 async def test_an_administrator_sees_links_tables_and_counters() -> None:
     async with brokers("abc", ["ab", "bc"]) as servers, tidings.connect(url(servers["a"]), name="alice") as client:
         await client.subscribe("price > 100")
@@ -63,7 +62,6 @@ async def test_links_in_reserve_are_told_apart_from_the_tree() -> None:
 
 
 @running
-@pytest.mark.req("ARC-220")
 async def test_the_settings_that_hold_can_be_read() -> None:
     chosen = RoutingOptions("simple", advertisements=True)
     async with (

@@ -38,4 +38,3 @@ def set_up_logs(broker: str, level: str, *, as_json: bool) -> None:
     root = logging.getLogger("tidings")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    root.propagate = False
