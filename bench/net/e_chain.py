@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bench import number
 
 from ._bench import BATCH, WINDOW, Bench
 from ._dialect import quote
-from ._load import Publisher, Sample, Stalled, Steady, Subscriber, steady, throughput
+from ._load import CpuClock, Publisher, Sample, Stalled, Steady, Subscriber, steady, throughput
 from ._processes import CannotRun, Running
 from ._tidings import Tidings
 from .a_fanout import INTEREST
@@ -28,40 +30,37 @@ def run(bench: Bench) -> None:
     half: dict[int, list[Steady]] = {length: [] for length in LENGTHS}
     try:
         for _ in range(bench.repeats):
-            for length in reversed(LENGTHS):  # the longest chain says what half load is
-                most, later = _once(bench, length, [sample.rate for sample in full[LENGTHS[-1]]])
-                full[length].append(most)
-                half[length].append(later)
+            for length in LENGTHS:
+                full[length].append(_full(length, bench.seconds))
+        rate = statistics.median(sample.rate for sample in full[LENGTHS[-1]]) / 2  # one rate for all, or they differ
+        for _ in range(bench.repeats):
+            for length in LENGTHS:
+                half[length].append(_half(length, rate, bench.seconds))
     except (CannotRun, Stalled, OSError) as error:
         bench.report.missing("e  chain", "tidings", str(error), target="no loss")
         return
     _report(bench, full, half)
 
 
-def _once(bench: Bench, length: int, known: list[float]) -> tuple[Sample, Steady]:
-    """One chain at full and at half load; `known` are the rates of the longest chain so far."""
+def _full(length: int, seconds: float) -> Sample:
+    with _chain(length) as (publisher, subscriber, cpu):
+        batch = Tidings().batch([quote()] * BATCH)
+        return throughput(publisher, [subscriber], [batch], cpu, copies=1, window=WINDOW, seconds=seconds)
+
+
+def _half(length: int, rate: float, seconds: float) -> Steady:
+    with _chain(length) as (publisher, subscriber, cpu):
+        return steady(publisher, subscriber, [Tidings().batch([quote()] * SMALL)], cpu, rate=rate, seconds=seconds)
+
+
+@contextmanager
+def _chain(length: int) -> Iterator[tuple[Publisher, Subscriber, CpuClock]]:
     tidings = Tidings()
     with tidings.chain(length) as brokers:
         publisher, subscriber = _ends(tidings, brokers)
-
-        def cpu() -> tuple[float, ...]:
-            return tuple(broker.cpu() for broker in brokers)
-
-        full = throughput(
-            publisher,
-            [subscriber],
-            [tidings.batch([quote()] * BATCH)],
-            cpu,
-            copies=1,
-            window=WINDOW,
-            seconds=bench.seconds,
-        )
-        rate = statistics.median(known or [full.rate]) / 2
-        small = tidings.batch([quote()] * SMALL)
-        half = steady(publisher, subscriber, [small], cpu, rate=rate, seconds=bench.seconds)
+        yield publisher, subscriber, lambda: tuple(broker.cpu() for broker in brokers)
         tidings.close(publisher)
         tidings.close(subscriber)
-    return full, half
 
 
 def _ends(tidings: Tidings, brokers: list[Running]) -> tuple[Publisher, Subscriber]:
