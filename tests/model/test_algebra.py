@@ -209,18 +209,44 @@ def test_filters_that_grow_too_large_are_refused_at_once() -> None:
     assert time.perf_counter() - started < 2
 
 
-def test_the_largest_filters_are_compared_and_merged_in_time() -> None:
-    mine, theirs = (
-        Filter(Conjunction((Equal("t", name), Equal("x", at), Equal("y", at))) for at in range(MAX_CONJUNCTIONS))
-        for name in "ab"
-    )
-    started = time.perf_counter()
-    assert not mine.covers(theirs)
-    assert not mine.overlaps(theirs)
-    merger = mine.merge(theirs)
-    assert merger is not None
-    assert len(merger.conjunctions) == MAX_CONJUNCTIONS
-    assert time.perf_counter() - started < 10
+def _patterns(count: int) -> list[str]:
+    """Patterns that take their time to be compared."""
+    return [f"%{''.join(letters)}%" for letters in itertools.islice(itertools.product("a_b%", repeat=6), 1, None, 7)][
+        :count
+    ]
+
+
+_HARD = {
+    "many alternatives": " OR ".join(f"t = 'Q' AND x = {at} AND y = {at}" for at in range(250)),
+    "many patterns at once": " AND ".join(f"x LIKE '{one}'" for one in _patterns(300)),
+    "many patterns to choose from": " OR ".join(f"x LIKE '{one}'" for one in _patterns(250)),
+    "patterns and their opposites": " AND ".join(f"x LIKE '{one}' AND x NOT LIKE 'Q{one}'" for one in _patterns(250)),
+    "values and excluded patterns": " AND ".join(
+        f"x = '{at}' AND x NOT LIKE '{one}'" for at, one in enumerate(_patterns(250))
+    ),
+    "pairs to choose from": " OR ".join(f"x LIKE '{one}' AND x NOT LIKE 'Q{one}'" for one in _patterns(250)),
+}
+
+
+@pytest.mark.parametrize("text", _HARD.values(), ids=_HARD.keys())
+def test_no_filter_keeps_the_algebra_busy_for_long(text: str) -> None:
+    mine, theirs = parse(text), parse(text.replace("Q", "b"))
+    started = time.process_time()
+    assert mine.canonical().canonical() == mine.canonical()
+    assert mine.covers(mine)
+    assert mine.witness() is None or mine.matches(mine.witness())  # type: ignore[arg-type]
+    mine.covers(theirs)
+    mine.overlaps(theirs)
+    mine.merge(theirs, precision=0.5)
+    assert time.process_time() - started < 20  # about 1 s on an idle machine
+
+
+def test_what_is_remembered_does_not_change_an_answer() -> None:
+    texts = [" AND ".join(f"x LIKE '{one}'" for one in _patterns(60)[at:]) for at in (0, 3)]
+    one, two = map(parse, texts)
+    fresh = (one.overlaps(two), two.covers(one), str(one.canonical()))
+    again = (parse(texts[0]).overlaps(two), two.covers(parse(texts[0])), str(parse(texts[0]).canonical()))
+    assert fresh == again
 
 
 def test_results_do_not_depend_on_the_order_of_sets() -> None:

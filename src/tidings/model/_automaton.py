@@ -24,8 +24,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-MAX_STEPS = 10_000
-"""How many steps the machines of one walk may take together (about 5 ms)."""
+from ._effort import MAX_STEPS, afford
 
 _SURROGATES = range(0xD800, 0xE000)
 _END_OF_UNICODE = 0x110000
@@ -158,9 +157,19 @@ class Words:
 
 def find(inside: Sequence[Automaton], outside: Sequence[Automaton] = ()) -> str | Verdict:
     """A shortest text that all of `inside` accept and none of `outside`; else a verdict."""
+    return settled(*walk(inside, outside))
+
+
+def settled(found: str | Verdict, steps: int) -> str | Verdict:
+    """What a walk has found, if this operation can afford its steps."""
+    return found if afford(steps) else UNDECIDED
+
+
+def walk(inside: Sequence[Automaton], outside: Sequence[Automaton] = ()) -> tuple[str | Verdict, int]:
+    """As `find`, with the number of steps that it took, which nobody has paid for yet."""
     machines = (*inside, *outside)
     if sum(len(machine.letters) for machine in machines) > MAX_STEPS:
-        return UNDECIDED
+        return UNDECIDED, 0
     letters = _alphabet(machines)
     required = len(inside)
     start = tuple(machine.start for machine in machines)
@@ -170,7 +179,7 @@ def find(inside: Sequence[Automaton], outside: Sequence[Automaton] = ()) -> str 
     while queue:
         states, text = queue.popleft()
         if _is_wanted(machines, states, required):
-            return text
+            return text, steps
         for letter in letters:
             steps += len(machines)
             moved = tuple(
@@ -180,10 +189,10 @@ def find(inside: Sequence[Automaton], outside: Sequence[Automaton] = ()) -> str 
             if moved in seen or None in moved[:required]:
                 continue
             if steps > MAX_STEPS:
-                return UNDECIDED
+                return UNDECIDED, steps
             seen.add(moved)
             queue.append((moved, text + letter))
-    return NONE
+    return NONE, steps
 
 
 def _is_wanted(machines: Sequence[Automaton], states: Sequence[Any], required: int) -> bool:

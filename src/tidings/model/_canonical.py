@@ -14,7 +14,7 @@ For each attribute of a conjunction, with its wants and bans (see `_terms`):
    together they are one range. Two `IN` both stay, as they may be answered by different elements.
 
 Conjunctions that nothing can pass are dropped, then those that another one covers; the rest is sorted. A
-filter that would not fit into a message like this any more is only sorted.
+filter that would take too long (see `_effort`), or would not fit into a message any more, is only sorted.
 
 Conjunctions of `=`, `IN`, order, prefix, `WITHIN`, `EXISTS`, `IS NULL` and their opposites that cover
 each other have the same canonical form. Beyond that (two patterns of one set of texts, a disjunction that can be
@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import conjunction_covers, possible
+from ._effort import MAX_TOGETHER, Effort, is_spent
 from ._limits import printable
 from ._terms import Terms
 from ._values import Kind, Scalar
@@ -37,13 +38,15 @@ from .operators.equal import among
 
 def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
     """The same notifications, written in one way."""
-    parts = {str(part): part for one in conjunctions if possible(one) for part in (_simplified(one),)}
-    form = maximal(parts[text] for text in sorted(parts))
-    if printable(form):
-        return form
-    # An open end of a range takes more words than BETWEEN. A filter of almost the largest size must not
-    # grow beyond it on its way: it stays as it was written.
-    return tuple(sorted(dict.fromkeys(conjunctions), key=str))
+    unique = dict.fromkeys(conjunctions)
+    with Effort():
+        parts = {str(part): part for one in unique if possible(one) for part in (_simplified(one),)}
+        form = maximal(parts[text] for text in sorted(parts))
+        if not is_spent() and printable(form):
+            return form
+    # What could not be looked at in full has no one form. And an open end of a range takes more words than
+    # BETWEEN: a filter of almost the largest size must not grow beyond it on its way.
+    return tuple(sorted(unique, key=str))
 
 
 def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
@@ -100,7 +103,7 @@ def _wants(name: str, terms: Terms, bans: Sequence[Constraint]) -> list[Constrai
     unique = {str(want): want for want in simple}
     wants = [unique[text] for text in sorted(unique)]
     for want in tuple(wants):
-        if any(other is not want and other.inside((want, *bans)) for other in wants):
+        if any(other is not want and other.inside((want, *bans[:MAX_TOGETHER])) for other in wants):
             wants.remove(want)
     return wants
 

@@ -49,6 +49,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
 from ._automaton import NONE, Automaton, find
+from ._effort import MAX_TOGETHER, is_spent
 from ._values import Kind, Scalar, Value, kind_of
 
 
@@ -132,7 +133,7 @@ class Constraint(ABC):
             return all(any(other.holds(value) for other in others) for value in values)
         if any(other.includes(self) for other in others):
             return True
-        return self.kind is Kind.TEXT and len(others) > 1 and no_text((self,), others)
+        return self.kind is Kind.TEXT and 1 < len(others) <= MAX_TOGETHER and no_text((self,), others)
 
     def meets(self, other: Constraint) -> bool:
         """Whether some scalar passes both. True if undecided."""
@@ -236,6 +237,8 @@ class Negated(Constraint):
 
 def no_text(inside: Sequence[Constraint], outside: Sequence[Constraint] = ()) -> bool:
     """Whether it is certain that no text passes all of `inside` and none of `outside`."""
+    if is_spent():
+        return False
     required = [machine for one in inside if (machine := one.automaton()) is not None]
     if len(required) < len(inside):
         return False

@@ -26,15 +26,30 @@ import itertools
 import math
 
 from ._conjunction import Conjunction
+from ._effort import MAX_TOGETHER, Effort
 from ._terms import Terms
 from .operators import Equal, Member
 
 MAX_PIECES = 64
 """Into how many conjunctions one with `IN` is taken apart at most."""
+SMALL = 32
+"""The most pairs of constraints that are compared without a look at the effort."""
 
 
 def covers(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
     """Whether each of their conjunctions is covered by mine. False if undecided."""
+    if is_small(mine, theirs):
+        return _covers(mine, theirs)
+    with Effort():
+        return _covers(mine, theirs)
+
+
+def is_small(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
+    """Whether there are so few constraints to compare that nobody needs to watch the effort."""
+    return len(mine) == len(theirs) == 1 and len(mine[0].constraints) * len(theirs[0].constraints) <= SMALL
+
+
+def _covers(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
     for other in theirs:
         for one in mine:
             if conjunction_covers(one, other):
@@ -70,7 +85,7 @@ def follows(asked: Terms, given: Terms) -> bool:
             if ask.includes(want):
                 break
         else:
-            bans = given.bans
+            bans = given.bans[:MAX_TOGETHER]
             if not bans or not any(want.inside((ask, *bans)) for want in wants):
                 return False
     return not asked.bans or all(given.fixes_kind(ban.kind) and ban.inside(given.bans) for ban in asked.bans)

@@ -25,13 +25,18 @@ from ._canonical import canonical, maximal
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import covers, follows
+from ._effort import Effort
 from ._share import precision
 from ._terms import terms_of
 from .operators import Exists, IsNull
 from .operators.equal import among
 
+MAX_MERGED = 256
+"""The most constraints of two filters that are merged; of larger ones, one covers the other or they stay two."""
 MAX_WIDENED = 8
 """The most conjunctions that are tried pair by pair for an imperfect merger."""
+MAX_HULLS = 16
+"""How many pairs of constraints on one attribute are widened to one each; what is left out is not asked for."""
 TOLERANCE = 1e-9
 """What an estimate may lack to rounding."""
 
@@ -40,12 +45,19 @@ Conjunctions: TypeAlias = tuple[Conjunction, ...]
 
 def merge(mine: Conjunctions, theirs: Conjunctions, least: float = 1.0) -> Conjunctions | None:
     """One filter of fewer conjunctions for both, at least this precise; None if there is none."""
+    with Effort():
+        return _merged(mine, theirs, least)
+
+
+def _merged(mine: Conjunctions, theirs: Conjunctions, least: float) -> Conjunctions | None:
     if covers(mine, theirs):
         mutual = covers(theirs, mine)
         return min(mine, theirs, key=_size) if mutual and mine != theirs else mine
     if covers(theirs, mine):
         return theirs
     if least >= 1 and len(mine) == len(theirs) == 1 and not _alike(mine[0], theirs[0]):
+        return None
+    if sum(map(len, (*mine, *theirs))) > MAX_MERGED:
         return None
     parts = canonical((*mine, *theirs))
     merged = _perfect(parts)
@@ -159,7 +171,8 @@ def _wider(name: str, mine: Sequence[Constraint], theirs: Sequence[Constraint]) 
         if one not in my_rest and one not in their_rest:
             found = True
             yield one
-    for one, two in itertools.product(my_rest, their_rest):
+    pairs = itertools.product(my_rest, their_rest)
+    for one, two in itertools.islice(pairs, MAX_HULLS):
         if (hull := _around(one, two)) is not None:
             found = True
             yield hull

@@ -35,7 +35,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ._conjunction import Conjunction
 from ._constraint import Constraint, no_text
-from ._cover import possible
+from ._cover import is_small, possible
+from ._effort import MAX_TOGETHER, Effort
 from ._terms import Terms
 from ._values import Kind
 from .operators import Range
@@ -43,6 +44,13 @@ from .operators import Range
 
 def overlaps(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
     """Whether some notification may pass both, lists understood element by element. True if undecided."""
+    if is_small(mine, theirs):
+        return _overlaps(mine, theirs)
+    with Effort():
+        return _overlaps(mine, theirs)
+
+
+def _overlaps(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
     ours = [one.terms for one in mine if possible(one)]
     others = [one.terms for one in theirs if possible(one)]
     if any(_compatible(one, other) for one in ours for other in others):
@@ -82,7 +90,7 @@ def _share(one: Terms, other: Terms) -> bool:
     """Whether some value may pass both terms."""
     if one.null or other.null:
         return one.null and other.null
-    bans = one.bans + other.bans
+    bans = (one.bans + other.bans)[:MAX_TOGETHER]
     for want in one.wants:
         for ask in other.wants:
             if not want.meets(ask) or (bans and _exhausted(want, ask, bans)):

@@ -30,6 +30,7 @@ from typing import Any
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import conjunction_covers, possible
+from ._effort import Effort
 from ._location import Location
 from .operators import Exists, IsNull, Like, Range, Within
 from .operators.equal import among
@@ -49,7 +50,8 @@ def precision(merger: tuple[Conjunction, ...], parts: tuple[Conjunction, ...]) -
     `parts` is what was wanted: all conjunctions of the filters that the merger stands for. The least
     precise conjunction of the merger counts.
     """
-    return min((_precision(one, parts) for one in merger if possible(one)), default=1.0)
+    with Effort():
+        return min((_precision(one, parts) for one in merger if possible(one)), default=1.0)
 
 
 def _precision(merger: Conjunction, parts: tuple[Conjunction, ...]) -> float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ._constraint import Constraint, Negated
+from ._effort import Effort
 from ._values import Kind
 from .operators import IsNull
 
@@ -52,8 +53,11 @@ class Terms:
         if self._possible is None:
             if self.null:
                 self._possible = not self.others
+            elif self.bans:
+                with Effort(apart=True):  # the answer is kept, so nobody's haste may show in it
+                    self._possible = not any(want.inside(self.bans) for want in self.wants)
             else:
-                self._possible = not any(want.inside(self.bans) for want in self.wants)
+                self._possible = not any(want.inside(()) for want in self.wants)
         return self._possible
 
     def fixes_kind(self, kind: Kind | None) -> bool:

@@ -16,12 +16,15 @@ from datetime import UTC, datetime
 from ._automaton import find
 from ._conjunction import Conjunction
 from ._constraint import Constraint
+from ._effort import MAX_TOGETHER, Effort, is_spent
 from ._location import Location
 from ._negation import opposites_of
 from ._terms import Terms
 from ._values import ORDERED, Kind, Scalar, Value, kind_of
 from .operators import Range
 
+SMALL = 8
+"""The most constraints that are looked at without a look at the effort."""
 _PLAIN: dict[Kind, tuple[Scalar, ...]] = {
     Kind.BOOLEAN: (True, False),
     Kind.NUMBER: (0, 1, -1, 0.5),
@@ -35,6 +38,13 @@ _PLAIN: dict[Kind, tuple[Scalar, ...]] = {
 
 def witness(conjunction: Conjunction) -> dict[str, Value] | None:
     """Attributes that pass the conjunction; None if there are none, or none were found."""
+    if len(conjunction.constraints) <= SMALL:
+        return _attributes(conjunction)
+    with Effort():
+        return _attributes(conjunction)
+
+
+def _attributes(conjunction: Conjunction) -> dict[str, Value] | None:
     attributes: dict[str, Value] = {}
     for name, terms in conjunction.terms.items():
         if terms.null:
@@ -86,7 +96,9 @@ def _of_no_kind(terms: Terms) -> Value:
 
 
 def _text(wants: Sequence[Constraint], bans: Sequence[Constraint]) -> str | None:
-    """A text that passes all of them, if they are about texts."""
+    """A text that passes all of them, if they are about texts, and not too many."""
+    if len(wants) + len(bans) > MAX_TOGETHER or is_spent():
+        return None
     inside = [want.automaton() for want in wants]
     outside = [ban.automaton() for ban in bans]
     if None in inside or None in outside:

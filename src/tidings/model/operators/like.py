@@ -17,8 +17,9 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from tidings.model._automaton import NONE, Automaton, Pattern, find
+from tidings.model._automaton import NONE, UNDECIDED, Automaton, Pattern, Verdict, settled, walk
 from tidings.model._constraint import Constraint
+from tidings.model._effort import is_spent
 from tidings.model._names import quoted
 from tidings.model._values import Kind, Scalar, literal
 
@@ -164,11 +165,15 @@ def _automaton(tokens: Tokens) -> Automaton | None:
     return Pattern(steps)
 
 
-@functools.lru_cache(maxsize=4096)
 def _included(outer: Tokens, inner: Tokens) -> bool:
     """Whether every text of the one pattern is certain to be one of the other."""
+    return not is_spent() and settled(*_compared(outer, inner)) is NONE
+
+
+@functools.lru_cache(maxsize=4096)
+def _compared(outer: Tokens, inner: Tokens) -> tuple[str | Verdict, int]:
     inside, outside = _automaton(inner), _automaton(outer)
-    return inside is not None and outside is not None and find((inside,), (outside,)) is NONE
+    return (UNDECIDED, 0) if inside is None or outside is None else walk((inside,), (outside,))
 
 
 @functools.lru_cache(maxsize=4096)
