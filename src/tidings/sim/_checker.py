@@ -80,7 +80,7 @@ class Checker:
             self._broken(MATCHING, record, "this was never published")
         elif published.record.notification != record.notification:
             self._broken(MATCHING, record, f"what was published is {published.record.notification}")
-        elif published.refused:
+        elif published.refused and not published.resent:  # the first broker took it, and the second refused it
             self._broken(MATCHING, record, "this publication was refused")
 
     def _judge_repetition(self, client: Client, record: Record) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from ._trace import Op, Record
 
-LONG = 59_000_000
-"""Microseconds of trouble without a pause after which an origin may have been given up (a bit below ORIGIN_TIMEOUT)."""
 PAUSE = 10_000_000
 """Microseconds that are enough to catch up; outages that are closer together count as one."""
+LONG = 60_000_000 - PAUSE
+"""Microseconds of trouble without a pause after which an origin may have been given up: ORIGIN_TIMEOUT counts from when
+something may have been missed, which is before the trouble if a client had just come back and was catching up."""
 MEMORY = 10_000
 """Publications of one broker, above which some may have left its memory (MEMORY_PUBLICATIONS)."""
 
