@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidings.matching import Matcher, make_index
-from tidings.model import Filter, Notification, Value
+from tidings.model import Constraint, Filter, Matches, Notification, Value
 
 from ._book import Book, Entry
 from ._links import Link
@@ -73,24 +73,25 @@ def overlap(subscription: Entry, advertisement: Entry) -> bool:
 
 
 def advertises(advertisements: list[Entry], notification: Notification) -> bool:
-    """Whether these advertisements announce the notification: each element of each list, one by one.
+    """Whether one of these advertisements announces the notification.
 
-    What an advertisement promises holds for every element; that is what makes `overlaps` safe (docs/filters.md).
+    One alternative of one advertisement must accept every element of every list: what is advertised is promised for
+    each element, and routing asks for each alternative whether it overlaps a subscription (docs/filters.md).
     """
-    return all(any(entry.filter.matches(version) for entry in advertisements) for version in _one_by_one(notification))
+    return any(_announces(entry.filter, notification) for entry in advertisements)
 
 
-def _one_by_one(notification: Notification) -> Iterator[Notification]:
-    lists = [name for name, value in notification.attributes.items() if type(value) is tuple and value]
-    if not lists:
-        yield notification
-        return
-    # Constraints look at one attribute each, so varying one list at a time against a fixed choice of the others
-    # would miss filters that join two lists; the product is exact. Its size is bounded by the caller.
-    choices: list[dict[str, Value]] = [dict(notification.attributes)]
-    for name in lists:
-        items = notification.attributes[name]
-        assert isinstance(items, tuple)
-        choices = [{**choice, name: item} for choice in choices for item in items]
-    for choice in choices:
-        yield Notification.trusted(choice)
+def _announces(filter: Matches, notification: Notification) -> bool:
+    if not isinstance(filter, Filter):
+        return filter.matches(notification)  # it overlaps everything
+    attributes = notification.attributes
+    return any(
+        all(_each_passes(constraint, attributes.get(constraint.name)) for constraint in conjunction)
+        for conjunction in filter.conjunctions
+    )
+
+
+def _each_passes(constraint: Constraint, value: Value | None) -> bool:
+    if type(value) is tuple and value:
+        return all(constraint.passes(item) for item in value)
+    return constraint.passes(value)

@@ -120,6 +120,12 @@ def _select(axis: _Axis[K], constraint: Constraint) -> tuple[int, Iterable[K]]:
         first, last = axis.between(constraint.low, constraint.high)
         return last - first, axis.keys(axis.order[first:last])
     if isinstance(constraint, Prefix) and constraint.text:
-        first, last = axis.between(constraint.text, constraint.text + "\U0010ffff")
+        first, last = axis.between(constraint.text, _beyond(constraint.text))
         return last - first, axis.keys(axis.order[first:last])
     return axis.count, axis.keys(axis.at)
+
+
+def _beyond(prefix: str) -> str | None:
+    """The smallest text above everything that starts so; None if there is none."""
+    kept = prefix.rstrip("\U0010ffff")
+    return kept[:-1] + chr(ord(kept[-1]) + 1) if kept else None

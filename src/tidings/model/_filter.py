@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from . import _algebra
 from ._conjunction import Conjunction
+from ._constraint import Constraint, Negated
 from ._errors import FilterError
 from ._limits import checked, printable
 from ._location import Location
@@ -105,18 +106,13 @@ class Filter:
         if not self.has_marker:
             return self
         return Filter(
-            Conjunction(c.resolve(here) if isinstance(c, Within) else c for c in conjunction)
-            for conjunction in self.conjunctions
+            Conjunction(_resolved(constraint, here) for constraint in conjunction) for conjunction in self.conjunctions
         )
 
     @property
     def has_marker(self) -> bool:
         """Whether a `myloc` still waits to be resolved."""
-        return any(
-            isinstance(c, Within) and not isinstance(c.place, Location)
-            for conjunction in self.conjunctions
-            for c in conjunction
-        )
+        return any(_is_marked(constraint) for conjunction in self.conjunctions for constraint in conjunction)
 
     def __and__(self, other: Filter) -> Filter:
         return Filter(checked(a & b for a in self.conjunctions for b in other.conjunctions))
@@ -148,6 +144,18 @@ class Filter:
         if len(self.conjunctions) == 1:
             return str(self.conjunctions[0])
         return " OR ".join(f"({c})" if len(c) > 1 else str(c) for c in self.conjunctions)
+
+
+def _is_marked(constraint: Constraint) -> bool:
+    if isinstance(constraint, Negated):
+        return _is_marked(constraint.inner)
+    return isinstance(constraint, Within) and not isinstance(constraint.place, Location)
+
+
+def _resolved(constraint: Constraint, here: Location) -> Constraint:
+    if isinstance(constraint, Negated):
+        return Negated(_resolved(constraint.inner, here))
+    return constraint.resolve(here) if isinstance(constraint, Within) else constraint
 
 
 EVERYTHING = Filter([Conjunction()])
