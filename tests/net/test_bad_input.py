@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from net.world import Raw, brokers, options, running, take, until, url, well
 
 import tidings
+from tidings.model import EVERYTHING
+from tidings.model import Identity as Stamp
 from tidings.net import Access, Identity, StartError, serve
 from tidings.net._host import Host
-from tidings.wire import Hello, Part, PeerRole, Reject, Welcome, ack, encode_words, part
+from tidings.wire import (
+    Envelope,
+    Hello,
+    LinkState,
+    Mark,
+    Notify,
+    Part,
+    PeerRole,
+    Publish,
+    Refused,
+    Reject,
+    Settled,
+    Subscribe,
+    Welcome,
+    ack,
+    encode_words,
+    part,
+)
 
 
 @running
@@ -213,3 +233,70 @@ async def test_pings_without_end_from_a_peer_that_reads_nothing_take_no_memory()
         await until(lambda: connection.clogged or connection.transport is None, 20)
         await well(servers["b"])
         assert connection.transport is None or connection.transport.get_write_buffer_size() < 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("filter", "error", "word"),
+    [
+        ("price >", "FilterSyntaxError", "column"),
+        ("price > 1 OR " * 3_000 + "price > 1", "FilterTooLarge", "16,384"),
+        (["nobody", "knows"], "UnsupportedFilter", "not registered here"),
+    ],
+)
+@running
+async def test_a_filter_that_cannot_be_read_is_refused_and_the_session_goes_on(filter, error: str, word: str) -> None:
+    async with brokers("b") as servers, await Raw.open(servers["b"]) as raw:
+        await raw.hello()
+        raw.write(part(Part.DATA, msgspec.msgpack.encode([["Subscribe", "s1", filter]])))
+        raw.write(part(Part.DATA, msgspec.msgpack.encode([["Advertise", "a1", filter]])))
+        for reference in ("s1", "a1"):
+            refused = await raw.expect(Refused)
+            assert (refused.reference, refused.error) == (reference, error)
+            assert word in refused.reason
+        raw.write(part(Part.DATA, msgspec.msgpack.encode([["Subscribe", "s2", "price > 1"]])))
+        assert (await raw.expect(Settled)).id == "s2"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Publish(0, b"\x80"),
+        Publish(-1, b"\x80"),
+        Publish(2**63, b"\x80"),
+        Publish(1, b"\x80", ttl=-1),
+        Publish(1, b"\xc1"),
+        Publish(1, b"\x81\xa1x\xca\x7f\xc0\x00\x00"),
+        Publish(1, b"\x81\xa1x\x81\xa1y\xc1"),
+        Subscribe("s" * 300, EVERYTHING),
+        Subscribe("s", EVERYTHING, meta={"k": "v" * 20_000}),
+        Subscribe("s", EVERYTHING, after={"o" * 300: (1, 1)}),
+        Subscribe("s", EVERYTHING, after={"o": (-1, 1)}),
+        Subscribe("s", EVERYTHING, after={"o": (1, 2**63)}),
+        Subscribe("s", EVERYTHING, after={f"o{n}": (1, 1) for n in range(10_001)}),
+        Mark("b", 1, 1),
+        Notify(Envelope(Stamp("b", 1, 1, "x", 1, 1), (), b"")),
+        LinkState("b", 9, 9, {}),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+@running
+async def test_what_a_client_may_not_ask_is_refused_and_its_session_goes_on(message) -> None:
+    async with brokers("b") as servers, await Raw.open(servers["b"]) as raw:
+        await raw.hello()
+        raw.send(message)
+        await raw.expect(Refused)
+        raw.send(Subscribe("s2", EVERYTHING))
+        assert (await raw.expect(Settled)).id == "s2"
+
+
+@running
+async def test_positions_from_the_future_harm_nobody() -> None:
+    async with brokers("ab", ["ab"]) as servers, await Raw.open(servers["a"]) as raw:
+        await raw.hello()
+        far = 2**62
+        raw.send(Subscribe("s1", EVERYTHING, after={"a": (far, far), "b": (far, far), "nobody": (1, 1)}))
+        await raw.expect(Settled)
+        links = [peer.link for peer in servers["a"].host.peers if peer.link.is_broker]
+        await well(servers["b"])
+        await well(servers["a"])
+        assert [peer.link for peer in servers["a"].host.peers if peer.link.is_broker] == links

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidings.model import TidingsError
-from tidings.wire import Advertise, Publish, Subscribe
+from tidings.model import Matches, TidingsError
+from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
 """The largest number of anything: what disks and other languages can hold."""
@@ -25,6 +25,12 @@ def check_publication(message: Publish) -> None:
         raise TidingsError(f"{message.seq} is not the number of a publication; they count from 1")
     if message.ttl is not None and not 0 <= message.ttl <= MAX_NUMBER:
         raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
+
+
+def check_filter(filter: Matches) -> None:
+    """Raise the `TidingsError` of a filter that could not be read."""
+    if isinstance(filter, UnreadableFilter):
+        raise filter.error
 
 
 def check_request(message: Subscribe | Advertise, count: int) -> None:

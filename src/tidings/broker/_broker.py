@@ -67,7 +67,7 @@ from tidings.wire import (
 
 from ._adjacency import Adjacency
 from ._book import Book, Entry
-from ._bounds import check_publication, check_request
+from ._bounds import check_filter, check_publication, check_request
 from ._context import Context
 from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
 from ._links import Link
@@ -446,6 +446,7 @@ class Broker:
     # --- subscriptions and advertisements -------------------------------------------------------------
 
     def _subscribed(self, link: Link, message: Subscribe) -> None:
+        check_filter(message.filter)
         if not link.is_broker:
             check_request(message, self.root.subscriptions.count(link))
         if self.routing.algorithm not in ("flooding", "simple"):
@@ -485,6 +486,7 @@ class Broker:
             self._announce_subscriptions(link, self.at_sub_del(ROOT_SCOPE, entry))
 
     def _advertised(self, link: Link, message: Advertise) -> None:
+        check_filter(message.filter)
         if not link.is_broker:
             check_request(message, self.root.advertisements.count(link))
         if link.guard is not None:

@@ -33,7 +33,7 @@ from tidings.model import EVERYTHING, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._book import Entry
-from ._bounds import check_positions
+from ._bounds import check_filter, check_positions
 from ._links import Link
 from ._progress import decode_marks
 
@@ -289,6 +289,8 @@ class Recovery:
     def requested(self, message: Fetch) -> None:
         """A broker asks an origin; answer if it is this one, pass it on otherwise."""
         check_positions(message.after.items())
+        for filter in message.filters:
+            check_filter(filter)
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return

@@ -1,7 +1,17 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body
-from ._codec import JSON, MSGPACK, SERIALISERS, Serialiser, WireError, decode, encode, register_filter_model
+from ._codec import (
+    JSON,
+    MSGPACK,
+    SERIALISERS,
+    Serialiser,
+    UnreadableFilter,
+    WireError,
+    decode,
+    encode,
+    register_filter_model,
+)
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, part
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
@@ -99,6 +109,7 @@ __all__ = [
     "Subscribe",
     "TreeStatus",
     "Unadvertise",
+    "UnreadableFilter",
     "Unsubscribe",
     "Wave",
     "WaveAnswer",

@@ -48,14 +48,31 @@ def _enc_hook(value: object) -> object:
     )
 
 
+class UnreadableFilter:
+    """A filter that came and could not be read. Whoever wants to use it gets the error, and can tell the sender."""
+
+    def __init__(self, error: TidingsError) -> None:
+        self.error = error
+
+    def matches(self, notification: object) -> bool:
+        """Raise the error."""
+        raise self.error
+
+
 def _dec_hook(kind: type, data: object) -> Matches:
     match data:
         case str():
-            return Filter.parse(data)
+            try:
+                return Filter.parse(data)
+            except TidingsError as error:
+                return UnreadableFilter(error)
         case [str() as name, str() as text] if name in _by_name:
-            return _by_name[name].load(text)
+            try:
+                return _by_name[name].load(text)
+            except Exception as error:
+                return UnreadableFilter(UnsupportedFilter(f"the filter model '{name}' cannot read this: {error}"))
         case [str() as name, str()]:
-            raise ValueError(f"the filter model '{name}' is not registered here")
+            return UnreadableFilter(UnsupportedFilter(f"the filter model '{name}' is not registered here"))
     raise ValueError("a filter is a text or a pair (model, text)")
 
 
