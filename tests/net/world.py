@@ -131,6 +131,11 @@ class Raw:
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
+    def finish(self) -> None:
+        """Say that nothing more will come; the broker closes when it has read everything."""
+        with contextlib.suppress(OSError):
+            self._writer.write_eof()
+
     async def drain(self) -> None:
         await self._writer.drain()
 
