@@ -12,10 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from net.world import Raw, brokers, running, until, well
+from net.world import Raw, brokers, connected, options, running, take, until, url, well
 from wire.samples import FRAMES, MESSAGES
 
+import tidings
 from tidings.model import EVERYTHING, Filter, Identity, Route
+from tidings.net import serve
 from tidings.wire import (
     Advertise,
     Attach,
@@ -222,8 +224,11 @@ async def _torment(rounds: Callable[[], bool], seed: int) -> None:
         assert b.failed is not None
         assert not b.failed.done()
         assert not servers["a"].failed.done()
-        await well(b)
-        await well(servers["a"])
+        await until(lambda: connected(servers.values()))
+        async with tidings.connect(url(servers["a"])) as reader, tidings.connect(url(b)) as writer:
+            subscription = await reader.subscribe("together = TRUE")
+            await writer.publish(together=True)
+            await take(subscription, 1)
         await until(lambda: {peer.link.name for peer in b.host.peers} == {"a"})
         assert not b.host.broker.recovery.suspended
         assert not b.host.broker.clients
@@ -245,3 +250,21 @@ def test_hostility_for_long(seed: int) -> None:
         await _torment(lambda: loop.time() < end, seed)
 
     asyncio.run(long())
+
+
+@running
+async def test_a_broker_defends_the_state_of_its_links_against_forgeries_and_its_own_past() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        for forged in (LinkState("a", 2**61, 5, {}), LinkState("b", 2**61, 5, {"nobody": 1})):
+            await _say(servers["b"], PeerRole.BROKER, lambda raw, forged=forged: raw.send(forged))
+        await until(lambda: connected(servers.values()))
+        await well(servers["b"])
+
+
+@running
+async def test_a_broker_whose_clock_went_back_is_heard_again(monkeypatch) -> None:
+    async with brokers("a") as servers:
+        for clock in (2_000_000_000_000_000_000, 1_000_000_000_000_000_000):
+            monkeypatch.setattr("tidings.net._server.time.time_ns", lambda clock=clock: clock)
+            async with serve(options("b", neighbours=(url(servers["a"]),))) as b:
+                await until(lambda b=b: connected([servers["a"], b]))

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ._broker import Broker
 
 
+DEFENCE_DELAY = 500_000
+"""Microseconds before a wrong state of this broker's links is answered: two of one name must not flood the network."""
+
+
 class Adjacency:
     """The links to neighbour brokers, the current tree, and how far each tree neighbour has come."""
 
@@ -44,6 +48,7 @@ class Adjacency:
         self.neighbours: dict[str, Link] = {}
         self._peers: dict[Link, int] = {}
         self._accepting: set[Link] = set()
+        self._contested: LinkState | None = None
 
     @property
     def tree_links(self) -> list[Link]:
@@ -99,6 +104,16 @@ class Adjacency:
         """A state has come from a neighbour."""
         if self.topology.learn(state):
             self._flood(state, link)
+            self._adopt()
+        elif self.topology.contests(state):
+            if self._contested is None:
+                self._broker.call_later(DEFENCE_DELAY, self._defend)
+            self._contested = state
+
+    def _defend(self) -> None:
+        contested, self._contested = self._contested, None
+        if contested is not None and self.topology.contests(contested):
+            self._flood(self.topology.defend(contested), None)
             self._adopt()
 
     def _flood(self, state: LinkState, source: Link | None) -> None:

@@ -25,6 +25,8 @@ from typing import NamedTuple
 from tidings.model import TopologyError
 from tidings.wire import LinkState
 
+from ._bounds import MAX_NUMBER
+
 MAX_BROKERS = 10_000
 """The most brokers of a network."""
 
@@ -69,8 +71,20 @@ class Topology:
         self._states[self.name] = state = LinkState(self.name, self.own.epoch, version, neighbours)
         return state
 
+    def contests(self, state: LinkState) -> bool:
+        """Whether others may believe this state of this broker rather than its own."""
+        own = self.own
+        return state.broker == self.name and state != own and (state.epoch, state.version) >= (own.epoch, own.version)
+
+    def defend(self, state: LinkState) -> LinkState:
+        """Outdo a state that contests this broker's own: from a past whose clock was ahead, or made up."""
+        self._states[self.name] = own = LinkState(self.name, state.epoch, state.version + 1, self.own.neighbours)
+        return own
+
     def learn(self, state: LinkState) -> bool:
         """Take a state from a neighbour; False if it is not newer than what is known."""
+        if not (0 <= state.epoch < MAX_NUMBER and 0 <= state.version < MAX_NUMBER):
+            raise TopologyError(f"a link state of epoch {state.epoch}, version {state.version} cannot be")
         if state.broker == self.name:
             return False
         known = self._states.get(state.broker)
