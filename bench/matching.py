@@ -1,8 +1,10 @@
 """How fast the index is, against a loop over compiled predicates.
 
-Times are CPU times: another process's turn is not ours. A ratio is the median of ratios, each of two
-measurements right after one another. The index is measured as it is after some thousand notifications,
-when its estimates have settled; the first notifications after a start are slower.
+Times are CPU times: another process's turn is not ours. The loop reads far more memory than the index, so a
+busy machine slows it more, and flatters the index. So there are two ratios, the median of ratios of two
+measurements right after one another, and the ratio of the best times, which are the least disturbed; the
+smaller one counts. The index is measured as it is after some thousand notifications, when its estimates have
+settled; the first notifications after a start are slower.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ._workloads import Workload, mixed, ranges, stock
 WARM = 12_000
 """Notifications before the first measurement."""
 EVENTS = 2_000
-REPEATS = 7
+REPEATS = 25
 ROUNDS = 5
 
 
@@ -33,9 +35,11 @@ class Result:
     """What one comparison found."""
 
     index: float
-    """Seconds per notification."""
+    """Seconds per notification, at best."""
     loop: float
     ratio: float
+    """The smaller of the median ratio and the ratio of the best times."""
+    median_ratio: float
     matches: float
     """Per notification."""
 
@@ -65,16 +69,19 @@ def compare(workload: Workload, many: int) -> Result:
         return [key for test, key in predicates if test(attributes)]
 
     events = [workload.notification() for _ in range(EVENTS)]
-    some = events[: max(5, 500_000 // many)]
+    some = events[: max(5, 200_000 // many)]
     for event in some[:20]:
         if sorted(index.match(event)) != sorted(loop(event)):
             raise AssertionError(f"the index and the loop disagree on {event}")
     pairs = [(_per_event(index.match, events), _per_event(loop, some)) for _ in range(REPEATS)]
     gc.unfreeze()
+    index_time, loop_time = min(fast for fast, _ in pairs), min(slow for _, slow in pairs)
+    median_ratio = statistics.median(slow / fast for fast, slow in pairs)
     return Result(
-        index=statistics.median(fast for fast, _ in pairs),
-        loop=statistics.median(slow for _, slow in pairs),
-        ratio=statistics.median(slow / fast for fast, slow in pairs),
+        index=index_time,
+        loop=loop_time,
+        ratio=min(median_ratio, loop_time / index_time),
+        median_ratio=median_ratio,
         matches=statistics.fmean(len(index.match(event)) for event in events),
     )
 
@@ -163,8 +170,9 @@ def run(report: Report) -> None:
         result = compare(workload, many)
         where = f"{workload.name}, {many:,} filters"
         report.ratio(f"{where}, {result.matches / many:.2%} match", result.ratio, at_least=target)
-        report.figure(f"{where}: match", result.index * 1e6, "µs")
-        report.figure(f"{where}: loop", result.loop * 1e6, "µs")
+        report.figure(f"{where}: median ratio", result.median_ratio, "x")
+        report.figure(f"{where}: match, at best", result.index * 1e6, "µs")
+        report.figure(f"{where}: loop, at best", result.loop * 1e6, "µs")
     for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):
         curve(report, stock(10_000), many)
     curve(report, stock(10_000, types=["event", "quote"]), 10_000)
