@@ -7,6 +7,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from bench import Report
@@ -49,9 +50,8 @@ def _changes(report: Report, algorithm: str) -> None:
     times: list[float] = []
     for key in range(FILTERS, FILTERS + CHANGES):
         filter = _quote_filter(rng)
-        times.append(_timed(lambda key=key, filter=filter: reduction.add(key, str(key), filter)))  # type: ignore[misc]
-    for key in range(FILTERS, FILTERS + CHANGES):
-        times.append(_timed(lambda key=key: reduction.remove(key)))  # type: ignore[misc]
+        times.append(_timed(partial(reduction.add, key, str(key), filter)))
+    times += [_timed(partial(reduction.remove, key)) for key in range(FILTERS, FILTERS + CHANGES)]
     gc.unfreeze()
     what = f"{algorithm}, change at {FILTERS:,} filters"
     report.limit(f"{what}, median", statistics.median(times), "µs", at_most=1_000)

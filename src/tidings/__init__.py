@@ -1,9 +1,9 @@
 """Tidings: content-based publish/subscribe that remembers, moves and knows its borders.
 
-    async with tidings.connect("tidings://localhost:7311") as client:
-        await client.publish(type="quote", symbol="SAP", price=182.4)
-        async for quote in client.subscribe("type = 'quote' AND price > 100"):
-            print(quote["symbol"], quote["price"])
+async with tidings.connect("tidings://localhost:7311") as client:
+    await client.publish(type="quote", symbol="SAP", price=182.4)
+    async for quote in client.subscribe("type = 'quote' AND price > 100"):
+        print(quote["symbol"], quote["price"])
 """
 
 from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect

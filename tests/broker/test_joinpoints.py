@@ -115,7 +115,7 @@ def test_every_joinpoint_fires_with_its_arguments() -> None:
     scope, entry = at_b[Joinpoint.SUB_ADD]
     assert (scope, entry.link.name) == ("", "c")
     assert str(entry.filter) == "price > 150 AND type = 'quote'"
-    route, envelope, source, targets = at_b[Joinpoint.PUB_SEND]
+    _route, envelope, source, targets = at_b[Joinpoint.PUB_SEND]
     assert (source.name, [link.name for link in targets]) == ("a", ["c"])
     assert envelope.notification["price"] == 160
     matched = [result for joinpoint, _, result in watchers["a"].seen if joinpoint is Joinpoint.PUB_MATCH]

@@ -111,7 +111,7 @@ def test_waves_of_a_kind_that_nobody_knows_are_answered_as_incomplete() -> None:
 @settings(max_examples=40, deadline=None)
 def test_everything_sent_before_a_waves_answer_arrives_before_it(seed: int) -> None:
     """The answer of a wave drains: what was published behind a broker before it was visited has been delivered."""
-    network, census = census_network(seed, 6)
+    network, _census = census_network(seed, 6)
     rng = random.Random(seed)
     subscriber = network.clients["c0"]
     subscriber.subscribe("n EXISTS")
@@ -127,7 +127,7 @@ def test_everything_sent_before_a_waves_answer_arrives_before_it(seed: int) -> N
     broker = network.brokers[subscriber.broker or ""]
     network.scheduler.after(
         rng.randrange(20_000),
-        lambda: broker.waves.start("marks", b"", lambda answer, complete: record(answer, complete)),
+        lambda: broker.waves.start("marks", b"", record),
     )
     passed: list[dict[str, tuple[int, int]]] = []
 
