@@ -32,8 +32,10 @@ FETCH_PIECE = 500
 """The most envelopes in one piece of an answer."""
 FETCH_PIECE_BYTES = 1_048_576
 """The bytes of bodies after which a piece is closed."""
+FETCH_ANSWER = 2_000
+"""The most envelopes in one answer; the rest must be asked for."""
 FETCH_ANSWER_BYTES = 4_194_304
-"""The bytes of bodies after which an answer is closed; the rest must be asked for."""
+"""The bytes of bodies after which an answer is closed."""
 FETCH_SCAN = 20_000
 """The most publications that one answer looks at, whether or not they are wanted."""
 FETCH_LOST = 1_000
@@ -124,7 +126,7 @@ class Publications:
         upto: dict[int, int] = {}
         lost: list[tuple[int, int, int | None]] = []
         found: list[Envelope] = []
-        scanned = piece = total = 0
+        scanned = piece = size = total = 0
         for epoch in self._epochs(question):
             expected = question.after.get(epoch, 0) + 1
             for envelope in self._since(epoch, expected - 1):
@@ -136,8 +138,10 @@ class Publications:
                 if any(filter.matches(envelope.notification) for filter in question.filters):
                     found.append(envelope)
                     piece += len(envelope.body)
-                    total += len(envelope.body)
-                if total >= FETCH_ANSWER_BYTES or scanned >= FETCH_SCAN or len(lost) >= FETCH_LOST:
+                    size += len(envelope.body)
+                    total += 1
+                full = total >= FETCH_ANSWER or size >= FETCH_ANSWER_BYTES
+                if full or scanned >= FETCH_SCAN or len(lost) >= FETCH_LOST:
                     upto[epoch] = seq
                     yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost), True)
                     return

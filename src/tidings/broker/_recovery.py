@@ -53,7 +53,9 @@ MAX_HELD_BYTES = 16_777_216
 MAX_SUSPENSIONS = 10_000
 """The most origins and positions that are waited for at a time; a client that asks for more is refused."""
 CONTINUE_INTERVAL = 50_000
-"""Microseconds after which those who are owed are looked at again, if they have not taken what they got so far."""
+"""Microseconds after which a fetch that had to wait is tried again: for others, or for those who are owed."""
+MAX_FETCHES = 8
+"""The most answers that are waited for at a time: together they must fit into a client's queue."""
 MAX_FETCH_FILTERS = 262_144
 """The most characters of filters in a fetch; with more, everything is asked for and sorted out here."""
 
@@ -264,6 +266,9 @@ class Recovery:
         settled = self.baseline and all(entry.settled for entry in suspension.owed)
         if not settled or not self._reachable(suspension.origin):
             return  # the settling of the last one, or the next tree, brings us back here
+        if len(self._fetches) >= MAX_FETCHES or self._broker.congested(suspension.owed):
+            self._broker.call_later(CONTINUE_INTERVAL, lambda: self._fetch_later(suspension))
+            return
         self._number += 1
         suspension.number = number = self._number
         suspension.fetched.clear()
@@ -281,10 +286,15 @@ class Recovery:
         def again() -> None:
             if self._fetches.get(number) is suspension:
                 del self._fetches[number]
+                suspension.number = None
                 suspension.patience *= 2  # a slow answer must not be drowned in questions
                 self._fetch(suspension)
 
         self._broker.call_later(suspension.patience, again)
+
+    def _fetch_later(self, suspension: _Suspension) -> None:
+        if suspension.number is None and suspension in self._suspended.get(suspension.origin, ()):
+            self._fetch(suspension)
 
     def requested(self, message: Fetch) -> None:
         """A broker asks an origin; answer if it is this one, pass it on otherwise."""
@@ -326,20 +336,11 @@ class Recovery:
                 suspension.held_bytes -= len(missed[at].body)
         suspension.fetched = {}
         since, suspension.since = suspension.since, max(upto, suspension.since)
-        self._hand_over(suspension, missed, since, message)
-        number = suspension.number
+        self._fetches.pop(message.number, None)
+        suspension.number = None
         suspension.patience = RETRY_INTERVAL
-
-        def go_on() -> None:
-            if suspension.number is not number or number is None or number not in self._fetches:
-                return  # a new tree, or nobody is owed any more
-            if self._broker.congested(suspension.owed):
-                self._broker.call_later(CONTINUE_INTERVAL, go_on)
-                return
-            del self._fetches[number]
-            self._fetch(suspension)
-
-        self._broker.call_later(0, go_on)
+        self._hand_over(suspension, missed, since, message)
+        self._broker.call_later(0, lambda: self._fetch_later(suspension))
 
     def _complete(self, suspension: _Suspension, message: Fetched) -> None:
         self._end(suspension)
