@@ -336,10 +336,11 @@ class Recovery:
                 suspension.held_bytes -= len(missed[at].body)
         suspension.fetched = {}
         since, suspension.since = suspension.since, max(upto, suspension.since)
-        self._fetches.pop(message.number, None)
+        self._end(suspension)  # it does not hold back what it hands over
+        self._hand_over(suspension, missed, since, message)
+        self._suspended.setdefault(suspension.origin, []).append(suspension)
         suspension.number = None
         suspension.patience = RETRY_INTERVAL
-        self._hand_over(suspension, missed, since, message)
         self._broker.call_later(0, lambda: self._fetch_later(suspension))
 
     def _complete(self, suspension: _Suspension, message: Fetched) -> None:
