@@ -17,7 +17,7 @@ from tidings.wire import Gap
 @pytest.mark.parametrize(("count", "size"), [(9_000, 10), (700, 20_000)], ids=["many", "large"])
 @running
 async def test_much_that_was_missed_comes_in_order_and_overruns_nobody(tmp_path, count: int, size: int) -> None:
-    limits = {"client_resume": 0.05, "window_parts": 500, "queue_parts": 2_500, "queue_bytes": 6_000_000}
+    limits = {"client_resume": 0.05, "window_parts": 500, "queue_parts": 4_000, "queue_bytes": 12_000_000}
     async with brokers("ab", ["ab"], limits=limits, slow_policy=SlowPolicy.DROP_OLDEST) as servers:
         async with proxy(servers["b"].port) as way, tidings.connect(way.url) as reader:
             got: list[int] = []
