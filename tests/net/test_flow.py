@@ -224,7 +224,11 @@ async def test_a_slow_application_stops_reading_and_its_connection_stays() -> No
 
 @running
 async def test_a_slow_application_stays_slow_after_a_cut() -> None:
-    async with brokers("b") as servers, proxy(servers["b"].port) as way, tidings.connect(way.url) as reader:
+    async with (
+        brokers("b", limits={"heartbeat": 0.5}) as servers,  # who does not read notices a cut when it says something
+        proxy(servers["b"].port) as way,
+        tidings.connect(way.url) as reader,
+    ):
         subscription = await reader.subscribe("EXISTS(n)")
         async with tidings.connect(url(servers["b"])) as writer:
             for n in range(15_000):
