@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from tidings.model import Notification
+from tidings.model import Filter, Matches, Notification
 from tidings.wire import Quality
 
 from ._faults import CLIENT_MOVES, ORIGIN_GONE, OWN_CRASH, Faults
@@ -116,16 +116,20 @@ def _origin(publication: Publication) -> str | None:
 
 
 def _announced(publication: Publication, towards: str | None = None) -> bool:
-    """Whether the advertisements of its publisher announce it: each element of its lists, one by one."""
+    """Whether one alternative of one advertisement accepts it, whichever elements its lists stand for."""
     filters = [filter for filter, reach in publication.advertisements if towards is None or towards in reach]
     attributes = dict(publication.record.notification or {})
     choices = [value if isinstance(value, tuple) and value else (value,) for value in attributes.values()]
-    return all(
-        any(filter.matches(version) for filter in filters)
-        for version in (
-            Notification(dict(zip(attributes, values, strict=True))) for values in itertools.product(*choices)
-        )
+    versions = [Notification(dict(zip(attributes, values, strict=True))) for values in itertools.product(*choices)]
+    return any(
+        all(alternative.matches(version) for version in versions)
+        for filter in filters
+        for alternative in _alternatives(filter)
     )
+
+
+def _alternatives(filter: Matches) -> list[Matches]:
+    return [Filter([conjunction]) for conjunction in filter.conjunctions] if isinstance(filter, Filter) else [filter]
 
 
 def _delivered(client: Client, id: str, publication: Publication) -> bool:
