@@ -8,7 +8,9 @@ pure function of the known edges: a breadth-first tree from the broker with the 
 connected part, neighbours in the order of their names. Brokers that know the same edges compute the same tree.
 
 A tree is named by its *tree epoch*, a digest of its edges and of when each of them came up. So a tree over a link
-that was lost and came back is another tree, although its edges have the same ends.
+that was lost and came back is another tree, although its edges have the same ends. It also counts the links that each
+broker has lost: a link that comes and goes again may lead some brokers to another tree and back, and those that never
+left the first one must notice, too, since frames were dropped on the way.
 
 A broker sends every state that it has accepted before it sends anything that belongs to the tree it computed from
 it. So whoever receives a frame knows at least as much as the sender knew: if the frame's epoch is not the
@@ -112,8 +114,15 @@ class Topology:
         digest = hashlib.blake2b(digest_size=7)
         for child, parent in edges:
             digest.update(repr((child, parent, self._since(child, parent), self._since(parent, child))).encode())
+        for broker in sorted(self._search(self.name)):
+            digest.update(repr((broker, self._states[broker].epoch, self._losses(broker))).encode())
         hops = _hops(self.name, edges)
         return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops)
+
+    def _losses(self, broker: str) -> int:
+        """Grows when the broker loses a link, and only then: a link that comes adds a version and a neighbour."""
+        state = self._states[broker]
+        return state.version - len(state.neighbours)
 
     def edges(self) -> list[tuple[str, str]]:
         """The edges of that tree, each as (child, parent)."""
