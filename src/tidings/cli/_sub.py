@@ -86,10 +86,10 @@ async def _listen(
     async with client:
         subscription = client.subscribe(wanted, on_gap=printer.gap)
         await subscription
-        typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
         try:
             async with asyncio.timeout(timeout):
                 with _until_interrupted(subscription):
+                    typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1
