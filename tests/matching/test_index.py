@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tidings.matching import Index, NaiveIndex
+from tidings.matching import Index, NaiveIndex, _index, _segment
 from tidings.matching._column import Column
 from tidings.matching._home import Home
 from tidings.matching._node import Node
@@ -153,6 +153,25 @@ def test_common_filters_move_to_segments_when_there_are_many() -> None:
     while index.review(100):
         pass
     assert index.statistics()["in_segments"] > 450
+
+
+def test_no_match_queues_more_than_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When estimates have improved, everything in segments is due for a review; all at once would be a pause."""
+    monkeypatch.setattr(_segment, "SLOTS", 8)
+    monkeypatch.setattr(_index, "STRIDE", 1)
+    monkeypatch.setattr(_index, "SPARED", 0.0)
+    rng = random.Random(1)
+    index: Index[int] = Index()
+    for key in range(400):
+        index.add(one(Range("x", rng.randrange(1000)), Range("y", None, rng.randrange(1000))), key)
+    assert index.statistics()["in_segments"] == 400
+    reviewed = 0
+    for _ in range(200):
+        before = len(index._queue)
+        index.match(Notification(x=rng.randrange(1000), y=rng.randrange(1000)))
+        assert len(index._queue) <= before + 8
+        reviewed += before > 0
+    assert reviewed > 50
 
 
 def test_rare_attributes_are_pivots_whatever_the_operator() -> None:

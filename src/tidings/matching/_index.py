@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Generic
 
 from tidings.model import Filter, Matches, Notification, Value
@@ -31,7 +32,7 @@ from ._matcher import K, conjunctions_of
 from ._node import Node
 from ._pivot import Pivot, way
 from ._probe import Probes
-from ._segment import Segments
+from ._segment import SLOTS, Segment, Segments
 from ._shape import Shape, Signature, ordered, signature
 
 RARE = 0.03
@@ -70,6 +71,8 @@ class Index(Generic[K]):
         self._shapes: dict[Signature, Shape] = {}
         self._estimator = Estimator()
         self._queue: deque[Home] = deque()
+        self._due: dict[Segment, None] = {}
+        """Segments whose conjunctions are to be queued: one at a time, since each holds thousands."""
         self._countdown = STRIDE
         self._epoch = 0
 
@@ -90,7 +93,7 @@ class Index(Generic[K]):
             for _, atom in constraints:
                 self._estimator.learn(atom)
             self._settle(home, constraints, self._ways(constraints))
-        self.review(1)
+        self._review_some(1)
 
     def remove(self, key: K, /) -> None:
         """Forget a key."""
@@ -105,9 +108,10 @@ class Index(Generic[K]):
             for _, atom in constraints:
                 self._estimator.forget(atom)
         if self._homes:
-            self.review(1)
+            self._review_some(1)
         else:
             self._queue.clear()
+            self._due.clear()
 
     def match(self, notification: Notification, /) -> list[K]:
         """The keys whose filters match."""
@@ -153,16 +157,8 @@ class Index(Generic[K]):
 
         The index does this by itself, a little at a time. A server may do more of it when it is idle.
         """
-        queue = self._queue
-        for _ in range(min(8 * most, len(queue))):  # some that waited have been removed: that costs little
-            home = queue.popleft()
-            home.waiting = False
-            if home.place is not None:
-                self._review(home)
-                most -= 1
-                if not most:
-                    break
-        return len(queue)
+        self._review_some(most)
+        return self._waiting()
 
     def __len__(self) -> int:
         return len(self._homes)
@@ -180,7 +176,7 @@ class Index(Generic[K]):
             "attributes": len(self._probes),
             "shapes": len(self._shapes),
             "in_segments": len(self._segments),
-            "waiting": len(self._queue),
+            "waiting": self._waiting(),
             "spreads": self._estimator.spreads,
         }
 
@@ -226,7 +222,7 @@ class Index(Generic[K]):
             node.add(home, left)
             if node.size >= node.review_at:
                 node.review_at = 2 * node.size
-                self._enqueue(node.homes())
+                self._revisit(node)
 
     def _choose(self, home: Home, ways: list[tuple[float, Pivot]]) -> Pivot | None:
         """The pivot under which a conjunction should hang; None if a segment is better."""
@@ -280,13 +276,20 @@ class Index(Generic[K]):
         estimator.observe(attributes)
         if self._epoch != estimator.epoch:
             self._epoch = estimator.epoch
-            self._enqueue(self._segments.homes())
+            self._due.update(dict.fromkeys(self._segments.parts))
         for node in hit:
             if node.epoch != estimator.epoch:
                 node.epoch = estimator.epoch
-                self._enqueue(node.homes())
-        self.review(REVIEWS)
-        self._countdown = STRIDE if self._queue or not estimator.full else PATIENT_STRIDE
+                self._revisit(node)
+        self._review_some(REVIEWS)
+        self._countdown = STRIDE if self._queue or self._due or not estimator.full else PATIENT_STRIDE
+
+    def _revisit(self, node: Node) -> None:
+        """Let the conjunctions of a node wait for a review."""
+        self._enqueue(row[-2] for row in node.singles)
+        self._enqueue(islice(node.keys or (), SLOTS))
+        if node.segments is not None:
+            self._due.update(dict.fromkeys(node.segments.parts))
 
     def _enqueue(self, homes: Iterable[Home]) -> None:
         """Let conjunctions wait for a review, each once."""
@@ -294,6 +297,24 @@ class Index(Generic[K]):
             if not home.waiting:
                 home.waiting = True
                 self._queue.append(home)
+
+    def _waiting(self) -> int:
+        return len(self._queue) + sum([len(segment.slots) for segment in self._due])
+
+    def _review_some(self, most: int) -> None:
+        queue = self._queue
+        if not queue and self._due:
+            segment = next(iter(self._due))
+            del self._due[segment]
+            self._enqueue(segment.slots)
+        for _ in range(min(8 * most, len(queue))):  # some that waited have been removed: that costs little
+            home = queue.popleft()
+            home.waiting = False
+            if home.place is not None:
+                self._review(home)
+                most -= 1
+                if not most:
+                    break
 
     def _review(self, home: Home) -> None:
         """Move a conjunction if it has a clearly better home by now."""

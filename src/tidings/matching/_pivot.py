@@ -68,7 +68,7 @@ class Pivot(NamedTuple):
         return self[:5] == other[:5]
 
 
-WEIGHTS = {How.VALUE: 0.2, How.WITHIN: 0.2, How.GRID: 8.0}
+WEIGHTS = {How.VALUE: 0.2, How.WITHIN: 0.2, How.GRID: 20.0}
 """What a way costs, if not 1. An equality leads to one node, in which many conjunctions are tested at once;
 a grid leads to one for each size of cell, most of them thin."""
 
