@@ -95,7 +95,11 @@ class AtMost(Equal):
         return type(scalar) is type(self.value) and scalar <= self.value  # type: ignore[operator]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AtMost) and super().__eq__(other)
+        return isinstance(other, AtMost) and (self.name, self.value, type(self.value)) == (
+            other.name,
+            other.value,
+            type(other.value),
+        )
 
     def __hash__(self) -> int:
         return hash((AtMost, self.name, self.value))
