@@ -22,7 +22,7 @@ from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled, Welcome
 
 SETTINGS = """
 [limits]
-heartbeat = 1.0
+heartbeat = 1.5
 broker_resume = 1.5
 client_resume = 5.0
 """
