@@ -88,12 +88,16 @@ class _World:
 class _PlainBroker(Broker):
     """The same broker with its steps called by name, as if there were no joinpoints: what weaving is held against."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        vars(self.delivery)["route"] = self._route
+
     def _route(self, envelope: Envelope, source: Link) -> None:
         for route in envelope.routes:
-            targets = self._pub_match(route, envelope, source)
+            targets = self.delivery.pub_match(route, envelope, source)
             if targets:
-                self._pub_send(route, envelope, source, targets)
-                self._attachments.clear()
+                self.delivery.pub_send(route, envelope, source, targets)
+                self.attachments.clear()
 
 
 class _Observer(Feature):

@@ -230,7 +230,7 @@ class Recovery:
                 self._broker.call_later(ORIGIN_TIMEOUT, give_up)
                 return
             epoch, seq = suspension.since
-            self._broker.report_gap(Gap(origin, epoch, seq + 1, None), suspension.owed)
+            self._broker.delivery.report_gap(Gap(origin, epoch, seq + 1, None), suspension.owed)
             self._end(suspension)
 
         self._broker.call_later(ORIGIN_TIMEOUT, give_up)
@@ -266,7 +266,7 @@ class Recovery:
         settled = self.baseline and all(entry.settled for entry in suspension.owed)
         if not settled or not self._reachable(suspension.origin):
             return  # the settling of the last one, or the next tree, brings us back here
-        if len(self._fetches) >= MAX_FETCHES or self._broker.congested(suspension.owed):
+        if len(self._fetches) >= MAX_FETCHES or self._broker.delivery.congested(suspension.owed):
             self._broker.call_later(CONTINUE_INTERVAL, lambda: self._fetch_later(suspension))
             return
         self._number += 1
@@ -354,10 +354,10 @@ class Recovery:
         self, suspension: _Suspension, missed: dict[Position, Envelope], since: Position, message: Fetched
     ) -> None:
         for epoch, first, last in message.lost:
-            self._broker.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
+            self._broker.delivery.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
         for at in sorted(missed):
             if at > since:
-                self._broker.deliver_late(missed[at], suspension.owed)
+                self._broker.delivery.deliver_late(missed[at], suspension.owed)
 
     def _end(self, suspension: _Suspension) -> None:
         remaining = self._suspended[suspension.origin]
