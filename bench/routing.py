@@ -6,7 +6,7 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -79,6 +79,9 @@ class _World:
         return 0
 
     def send(self, link: Link, frame: Frame) -> None:
+        pass
+
+    def send_all(self, links: Iterable[Link], frame: Frame) -> None:
         pass
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Any:

@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 
+from tidings.matching import Calm
 from tidings.net import Options, serve
 
 
@@ -16,6 +17,7 @@ async def main(name: str, port: int, neighbours: tuple[str, ...]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    Calm().start()  # as `tidings serve` does
     async with serve(Options(name=name, port=port, neighbours=neighbours)):
         await stop.wait()
 

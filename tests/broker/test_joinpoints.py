@@ -182,6 +182,7 @@ def test_features_run_in_their_declared_order_unless_a_test_shuffles_them() -> N
         epoch, log = 1, None
 
         def send(self, link: Link, frame: object) -> None: ...
+        def send_all(self, links: object, frame: object) -> None: ...
         def now(self) -> int:
             return 0
 

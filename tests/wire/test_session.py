@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tidings.wire import MAX_PART, Parser, Part, Session, WireError, ack, ack_number, part
+from tidings.wire import MAX_PART, Parser, Part, Session, WireError, ack, ack_number, data_parts, part
 
 MAX_PARTS, MAX_BYTES = 6, 120
 
@@ -29,6 +29,13 @@ class Side:
         self.session.sent(data)
         self.sent.append(payload)
         self.outgoing += data
+
+    def send_together(self, sizes: list[int]) -> None:
+        payloads = [(len(self.sent) + at).to_bytes(4, "big") + b"." * size for at, size in enumerate(sizes)]
+        batch = b"".join(data_parts(payloads))
+        if self.session.offer(batch, len(payloads)):
+            self.sent += payloads
+            self.outgoing += batch
 
     def acknowledge(self) -> None:
         number = self.session.tell()
@@ -57,6 +64,11 @@ class Sessions(RuleBasedStateMachine):
     def send(self, end: int, size: int) -> None:
         if not self.sides[end].session.full:
             self.sides[end].send(size)
+
+    @rule(end=st.integers(0, 1), sizes=st.lists(st.integers(0, 20), min_size=1, max_size=4))
+    def send_together(self, end: int, sizes: list[int]) -> None:
+        """Acknowledgements and cuts may come between parts that were sent together."""
+        self.sides[end].send_together(sizes)
 
     @rule(end=st.integers(0, 1))
     def acknowledge(self, end: int) -> None:

@@ -19,7 +19,7 @@ from ._reduction import Delta, Reduction
 class Entry:
     """One subscription or advertisement of one link. Compared by identity."""
 
-    __slots__ = ("filter", "id", "ids", "link", "meta", "number", "public_id", "receive_own", "settled")
+    __slots__ = ("filter", "id", "link", "meta", "number", "public_id", "receive_own", "settled")
 
     def __init__(
         self,
@@ -34,7 +34,6 @@ class Entry:
     ) -> None:
         self.link = link
         self.id = id
-        self.ids = (id,)
         self.number = number
         """With which the link announced it last."""
         self.filter = filter

@@ -165,10 +165,15 @@ class Broker:
         self.at_attach = woven(Joinpoint.ATTACH, self._attach)
         self.at_detach = woven(Joinpoint.DETACH, self._detach)
         self.at_deliver = woven(Joinpoint.DELIVER, self.delivery.deliver)
-        self.delivery.plain = self.at_deliver == self.delivery.deliver
         self.at_ack = woven(Joinpoint.ACK, self.delivery.ack)
         self.at_link = woven(Joinpoint.LINK, self._link)
         self.at_tree = woven(Joinpoint.TREE, self._tree)
+        delivery = self.delivery
+        delivery.plain = (self.at_pub_match, self.at_pub_send, self.at_deliver) == (
+            delivery.pub_match,
+            delivery.pub_send,
+            delivery.deliver,
+        )
 
     def on_client_message(self, kind: type[Message], handler: Callable[[Link, Any], None]) -> None:
         """Let whoever runs this broker answer one more type of client message; a `TidingsError` refuses it."""
@@ -225,7 +230,8 @@ class Broker:
                 if kind in self._client_handlers:
                     raise
                 self.refuse(link, message, TidingsError(f"a client may not send {kind.__name__}"))
-        self.settling.end_turn()
+        if kind is not Publish and kind is not Notify:  # these settle nothing
+            self.settling.end_turn()
 
     def _neighbour_turn(self, link: Link, frame: Frame, message: AnyMessage, kind: type) -> None:
         if type(message) is LinkState:

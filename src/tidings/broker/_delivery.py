@@ -12,7 +12,7 @@ Steps in capitals are joinpoints.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Route
 from tidings.wire import Deliver, Envelope, Frame, Gap, Hop, Notify, Publish, PublishAck, Quality, Refused, checked_body
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from ._broker import Broker
 
 NO_HOP = Hop()  # clients know nothing of trees
+_ROOT_ONLY = (ROOT_ROUTE,)
+_FIRE, _STORED = Quality.FIRE, Quality.STORED  # as names of their own they are found faster
+
+_Groups: TypeAlias = dict[tuple[str, ...] | None, dict[Link, None]]
+"""The links that get the same: by the ids of their subscriptions, None for neighbours."""
 
 
 class Delivery:
@@ -33,19 +38,24 @@ class Delivery:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._now = broker.runtime.now
+        self._floods = broker.routing.algorithm == "flooding"
         self.plain = True
-        """Whether nobody advises DELIVER."""
+        """Whether nobody advises PUB-MATCH, PUB-SEND and DELIVER."""
+        self._matching: list[Entry] = []
+        self._source: Link | None = None
+        self._targets: dict[Link, list[Entry]] = {}
+        """What followed from the latest matching subscriptions; often the next notification passes the same."""
+        self._aimed: dict[Link, list[Entry]] | None = None
+        self._groups: _Groups = {}
+        """The groups of the latest targets."""
 
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
-        broker = self._broker
+        broker, publications, quality = self._broker, self._broker.publications, message.quality
         check_publication(message)
-        if not broker.publications.is_new(link.name, message.seq):
-            broker.statistics.repeated_publications += 1
-            if (refusal := broker.publications.refusal(link.name, message.seq)) is not None:
-                broker.send(link, refusal)
-            elif message.quality is not Quality.FIRE and not broker.publications.is_unsynced(link.name, message.seq):
-                broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, 0))
+        if not publications.is_new(link.name, message.seq):
+            self._repeated(link, message)
             return
         notification = checked_body(message.body)
         if link.guard is not None:
@@ -54,16 +64,27 @@ class Delivery:
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
-        if message.quality is Quality.STORED:
-            broker.publications.check_room()
-        number = broker.publications.number()
-        identity = Identity(broker.name, broker.epoch, number, link.name, message.seq, broker.now(), ttl=message.ttl)
-        envelope = Envelope.of(identity, (ROOT_ROUTE,), message.body, message.quality, notification)
-        if message.quality is not Quality.FIRE:
+        if quality is _STORED:
+            publications.check_room()
+        identity = Identity(
+            broker.name, broker.epoch, publications.number(), link.name, message.seq, self._now(), 0, message.ttl
+        )
+        envelope = Envelope.of(identity, _ROOT_ONLY, message.body, quality, notification)
+        if quality is not _FIRE:
             self._acknowledge(link, message, envelope)
-        broker.publications.remember(envelope)
-        broker.progress.published()
+        publications.remember(envelope)
+        if not broker.progress.due:
+            broker.progress.published()
         self.route(envelope, link)
+
+    def _repeated(self, link: Link, message: Publish) -> None:
+        """A publication has come again: answer as the first time."""
+        broker, publications = self._broker, self._broker.publications
+        broker.statistics.repeated_publications += 1
+        if (refusal := publications.refusal(link.name, message.seq)) is not None:
+            broker.send(link, refusal)
+        elif message.quality is not _FIRE and not publications.is_unsynced(link.name, message.seq):
+            broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, 0))
 
     def _acknowledge(self, link: Link, message: Publish, envelope: Envelope) -> None:
         """Acknowledge a publication as soon as it has reached its quality."""
@@ -98,22 +119,27 @@ class Delivery:
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> dict[Link, list[Entry]]:
         """The links that want a notification, each with its subscriptions."""
+        matching = self._broker.root.matching(envelope.notification)
+        if matching == self._matching and source is self._source:
+            return self._targets
         targets: dict[Link, list[Entry]] = {}
-        if self._broker.routing.algorithm == "flooding":
+        if self._floods:
             targets = {link: [] for link in self._broker.adjacency.open_links if link is not source}
-        for entry in self._broker.root.matching(envelope.notification):
+        for entry in matching:
             link = entry.link
             if link.is_broker:
                 if link is not source:
                     targets[link] = []
             elif link is not source or entry.receive_own:
                 targets.setdefault(link, []).append(entry)
+        if self.plain and not self._floods:  # advice could change the targets; other links can come to be flooded
+            self._matching, self._source, self._targets = matching, source, targets
         return targets
 
     def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
         """Send a notification to these links."""
         if self.plain and not self._broker.recovery.active and not self._broker.attachments:
-            self._fan_out(envelope, targets)
+            self._send_groups(envelope, targets)
             return
         for link, entries in targets.items():
             if link.is_broker:
@@ -121,26 +147,19 @@ class Delivery:
             else:
                 self._broker.at_deliver(route, envelope, link, entries)
 
-    def _fan_out(self, envelope: Envelope, targets: dict[Link, list[Entry]]) -> None:
+    def _send_groups(self, envelope: Envelope, targets: dict[Link, list[Entry]]) -> None:
         """What the loop above does when nothing stands between: those who get the same get the same frame."""
-        send = self._broker.runtime.send
-        frames: dict[tuple[str, ...] | None, Frame] = {}
-        for link, entries in targets.items():
-            if link.is_broker:
-                ids = None
+        if targets is not self._aimed:
+            self._aimed, self._groups = targets, _groups(targets)
+        broker, runtime = self._broker, self._broker.runtime
+        for ids, links in self._groups.items():
+            if ids is None:
+                frame = Frame(Notify(envelope), broker.adjacency.hop)
+                broker.statistics.sent[Notify] += len(links)
             else:
-                ids = entries[0].ids if len(entries) == 1 else tuple([entry.id for entry in entries])
-            frame = frames.get(ids)
-            if frame is None:
-                if ids is None:
-                    frame = Frame(Notify(envelope), self._broker.adjacency.hop)
-                else:
-                    frame = Frame(Deliver(envelope, ids), NO_HOP)
-                frames[ids] = frame
-            send(link, frame)
-        notified = sum(link.is_broker for link in targets) if None in frames else 0
-        self._broker.statistics.sent[Notify] += notified
-        self._broker.statistics.sent[Deliver] += len(targets) - notified
+                frame = Frame(Deliver(envelope, ids), NO_HOP)
+                broker.statistics.sent[Deliver] += len(links)
+            runtime.send_all(links, frame)
 
     def deliver(self, route: Route, envelope: Envelope, link: Link, entries: list[Entry]) -> None:
         """Hand a notification to a client."""
@@ -176,6 +195,14 @@ class Delivery:
 
     def ack(self, link: Link, key: EventKey) -> None:
         """Nothing remembers deliveries in the plain broker."""
+
+
+def _groups(targets: dict[Link, list[Entry]]) -> _Groups:
+    groups: _Groups = {}
+    for link, entries in targets.items():
+        ids = None if link.is_broker else tuple([entry.id for entry in entries])
+        groups.setdefault(ids, {})[link] = None
+    return groups
 
 
 def _not_stored(seq: int, error: Exception) -> Refused:

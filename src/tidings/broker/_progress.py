@@ -31,7 +31,8 @@ class Progress:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._seen: dict[str, tuple[int, int]] = {}
-        self._due = False
+        self.due = False
+        """Whether the next mark is scheduled."""
         self._emitted = 0
         broker.waves.register("marks", self)
 
@@ -65,12 +66,12 @@ class Progress:
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._due:
-            self._due = True
+        if not self.due:
+            self.due = True
             self._broker.call_later(MARK_INTERVAL, self._tick)
 
     def _tick(self) -> None:
-        self._due = False
+        self.due = False
         broker = self._broker
         if broker.publications.last > self._emitted:
             self._emitted = broker.publications.last

@@ -57,6 +57,8 @@ class Publications:
         self._bytes = 0
         self._unsynced: set[tuple[str, int]] = set()
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
+        self._newest: str | None = None
+        """The publisher that came last."""
         self._refusals: dict[tuple[str, int], Refused] = {}
 
     def check_room(self) -> None:
@@ -73,11 +75,16 @@ class Publications:
 
     def is_new(self, publisher: str, seq: int) -> bool:
         """Whether the publisher has not used this number of its own yet; from now on it has."""
-        known = self._publishers.pop(publisher, 0)
-        self._publishers[publisher] = max(known, seq)  # the newest publisher is the last one
-        if len(self._publishers) > MAX_PUBLISHERS:
-            del self._publishers[next(iter(self._publishers))]
-        return seq > known
+        publishers = self._publishers
+        if publisher != self._newest:
+            self._newest = publisher
+            publishers[publisher] = publishers.pop(publisher, 0)  # the newest publisher is the last one
+            if len(publishers) > MAX_PUBLISHERS:
+                del publishers[next(iter(publishers))]
+        if seq <= publishers[publisher]:
+            return False
+        publishers[publisher] = seq
+        return True
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""

@@ -75,6 +75,13 @@ class Runtime(Protocol):
         """Put a frame on a link. Links are FIFO."""
         ...
 
+    def send_all(self, links: Mapping[Link, None], frame: Frame) -> None:
+        """Put the same frame on several links, as `send` would, in this order.
+
+        Whoever sends to the same links again gives the same mapping, unchanged: a runtime may recognise it.
+        """
+        ...
+
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
         """Call `action` in a turn of its own, `delay` microseconds from now."""
         ...

@@ -21,15 +21,19 @@ from ._headers import ROOT_ROUTE, ROOT_SCOPE, EventKey, Identity, Route, RouteSt
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
 from ._models import channel, of_type, rectangle, subject, template
-from ._notification import Notification
+from ._names import MAX_NAME
+from ._notification import MAX_ATTRIBUTES, Notification
 from ._operator_words import register_operator
-from ._values import Kind, Scalar, Value, kind_of
+from ._values import MAX_TEXT, Kind, Scalar, Value, kind_of
 
 __all__ = [
     "EVERYTHING",
+    "MAX_ATTRIBUTES",
     "MAX_CONJUNCTIONS",
     "MAX_CONSTRAINTS",
     "MAX_FILTER_TEXT",
+    "MAX_NAME",
+    "MAX_TEXT",
     "NOTHING",
     "ROOT_ROUTE",
     "ROOT_SCOPE",

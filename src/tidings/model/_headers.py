@@ -23,7 +23,7 @@ class EventKey(NamedTuple):
     seq: int
 
 
-class Identity(msgspec.Struct, frozen=True, array_like=True):
+class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no part of it can lead back to it
     """Who published what when. Stamped by the border broker; a client cannot forge it."""
 
     origin: str
@@ -51,7 +51,7 @@ class RouteState(enum.IntEnum):
     DOWNWARD = 2
 
 
-class Route(msgspec.Struct, frozen=True, array_like=True):
+class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where one copy is in the scope graph. One envelope may carry several routes over one body."""
 
     scope: str = ROOT_SCOPE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Self
 
 from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
 from ._errors import ValueRefused
+from ._location import Location
 from ._names import MAX_NAME, checked_name
 from ._values import MAX_TEXT, Value, checked_value
 
@@ -54,7 +56,7 @@ class Notification(Mapping[str, Value]):
             elif kind is int:
                 plain = -(2**63) <= value < 2**63
             else:
-                plain = kind is bool
+                plain = kind is bool or kind is Location or (kind is datetime and value.tzinfo is UTC)
             if not plain or not name or len(name) > MAX_NAME:
                 return cls(attributes)
         if len(attributes) > MAX_ATTRIBUTES:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
@@ -47,6 +47,10 @@ class Host:
         self.log = store
         self._peers: dict[Link, Peer] = {}
         self._touched: list[Peer] = []
+        """Those whose outboxes are not empty."""
+        self._group: Mapping[Link, None] = {}
+        """Links that get the same frames for the moment, and the frames that are in no outbox yet."""
+        self._group_frames: list[Frame] = []
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
         self.connections: set[Connection] = set()
@@ -73,11 +77,13 @@ class Host:
 
     def send(self, link: Link, frame: Frame) -> None:
         """Send a frame to whoever is at the other end."""
+        if link in self._group:
+            self._end_group()  # what was sent to it before comes first
         peer = self._peers.get(link)
         if peer is None:
             return
         if not peer.outbox:
-            if not self._touched:
+            if not self._touched and not self._group:
                 self.loop.call_soon(self.flush)
             self._touched.append(peer)
         elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1].message, frame.message)):
@@ -85,8 +91,31 @@ class Host:
             return
         peer.outbox.append(frame)
 
+    def send_all(self, links: Mapping[Link, None], frame: Frame) -> None:
+        """Send a frame to several. As long as they are the same, it is done for all frames together."""
+        if links is self._group:
+            self._group_frames.append(frame)
+            return
+        self._end_group()
+        self._group, self._group_frames = links, [frame]
+        if not self._touched:
+            self.loop.call_soon(self.flush)
+
+    def _end_group(self) -> None:
+        """Put the frames of the group into the outboxes."""
+        links, frames = self._group, self._group_frames
+        self._group, self._group_frames = {}, []
+        peers = self._peers
+        for link in links:
+            if (peer := peers.get(link)) is not None:
+                if not peer.outbox:
+                    self._touched.append(peer)
+                peer.outbox += frames
+
     def flush(self) -> None:
         """Hand over what the broker has sent since the last time: many frames for a peer at once."""
+        if self._group:
+            self._end_group()
         touched, self._touched = self._touched, []
         batches: dict[tuple[Serialiser, tuple[int, ...]], Batch] = {}
         for peer in touched:
@@ -165,6 +194,8 @@ class Host:
         """The link has ended for good."""
         if self._peers.get(peer.link) is not peer:
             return
+        if peer.link in self._group:
+            self._end_group()
         if peer.outbox:
             peer.flush({})
         self._forget(peer)
@@ -215,12 +246,5 @@ class Host:
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:
-    """One acknowledgement for two, if the numbers of both kinds follow each other."""
-    if (
-        type(last) is PublishAck
-        and new.seq == last.seq + 1
-        and new.number == last.number + 1 > 1
-        and (new.origin, new.epoch) == (last.origin, last.epoch)
-    ):
-        return PublishAck(new.seq, new.origin, new.epoch, new.number, last.count + 1)
-    return None
+    """One acknowledgement for two: a publisher hears at once of all that one read brought."""
+    return last.joined(new) if type(last) is PublishAck else None

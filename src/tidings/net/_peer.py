@@ -32,6 +32,7 @@ from tidings.wire import (
     Session,
     Stream,
     ack,
+    data_parts,
     part,
 )
 
@@ -67,8 +68,7 @@ class Batch(NamedTuple):
     @classmethod
     def encode(cls, frames: list[Frame], serialiser: Serialiser) -> Batch:
         """The frames as parts."""
-        encode = serialiser.encode
-        parts = [part(Part.DATA, encode(frame)) for frame in frames]
+        parts = data_parts(map(serialiser.encode, frames))
         return cls(parts, b"".join(parts), max(map(len, parts)) - 4)
 
 
@@ -120,7 +120,7 @@ class Peer:
         batch = batches.get(key)
         if batch is None:
             batches[key] = batch = Batch.encode(outbox, self.serialiser)
-        if batch.largest <= self.max_part and not self._queue and self.session.offer(batch.parts, len(batch.data)):
+        if batch.largest <= self.max_part and not self._queue and self.session.offer(batch.data, len(batch.parts)):
             if self.stream is not None:
                 self.stream.write_now(batch.data)
             return
@@ -142,11 +142,9 @@ class Peer:
     def _enqueue(self, data: bytes, message: AnyMessage) -> None:
         if isinstance(message, PublishAck) and self._queue:
             last = self._queue[-1].message
-            if isinstance(last, PublishAck) and _follows(last, message):
+            if isinstance(last, PublishAck) and (joined := last.joined(message)) is not None:
                 # A publisher that is slow to read has one acknowledgement waiting, not thousands.
-                message = PublishAck(
-                    message.seq, message.origin, message.epoch, message.number, last.count + message.count
-                )
+                message = joined
                 self._queue_bytes -= len(self._queue.pop().data)
                 data = part(Part.DATA, self.serialiser.encode(Frame(message)))
         self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap | PublishAck) else None))
@@ -301,16 +299,6 @@ class Peer:
         self._queue_bytes = 0
         if self.congested_since is not None:
             self._relieve()
-
-
-def _follows(last: PublishAck, next: PublishAck) -> bool:
-    """Whether the numbers of both kinds go on where they were, so that one acknowledgement can say both."""
-    return (last.origin, last.epoch, last.seq + next.count, last.number + next.count) == (
-        next.origin,
-        next.epoch,
-        next.seq,
-        next.number,
-    ) and last.number > 0
 
 
 def _gap(deliver: Deliver) -> Gap:

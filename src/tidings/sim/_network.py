@@ -125,6 +125,11 @@ class SimRuntime:
                 self._network.tap(self._name, link, frame)
             pipe.send(frame)
 
+    def send_all(self, links: Iterable[Link], frame: Frame) -> None:
+        """Put a frame on the pipe of each link."""
+        for link in links:
+            self.send(link, frame)
+
     def call_later(self, delay: int, action: Callable[[], None]) -> Event:
         """A timer in virtual time; it dies with the broker."""
 

@@ -12,7 +12,7 @@ from ._codec import (
     encode,
     register_filter_model,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, part
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
     Advertise,
@@ -118,6 +118,7 @@ __all__ = [
     "ack",
     "ack_number",
     "checked_body",
+    "data_parts",
     "decode",
     "decode_body",
     "decode_status",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Iterable
 
 from ._codec import WireError
 
@@ -47,6 +48,24 @@ def part(kind: Part, payload: bytes = b"") -> bytes:
     b'\\x00\\x00\\x00\\x01\\x02'
     """
     return HEADER.pack(len(payload) + 1, kind) + payload
+
+
+def data_parts(payloads: Iterable[bytes]) -> list[bytes]:
+    """As `part`, for many frames.
+
+    >>> data_parts([b"a", b"bc"]) == [part(Part.DATA, b"a"), part(Part.DATA, b"bc")]
+    True
+    """
+    pack, data = HEADER.pack, int(Part.DATA)
+    return [pack(len(payload) + 1, data) + payload for payload in payloads]
+
+
+def without(parts: bytes, count: int) -> bytes:
+    """These parts without the first few."""
+    at = 0
+    for _ in range(count):
+        at += 4 + HEADER.unpack_from(parts, at)[0]
+    return parts[at:]
 
 
 def ack(number: int) -> bytes:

@@ -67,7 +67,10 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The root of all messages."""
+    """The root of all messages.
+
+    Those that come by the thousand and hold nothing but data are `gc=False`: the collector need not look at them.
+    """
 
 
 # --- topology -----------------------------------------------------------------------------------------
@@ -97,7 +100,7 @@ class Attach(Message, frozen=True):
 # --- notifications ------------------------------------------------------------------------------------
 
 
-class Publish(Message, frozen=True):
+class Publish(Message, frozen=True, gc=False):
     """A client publishes. The border broker adds identity; nothing else of the header can be claimed."""
 
     seq: int
@@ -106,7 +109,7 @@ class Publish(Message, frozen=True):
     ttl: int | None = None
 
 
-class PublishAck(Message, frozen=True):
+class PublishAck(Message, frozen=True, gc=False):
     """The publication has reached the quality it asked for; from now on the event has this key."""
 
     seq: int
@@ -117,14 +120,25 @@ class PublishAck(Message, frozen=True):
     count: int = 1
     """How many publications, with consecutive numbers of both kinds up to these, are acknowledged at once."""
 
+    def joined(self, next: PublishAck) -> PublishAck | None:
+        """One acknowledgement for this and the next one, if the numbers of both kinds go on where they were."""
+        count = next.count
+        if (
+            self.seq + count == next.seq
+            and self.number + count == next.number > count
+            and (self.origin, self.epoch) == (next.origin, next.epoch)
+        ):
+            return PublishAck(next.seq, next.origin, next.epoch, next.number, self.count + count)
+        return None
 
-class Notify(Message, frozen=True):
+
+class Notify(Message, frozen=True, gc=False):
     """A notification on its way between brokers."""
 
     envelope: Envelope
 
 
-class Deliver(Message, frozen=True):
+class Deliver(Message, frozen=True, gc=False):
     """A notification for a client, once, with all its subscriptions that match."""
 
     envelope: Envelope
@@ -304,7 +318,7 @@ class Extension(Message, frozen=True):
     body: bytes
 
 
-class Hop(msgspec.Struct, frozen=True, array_like=True):
+class Hop(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The header that lives for one link; never cached or stored."""
 
     tree_epoch: int = 0

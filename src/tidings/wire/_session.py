@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 
 from ._codec import WireError
+from ._framing import without
 
 ACK_EVERY = 256
 """How many parts arrive before they are acknowledged at the latest."""
@@ -28,14 +29,16 @@ MAX_WINDOW_BYTES = 16_777_216
 class Session:
     """One side of a session."""
 
-    __slots__ = ("_acknowledged", "_bytes", "_max_bytes", "_max_parts", "_window", "id", "received", "told")
+    __slots__ = ("_acknowledged", "_bytes", "_max_bytes", "_max_parts", "_sent", "_window", "id", "received", "told")
 
     def __init__(self, id: str, *, max_parts: int = MAX_WINDOW_PARTS, max_bytes: int = MAX_WINDOW_BYTES) -> None:
         self.id = id
         self._max_parts = max_parts
         self._max_bytes = max_bytes
-        self._window: deque[bytes] = deque()
+        self._window: deque[tuple[int, int, bytes]] = deque()
+        """What was sent together: the number of its last part, how many parts, their bytes."""
         self._bytes = 0
+        self._sent = 0
         self._acknowledged = 0
         self.received = 0
         """The number of the last part that arrived."""
@@ -45,35 +48,36 @@ class Session:
     @property
     def full(self) -> bool:
         """Whether the window is full."""
-        return len(self._window) >= self._max_parts or self._bytes >= self._max_bytes
+        return self._sent - self._acknowledged >= self._max_parts or self._bytes >= self._max_bytes
 
     @property
     def waiting(self) -> int:
         """How many parts wait for acknowledgement."""
-        return len(self._window)
+        return self._sent - self._acknowledged
 
     def sent(self, data: bytes) -> None:
         """Note a DATA part that is being sent."""
-        self._window.append(data)
-        self._bytes += len(data)
+        self._note(data, 1)
 
-    def offer(self, batch: list[bytes], size: int) -> bool:
-        """Note several DATA parts of `size` bytes together that are being sent, if the window has room for all."""
-        if len(self._window) + len(batch) > self._max_parts or self._bytes + size > self._max_bytes:
+    def offer(self, batch: bytes, parts: int) -> bool:
+        """Note several DATA parts that are being sent together, if the window has room for all."""
+        if self.waiting + parts > self._max_parts or self._bytes + len(batch) > self._max_bytes:
             return False
-        self._window.extend(batch)
-        self._bytes += size
+        self._note(batch, parts)
         return True
+
+    def _note(self, batch: bytes, parts: int) -> None:
+        self._sent += parts
+        self._window.append((self._sent, parts, batch))
+        self._bytes += len(batch)
 
     def acknowledge(self, number: int) -> None:
         """The other side has everything up to this number."""
-        if number > self._acknowledged + len(self._window):
-            raise WireError(
-                f"part {number} is acknowledged, but only {self._acknowledged + len(self._window)} were sent"
-            )
+        if number > self._sent:
+            raise WireError(f"part {number} is acknowledged, but only {self._sent} were sent")
         window = self._window
-        for _ in range(number - self._acknowledged):
-            self._bytes -= len(window.popleft())
+        while window and window[0][0] <= number:
+            self._bytes -= len(window.popleft()[2])
         self._acknowledged = max(number, self._acknowledged)
 
     def arrived(self, parts: int) -> bool:
@@ -94,4 +98,8 @@ class Session:
             raise WireError(f"part {received} is claimed as the last one, but {self._acknowledged} was acknowledged")
         self.acknowledge(received)
         self.told = self.received
-        return list(self._window)
+        again = [batch for _, _, batch in self._window]
+        if again:
+            last, parts, batch = self._window[0]
+            again[0] = without(batch, received - (last - parts))
+        return again
