@@ -9,17 +9,33 @@ settled at every neighbour but the one it came from. Make before break keeps it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from tidings.model import Filter, Matches
 
 from ._links import Link
 from ._reduction import Delta, Reduction
 
+if TYPE_CHECKING:
+    from ._registration import Registration
+    from ._visibility import Passage
+
 
 class Entry:
-    """One subscription or advertisement of one link. Compared by identity."""
+    """One subscription or advertisement of one link in one scope. Compared by identity."""
 
-    __slots__ = ("filter", "id", "link", "meta", "number", "public_id", "receive_own", "settled")
+    __slots__ = (
+        "filter",
+        "id",
+        "link",
+        "meta",
+        "number",
+        "passage",
+        "public_id",
+        "receive_own",
+        "registration",
+        "settled",
+    )
 
     def __init__(
         self,
@@ -31,6 +47,8 @@ class Entry:
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
         number: int = 0,
+        registration: Registration | None = None,
+        passage: Passage | None = None,
     ) -> None:
         self.link = link
         self.id = id
@@ -42,6 +60,10 @@ class Entry:
         self.receive_own = receive_own
         self.meta = meta or {}
         self.settled = False
+        self.registration = registration
+        """What a client asked for, of which this is the part in one of its scopes; None: somebody else asks."""
+        self.passage = passage
+        """How the client is a member of the scope."""
 
     def __repr__(self) -> str:
         return f"Entry({self.link.name!r}, {self.id!r}, {str(self.filter)!r})"
@@ -71,9 +93,22 @@ class _Out:
 class Book:
     """The entries of one scope, and what the neighbours know of them."""
 
-    def __init__(self, reduction: Callable[[], Reduction], relevant: Callable[[Entry, Link], bool]) -> None:
+    def __init__(
+        self,
+        scope: str,
+        reduction: Callable[[], Reduction],
+        relevant: Callable[[Entry, Link], bool],
+        touched: dict[Book, None] | None = None,
+        *,
+        advertisement: bool = False,
+    ) -> None:
+        """`touched` gets this book whenever a turn may have settled something in it."""
+        self.scope = scope
+        self.advertisement = advertisement
+        """Whether its entries are advertisements."""
         self._reduction = reduction
         self._relevant = relevant
+        self._touched = touched if touched is not None else {}
         self._entries: dict[tuple[Link, str], Entry] = {}
         self._of_link: dict[Link, dict[str, Entry]] = {}
         self._outs: dict[Link, _Out] = {}
@@ -113,7 +148,8 @@ class Book:
         """Take in an entry; what the neighbours have to be told."""
         self._entries[entry.link, entry.id] = entry
         self._of_link.setdefault(entry.link, {})[entry.id] = entry
-        self._unsettled[entry] = self._dirty[entry] = None
+        self._unsettled[entry] = None
+        self._touch((entry,))
         return _changes((link, self._admit(link, out, entry)) for link, out in self._others(entry.link))
 
     def remove(self, entry: Entry) -> dict[Link, Delta]:
@@ -126,13 +162,13 @@ class Book:
         self._unsettled.pop(entry, None)
         return _changes((link, out.remove(entry)) for link, out in self._others(entry.link) if entry in out.members)
 
-    def reconsider(self, link: Link) -> dict[Link, Delta]:
-        """Relevance for a neighbour has changed; what it has to be told."""
+    def reconsider(self, link: Link, entries: Iterable[Entry] | None = None) -> dict[Link, Delta]:
+        """Relevance for a neighbour has changed, of some entries or of all; what it has to be told."""
         out = self._outs.get(link)
         if out is None:
             return {}
         delta = Delta()
-        for entry in self:
+        for entry in self if entries is None else entries:
             if entry.link is link or self._relevant(entry, link) == (entry in out.members):
                 continue
             delta.then(self._admit(link, out, entry) if entry not in out.members else out.remove(entry))
@@ -146,12 +182,33 @@ class Book:
         self._outs = {}
         for entry in self:
             entry.settled = False
-            self._unsettled[entry] = self._dirty[entry] = None
+            self._unsettled[entry] = None
+        self._touch(self._unsettled)
+
+    def expect_also(self, links: Iterable[Link]) -> None:
+        """These are the neighbours from now on; what they know stays as it is."""
+        self._expected = list(links)
+        self._touch(self._unsettled)
+
+    @property
+    def opened(self) -> list[Link]:
+        """The neighbours that are told things."""
+        return list(self._outs)
+
+    @property
+    def pending(self) -> list[tuple[Link, str, int]]:
+        """What has been announced and not confirmed: to whom, by which id, with which number."""
+        return [(link, id, number) for link, out in self._outs.items() for id, number in out.pending.items()]
+
+    def is_pending(self, link: Link, id: str, number: int) -> bool:
+        """Whether just this announcement has neither been confirmed nor withdrawn."""
+        out = self._outs.get(link)
+        return out is not None and out.pending.get(id) == number
 
     def open(self, link: Link) -> dict[Link, Delta]:
         """A neighbour is ready to be told; what it has to be told."""
         self._outs[link] = out = _Out(self._reduction())
-        self._dirty.update(self._unsettled)
+        self._touch(self._unsettled)
         delta = Delta()
         for entry in self:
             if entry.link is not link:
@@ -160,7 +217,8 @@ class Book:
 
     def close(self, link: Link) -> None:
         """A neighbour has forgotten everything it was told."""
-        self._outs.pop(link, None)
+        if self._outs.pop(link, None) is not None:
+            self._touch(self._unsettled)
 
     # --- settling -------------------------------------------------------------------------------------
 
@@ -175,10 +233,10 @@ class Book:
         del out.pending[id]
         return self._review(out.waiting.pop(id, {}))
 
-    @property
-    def changed(self) -> bool:
-        """Whether this turn may have settled something."""
-        return bool(self._dirty)
+    def _touch(self, entries: Iterable[Entry]) -> None:
+        """This turn may settle these."""
+        self._dirty.update(dict.fromkeys(entries))
+        self._touched[self] = None
 
     def still_settled(self, entry: Entry) -> bool:
         """Whether an entry that has settled waits for nothing again: an advertisement may have come meanwhile."""
@@ -236,7 +294,7 @@ class Book:
                 out.pending[id] = self._number
             for id in delta.withdraw:
                 out.pending.pop(id, None)
-                self._dirty.update(out.waiting.pop(id, {}))
+                self._touch(out.waiting.pop(id, {}))
 
 
 def _changes(changes: Iterable[tuple[Link, Delta]]) -> dict[Link, Delta]:

@@ -23,7 +23,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidings.model import ROOT_SCOPE, EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import EventKey, FeatureError, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -49,8 +49,8 @@ from tidings.wire import (
 )
 
 from ._adjacency import Adjacency
-from ._book import Entry
 from ._context import Context
+from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
 from ._entries import Entries
 from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
@@ -59,7 +59,9 @@ from ._progress import Progress
 from ._publications import Publications
 from ._recovery import Recovery
 from ._reduction import ALGORITHMS, RoutingOptions
+from ._registration import Registration
 from ._runtime import Runtime, Timer
+from ._scoping import Scoping
 from ._settling import Settling
 from ._statistics import Statistics
 from ._table import Table
@@ -105,13 +107,14 @@ class Broker:
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
-        self.root = Table(ROOT_SCOPE, self.routing)
         self.publications = Publications(self.epoch, runtime.log)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
+        self.scoping = Scoping(self)
         self.waves = Waves(self)
         self.progress = Progress(self)
         self.recovery = Recovery(self)
         self.delivery = Delivery(self)
+        self.crossing = Crossing(self)
         self.entries = Entries(self)
         self.settling = Settling(self)
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
@@ -166,6 +169,8 @@ class Broker:
         self.at_detach = woven(Joinpoint.DETACH, self._detach)
         self.at_deliver = woven(Joinpoint.DELIVER, self.delivery.deliver)
         self.at_ack = woven(Joinpoint.ACK, self.delivery.ack)
+        self.at_cross = woven(Joinpoint.CROSS, self.crossing.cross)
+        self.at_graph = woven(Joinpoint.GRAPH, self._graph)
         self.at_link = woven(Joinpoint.LINK, self._link)
         self.at_tree = woven(Joinpoint.TREE, self._tree)
         delivery = self.delivery
@@ -289,9 +294,14 @@ class Broker:
         """The link of an attached client."""
         return self._clients.get(name)
 
-    def client_subscriptions(self) -> list[Entry]:
+    @property
+    def root(self) -> Table:
+        """The table of the root scope, which is all there is unless somebody defines others."""
+        return self.scoping.root
+
+    def client_subscriptions(self) -> list[Registration]:
         """The subscriptions of attached clients."""
-        return [entry for link in self.clients for entry in self.root.subscriptions.of(link)]
+        return [one for link in self.clients for one in self.entries.subscriptions(link).values()]
 
     def arrived(self, feature: str) -> bytes | None:
         """What a feature attached to the message of this turn on the neighbour's side."""
@@ -307,7 +317,9 @@ class Broker:
         self._clients[link.name] = link
 
     def _detach(self, link: Link) -> None:
+        self.delivery.abandon(link)
         self.entries.end(link)
+        self.scoping.detached(link)
         del self._clients[link.name]
 
     def _link(self, link: Link, up: bool) -> None:
@@ -316,7 +328,7 @@ class Broker:
     def _tree(self, old: Tree, new: Tree) -> None:
         self.adjacency.adopt(new)
         self.waves.end_all()
-        self.root.expect(self.adjacency.tree_links)
+        self.scoping.new_tree()
         self.recovery.new_tree()
 
     def neighbour_ready(self, link: Link, *, anew: bool) -> None:
@@ -324,8 +336,13 @@ class Broker:
         if anew:
             self.waves.link_lost(link)
             self.entries.forget(link)
+        for feature in self.features.values():
+            feature.neighbour_ready(link)
         self.entries.tell_all(link)
         self.recovery.neighbour_ready()
+
+    def _graph(self, old: int, new: int) -> None:
+        """The tables are being made; features may want to know."""
 
     def _extension(self, link: Link, message: Extension) -> None:
         feature = self.features.get(message.feature)

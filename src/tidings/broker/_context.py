@@ -57,12 +57,12 @@ class Context:
     @property
     def subscriptions(self) -> list[Entry]:
         """Every subscription that the broker knows, of clients and neighbours."""
-        return list(self._broker.root.subscriptions)
+        return [entry for table in self._broker.scoping.tables.values() for entry in table.subscriptions]
 
     @property
     def advertisements(self) -> list[Entry]:
         """Every advertisement that the broker knows, of clients and neighbours."""
-        return list(self._broker.root.advertisements)
+        return [entry for table in self._broker.scoping.tables.values() for entry in table.advertisements]
 
     @property
     def progress(self) -> dict[str, tuple[int, int]]:

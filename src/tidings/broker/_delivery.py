@@ -7,20 +7,27 @@ Steps in capitals are joinpoints.
     Publish from a client      check, stamp the identity, keep, acknowledge, route
     Notify from a neighbour    note the progress, route
     route                      PUB-MATCH finds the links, PUB-SEND sends one copy to each, DELIVER to each client
+
+Where there are scopes, `_crossing` does this for each scope that a notification is visible in. What is published into a
+scope that this broker does not carry yet waits until it does.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Route
+from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Notification, Route, TidingsError
 from tidings.wire import Deliver, Envelope, Frame, Gap, Hop, Notify, Publish, PublishAck, Quality, Refused, checked_body
 
 from ._book import Entry
 from ._bounds import check_publication
+from ._crossing import Copy, hand_over_late
 from ._links import Link
+from ._registration import Registration
 from ._table import advertises
+from ._visibility import Passage
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -31,6 +38,8 @@ _FIRE, _STORED = Quality.FIRE, Quality.STORED  # as names of their own they are 
 
 _Groups: TypeAlias = dict[tuple[str, ...] | None, dict[Link, None]]
 """The links that get the same: by the ids of their subscriptions, None for neighbours."""
+MAX_WAITING = 10_000
+"""The most publications of one client that wait for its scopes to be ready at its broker."""
 
 
 class Delivery:
@@ -49,6 +58,7 @@ class Delivery:
         self._aimed: dict[Link, list[Entry]] | None = None
         self._groups: _Groups = {}
         """The groups of the latest targets."""
+        self._waiting: dict[Link, deque[tuple[Publish, Notification]]] = {}
 
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
@@ -60,22 +70,58 @@ class Delivery:
         notification = checked_body(message.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
-        if broker.routing.advertisements and not advertises(broker.root.advertisements.of(link), notification):
+        advertised = broker.entries.advertisements(link).values() if broker.routing.advertisements else ()
+        if broker.routing.advertisements and not advertises(advertised, notification):
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
         if quality is _STORED:
             publications.check_room()
-        identity = Identity(
-            broker.name, broker.epoch, publications.number(), link.name, message.seq, self._now(), 0, message.ttl
-        )
-        envelope = Envelope.of(identity, _ROOT_ONLY, message.body, quality, notification)
-        if quality is not _FIRE:
+        if link in self._waiting or (passages := broker.scoping.passages(link)) is None or broker.scoping.held(link):
+            self._wait(link, message, notification)
+        else:
+            self._accept(link, message, notification, passages)
+
+    def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
+        """Give a publication its identity, and let it go."""
+        broker, publications, view = self._broker, self._broker.publications, self._broker.scoping.active
+        number, now, ttl = publications.number(), self._now(), message.ttl
+        identity = Identity(broker.name, broker.epoch, number, link.name, message.seq, now, view.version, ttl)
+        envelope = Envelope.of(identity, _ROOT_ONLY, message.body, message.quality, notification)
+        if message.quality is not _FIRE:
             self._acknowledge(link, message, envelope)
         publications.remember(envelope)
         if not broker.progress.due:
             broker.progress.published()
-        self.route(envelope, link)
+        if broker.scoping.flat:
+            self.route(envelope, link)
+        else:
+            copies = broker.crossing.entering(passages, envelope, link)
+            broker.crossing.spread(view, copies, envelope, link)
+
+    # --- what waits for a scope -----------------------------------------------------------------------
+
+    def _wait(self, link: Link, message: Publish, notification: Notification) -> None:
+        """Keep a publication until its publisher's scopes are carried here; what a client publishes stays in order."""
+        waiting = self._waiting.setdefault(link, deque())
+        if len(waiting) >= MAX_WAITING:
+            raise TidingsError(
+                f"more than {MAX_WAITING:,} publications of '{link.name}' wait for its scopes to be ready at broker "
+                f"'{self._broker.name}'; publish again later"
+            )
+        waiting.append((message, notification))
+
+    def release(self) -> None:
+        """The scopes of some clients may be carried here now, or changes may be over: publish what waited."""
+        for link in list(self._waiting):
+            passages = self._broker.scoping.passages(link)
+            if passages is not None and not self._broker.scoping.held(link):
+                for message, notification in self._waiting.pop(link):
+                    self._accept(link, message, notification, passages)
+
+    def abandon(self, link: Link) -> None:
+        """A client has gone: what it published and what waits is published, or lost with it."""
+        self._waiting.pop(link, None)
 
     def _repeated(self, link: Link, message: Publish) -> None:
         """A publication has come again: answer as the first time."""
@@ -106,8 +152,17 @@ class Delivery:
 
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
-        self._broker.recovery.passed(message.envelope)
-        self.route(message.envelope, link)
+        envelope = message.envelope
+        self._broker.recovery.passed(envelope)
+        if self._broker.scoping.flat:
+            self.route(envelope, link)
+            return
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        if view is None:
+            self._broker.statistics.unjudged += 1
+        else:
+            copies = [Copy(route, envelope, link) for route in envelope.routes]
+            self._broker.crossing.spread(view, copies, envelope, link)
 
     def route(self, envelope: Envelope, source: Link) -> None:
         """Send a notification to whoever wants it, but not back to the neighbour that it came from."""
@@ -119,15 +174,16 @@ class Delivery:
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> dict[Link, list[Entry]]:
         """The links that want a notification, each with its subscriptions."""
-        matching = self._broker.root.matching(envelope.notification)
+        table = self._broker.scoping.tables.get(route.scope)
+        matching = table.matching(envelope.notification) if table is not None else []
         if matching == self._matching and source is self._source:
             return self._targets
         targets: dict[Link, list[Entry]] = {}
         if self._floods:
-            targets = {link: [] for link in self._broker.adjacency.open_links if link is not source}
+            targets = {link: [] for link in self._broker.scoping.flooded(route.scope) if link is not source}
         for entry in matching:
             link = entry.link
-            if link.is_broker:
+            if not link.is_client:
                 if link is not source:
                     targets[link] = []
             elif link is not source or entry.receive_own:
@@ -145,7 +201,8 @@ class Delivery:
             if link.is_broker:
                 self._broker.send(link, Notify(envelope))
             else:
-                self._broker.at_deliver(route, envelope, link, entries)
+                subscriptions = [entry.registration for entry in entries if entry.registration is not None]
+                self._broker.at_deliver(route, envelope, link, subscriptions)
 
     def _send_groups(self, envelope: Envelope, targets: dict[Link, list[Entry]]) -> None:
         """What the loop above does when nothing stands between: those who get the same get the same frame."""
@@ -161,34 +218,49 @@ class Delivery:
                 broker.statistics.sent[Deliver] += len(links)
             runtime.send_all(links, frame)
 
-    def deliver(self, route: Route, envelope: Envelope, link: Link, entries: list[Entry]) -> None:
+    def deliver(self, route: Route, envelope: Envelope, link: Link, subscriptions: list[Registration]) -> None:
         """Hand a notification to a client."""
         if self._broker.recovery.active:
-            entries = self._broker.recovery.hold(envelope, entries)
-        if entries:
-            self._broker.send(link, Deliver(envelope, tuple([entry.id for entry in entries])))
+            subscriptions = self._broker.recovery.hold(envelope, subscriptions)
+        if subscriptions:
+            self._broker.send(link, Deliver(envelope, tuple([subscription.id for subscription in subscriptions])))
 
-    def deliver_late(self, envelope: Envelope, owed: dict[Entry, None]) -> None:
-        """Deliver a notification that was missed before, to the subscriptions that were owed it."""
-        by_link: dict[Link, list[Entry]] = {}
-        for entry in owed:
-            if self._broker.root.subscriptions.get(entry.link, entry.id) is entry and entry.filter.matches(
-                envelope.notification
-            ):
-                by_link.setdefault(entry.link, []).append(entry)
-        for link, entries in by_link.items():
-            self._broker.at_deliver(envelope.routes[0], envelope, link, entries)
+    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> None:
+        """Deliver a publication that was missed before, to the subscriptions that were owed it."""
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        if view is None:
+            self._broker.statistics.unjudged += 1
+            identity = envelope.identity
+            self.report_gap(Gap(identity.origin, identity.epoch, identity.seq, identity.seq), owed)
+            return
+        handed: dict[tuple[Link, Route], tuple[Envelope, list[Registration]]] = {}
+        for subscription in owed:
+            if self._broker.entries.is_current(subscription):
+                for form in hand_over_late(view, envelope, subscription):
+                    key = (subscription.link, form.routes[0])
+                    handed.setdefault(key, (form, []))[1].append(subscription)
+        for (link, route), (form, subscriptions) in handed.items():
+            self._broker.at_deliver(route, form, link, subscriptions)
 
-    def congested(self, owed: Iterable[Entry]) -> bool:
+    def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
+        """Deliver a notification that was held back, to those of its subscriptions that still want it."""
+        by_link: dict[Link, list[Registration]] = {}
+        for subscription in subscriptions:
+            if self._broker.entries.is_current(subscription) and subscription.filter.matches(envelope.notification):
+                by_link.setdefault(subscription.link, []).append(subscription)
+        for link, wanting in by_link.items():
+            self._broker.at_deliver(envelope.routes[0], envelope, link, wanting)
+
+    def congested(self, owed: Iterable[Registration]) -> bool:
         """Whether so much waits for one of these subscriptions that it should get no more for now."""
-        return any(self._broker.crowded(link) for link in {entry.link for entry in owed})
+        return any(self._broker.crowded(link) for link in {subscription.link for subscription in owed})
 
-    def report_gap(self, gap: Gap, owed: dict[Entry, None]) -> None:
+    def report_gap(self, gap: Gap, owed: dict[Registration, None]) -> None:
         """Tell subscriptions that notifications are lost."""
         by_link: dict[Link, list[str]] = {}
-        for entry in owed:
-            if self._broker.root.subscriptions.get(entry.link, entry.id) is entry:
-                by_link.setdefault(entry.link, []).append(entry.id)
+        for subscription in owed:
+            if self._broker.entries.is_current(subscription):
+                by_link.setdefault(subscription.link, []).append(subscription.id)
         for link, ids in by_link.items():
             self._broker.statistics.gaps += 1
             self._broker.send(link, Gap(gap.origin, gap.epoch, gap.first, gap.last, tuple(ids)))

@@ -109,6 +109,9 @@ class Feature:
         """The waves that this feature starts and answers, by kind. Asked once."""
         return {}
 
+    def neighbour_ready(self, link: Link) -> None:
+        """A tree neighbour is ready; what is sent to it now comes before everything that the broker tells it."""
+
     def on_message(self, link: Link, body: bytes) -> None:
         """A message of this feature has come from a neighbour or client."""
 

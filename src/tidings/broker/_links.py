@@ -13,6 +13,8 @@ class LinkKind(enum.Enum):
 
     BROKER = "broker"
     CLIENT = "client"
+    SCOPE = "scope"
+    """A table of this same broker: what is wanted in a subscope is wanted, translated, in its superscope."""
 
 
 class Guard(Protocol):
@@ -34,7 +36,7 @@ class Guard(Protocol):
 class Link:
     """One connection, while it lasts. Compared by identity: a new connection is a new link."""
 
-    __slots__ = ("guard", "is_broker", "kind", "name")
+    __slots__ = ("guard", "is_broker", "is_client", "kind", "name")
 
     def __init__(self, name: str, kind: LinkKind, guard: Guard | None = None) -> None:
         self.name = name
@@ -42,6 +44,7 @@ class Link:
         self.kind = kind
         self.guard = guard
         self.is_broker = kind is LinkKind.BROKER
+        self.is_client = kind is LinkKind.CLIENT
 
     def __repr__(self) -> str:
         return f"Link({self.name!r}, {self.kind.value})"

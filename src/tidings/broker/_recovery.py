@@ -27,15 +27,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tidings.model import EVERYTHING, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
-from ._book import Entry
 from ._bounds import check_filter, check_positions
 from ._links import Link
 from ._progress import decode_marks
+from ._registration import Registration
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -63,14 +63,24 @@ Position: TypeAlias = tuple[int, int]
 """An origin's epoch and number."""
 
 
+class _Held(NamedTuple):
+    """A notification, in one form, that is held back from some subscriptions."""
+
+    envelope: Envelope
+    subscriptions: list[Registration]
+
+    def replaced(self, old: Registration, new: Registration) -> _Held:
+        return _Held(self.envelope, [new if one is old else one for one in self.subscriptions])
+
+
 @dataclass(slots=True, eq=False)
 class _Suspension:
     """Subscriptions that may have missed what an origin published after a position."""
 
     origin: str
     since: Position
-    owed: dict[Entry, None]
-    held: dict[Position, Envelope] = field(default_factory=dict)
+    owed: dict[Registration, None]
+    held: dict[Position, list[_Held]] = field(default_factory=dict)
     held_bytes: int = 0
     fetched: dict[Position, Envelope] = field(default_factory=dict)
     number: int | None = None
@@ -78,11 +88,18 @@ class _Suspension:
     patience: int = RETRY_INTERVAL
     """Microseconds after which the fetch under way is sent again."""
 
-    def hold(self, envelope: Envelope) -> None:
-        self.held[envelope.identity.epoch, envelope.identity.seq] = envelope
+    def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> None:
+        position = (envelope.identity.epoch, envelope.identity.seq)
+        self.held.setdefault(position, []).append(_Held(envelope, subscriptions))
         self.held_bytes += len(envelope.body)
         while len(self.held) > MAX_HELD or self.held_bytes > MAX_HELD_BYTES:
-            self.held_bytes -= len(self.held.pop(next(iter(self.held))).body)
+            self.let_go(next(iter(self.held)))
+
+    def let_go(self, position: Position) -> list[_Held]:
+        """What is held of one event, and held no longer."""
+        held = self.held.pop(position, [])
+        self.held_bytes -= sum(len(one.envelope.body) for one in held)
+        return held
 
 
 class Recovery:
@@ -122,14 +139,16 @@ class Recovery:
         if mark.origin not in self._suspended:
             self._broker.progress.advance(mark.origin, mark.epoch, mark.seq)
 
-    def hold(self, envelope: Envelope, entries: list[Entry]) -> list[Entry]:
+    def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> list[Registration]:
         """Hold a notification back from those that are owed earlier ones; the others get it at once."""
         for suspension in self._suspended.get(envelope.identity.origin, ()):
-            suspension.hold(envelope)
-            entries = [entry for entry in entries if entry not in suspension.owed]
-        return entries
+            owed = [subscription for subscription in subscriptions if subscription in suspension.owed]
+            if owed:
+                suspension.hold(envelope, owed)
+                subscriptions = [subscription for subscription in subscriptions if subscription not in suspension.owed]
+        return subscriptions
 
-    def marks_of(self, entries: Iterable[Entry]) -> dict[str, Position]:
+    def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         broker = self._broker
         marks = {**self._known(), broker.name: (broker.epoch, broker.publications.last)}
@@ -149,8 +168,8 @@ class Recovery:
         """How far each client with subscriptions has certainly seen each origin."""
         common = None if self._suspended else self.marks_of(())
         for link in self._broker.clients:
-            if entries := self._broker.root.subscriptions.of(link):
-                yield link, self.marks_of(entries) if common is None else common
+            if registrations := self._broker.entries.subscriptions(link).values():
+                yield link, self.marks_of(registrations) if common is None else common
 
     # --- suspending -----------------------------------------------------------------------------------
 
@@ -170,7 +189,7 @@ class Recovery:
         if not self.baseline:
             self._ask(self._attempt)
 
-    def resume(self, entry: Entry, after: dict[str, Position]) -> None:
+    def resume(self, entry: Registration, after: dict[str, Position]) -> None:
         """A client that was cut off has subscribed again, and says how far it has seen each origin."""
         if sum(map(len, self._suspended.values())) + len(after) > MAX_SUSPENSIONS:
             raise TidingsError(
@@ -185,19 +204,21 @@ class Recovery:
             else:
                 self._suspend(origin, since, [entry])
 
-    def ended(self, entry: Entry) -> None:
+    def ended(self, entry: Registration) -> None:
         """A subscription has ended: nobody waits for what it is owed."""
         for suspension in self._all():
             if entry in suspension.owed:
                 del suspension.owed[entry]
                 self._fewer_owed(suspension)
 
-    def replaced(self, old: Entry, new: Entry) -> None:
+    def replaced(self, old: Registration, new: Registration) -> None:
         """A subscription has a new filter: it is owed what passes both."""
         for suspension in self._all():
             if old in suspension.owed:
                 del suspension.owed[old]
                 suspension.owed[new] = None
+                for held in suspension.held.values():
+                    held[:] = [one.replaced(old, new) for one in held]
 
     def _fewer_owed(self, suspension: _Suspension) -> None:
         if not suspension.owed:
@@ -205,7 +226,7 @@ class Recovery:
         elif suspension.number is None:
             self._fetch(suspension)
 
-    def settled(self, entry: Entry) -> None:
+    def settled(self, entry: Registration) -> None:
         """A subscription has settled on the current tree: what it is owed can be fetched."""
         for suspension in self._all():
             if entry in suspension.owed and suspension.number is None:
@@ -217,7 +238,7 @@ class Recovery:
             self._attempt += 1
             self._ask(self._attempt)
 
-    def _suspend(self, origin: str, since: Position, entries: list[Entry]) -> None:
+    def _suspend(self, origin: str, since: Position, entries: list[Registration]) -> None:
         if not entries:
             return
         suspension = _Suspension(origin, since, dict.fromkeys(entries))
@@ -275,7 +296,9 @@ class Recovery:
         self._fetches[number] = suspension
         epoch, seq = suspension.since
         filters = tuple(dict.fromkeys(entry.filter for entry in suspension.owed))
-        if sum(len(str(filter)) for filter in filters) > MAX_FETCH_FILTERS:
+        if not self._broker.scoping.flat:
+            filters = (EVERYTHING,)  # what a publication looks like to a subscription is worked out here
+        elif sum(len(str(filter)) for filter in filters) > MAX_FETCH_FILTERS:
             filters = (EVERYTHING,)
         fetch = Fetch(suspension.origin, self._broker.name, number, {epoch: seq}, filters)
         if suspension.origin == self._broker.name:
@@ -330,14 +353,11 @@ class Recovery:
     def _advance(self, suspension: _Suspension, message: Fetched) -> None:
         """As much as one answer may hold has come: hand it over, and ask for the rest when it was taken."""
         upto = max(message.upto.items())
-        missed = suspension.fetched | {at: envelope for at, envelope in suspension.held.items() if at <= upto}
-        for at in missed:
-            if suspension.held.pop(at, None) is not None:
-                suspension.held_bytes -= len(missed[at].body)
-        suspension.fetched = {}
+        held = {at: suspension.let_go(at) for at in list(suspension.held) if at <= upto or at in suspension.fetched}
+        fetched, suspension.fetched = suspension.fetched, {}
         since, suspension.since = suspension.since, max(upto, suspension.since)
         self._end(suspension)  # it does not hold back what it hands over
-        self._hand_over(suspension, missed, since, message)
+        self._hand_over(suspension, fetched, held, since, message)
         self._suspended.setdefault(suspension.origin, []).append(suspension)
         suspension.number = None
         suspension.patience = RETRY_INTERVAL
@@ -348,16 +368,26 @@ class Recovery:
         if suspension.origin not in self._suspended and message.upto:
             epoch = max(message.upto)
             self._broker.progress.advance(suspension.origin, epoch, message.upto[epoch])
-        self._hand_over(suspension, suspension.fetched | suspension.held, suspension.since, message)
+        self._hand_over(suspension, suspension.fetched, suspension.held, suspension.since, message)
 
     def _hand_over(
-        self, suspension: _Suspension, missed: dict[Position, Envelope], since: Position, message: Fetched
+        self,
+        suspension: _Suspension,
+        fetched: dict[Position, Envelope],
+        held: dict[Position, list[_Held]],
+        since: Position,
+        message: Fetched,
     ) -> None:
         for epoch, first, last in message.lost:
             self._broker.delivery.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
-        for at in sorted(missed):
-            if at > since:
-                self._broker.delivery.deliver_late(missed[at], suspension.owed)
+        for at in sorted(fetched.keys() | held.keys()):
+            if at <= since:
+                continue
+            if at in fetched:
+                self._broker.delivery.deliver_late(fetched[at], suspension.owed)
+            else:
+                for one in held[at]:
+                    self._broker.delivery.deliver_held(one.envelope, one.subscriptions)
 
     def _end(self, suspension: _Suspension) -> None:
         remaining = self._suspended[suspension.origin]

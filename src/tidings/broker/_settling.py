@@ -1,6 +1,7 @@
 """Settling: whoever subscribes or advertises is told once everything behind this broker knows it.
 
-A neighbour is told at once; a client only when the marks of the current tree are known (see `_recovery`).
+A neighbour is told at once, a subscope in the same turn; a client only when what it asked for has settled in all its
+scopes, and when the marks of the current tree are known (see `_recovery`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from tidings.wire import Settled
 
 from ._book import Book, Entry
 from ._links import Link
+from ._registration import Registration
+from ._table import Gate
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -22,38 +25,61 @@ class Settling:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._root = broker.root
-        self._books = (self._root.subscriptions, self._root.advertisements)
-        self._unreported: dict[Entry, None] = {}
+        self._tables = broker.scoping.tables
+        self._touched = broker.scoping.touched
+        self._unreported: dict[Registration, bool] = {}
+        """What has settled before the marks are known, and whether it is an advertisement."""
 
     def confirmed(self, link: Link, message: Settled) -> None:
         """A neighbour says that what it was told has settled."""
-        book = self._root.advertisements if message.advertisement else self._root.subscriptions
-        self.report(book, book.confirm(link, message.id, message.number))
+        if (table := self._tables.get(message.scope)) is not None:
+            book = table.advertisements if message.advertisement else table.subscriptions
+            self.report(book, book.confirm(link, message.id, message.number))
 
     def end_turn(self) -> None:
         """At the end of a turn: tell those whose subscriptions and advertisements have settled in it."""
-        for book in self._books:
-            if book.changed:
-                self.report(book, book.review())
+        while self._touched:
+            book, _ = self._touched.popitem()
+            self.report(book, book.review())
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
-            for entry in waiting:
-                for book in self._books:
-                    if book.get(entry.link, entry.id) is entry and book.still_settled(entry):
-                        self.report(book, [entry])
+            for registration, advertisement in waiting.items():
+                if self._broker.entries.is_current(registration) and self._still_settled(registration, advertisement):
+                    self.tell(registration, advertisement=advertisement)
+
+    def _still_settled(self, registration: Registration, advertisement: bool) -> bool:
+        for scope, entry in registration.entries.items():
+            table = self._tables[scope]
+            book = table.advertisements if advertisement else table.subscriptions
+            if not book.still_settled(entry):
+                return False
+        return registration.placed
 
     def report(self, book: Book, entries: list[Entry]) -> None:
         """Tell the owners of these entries that they have settled."""
         for entry in entries:
-            advertisement = book is self._root.advertisements
-            if entry.link.is_broker:
-                self._broker.send(entry.link, Settled(entry.id, ROOT_SCOPE, advertisement, number=entry.number))
-            elif not self._broker.recovery.baseline:
-                self._unreported[entry] = None
-            elif advertisement:
-                self._broker.send(entry.link, Settled(entry.id, ROOT_SCOPE, True, number=entry.number))
-            else:
-                marks = self._broker.recovery.marks_of([entry])
-                self._broker.send(entry.link, Settled(entry.id, ROOT_SCOPE, False, marks, entry.number))
-                self._broker.recovery.settled(entry)
+            link = entry.link
+            if link.is_broker:
+                self._broker.send(link, Settled(entry.id, book.scope, book.advertisement, number=entry.number))
+            elif isinstance(link, Gate):
+                self._confirm_inside(link, book, entry)
+            elif entry.registration is not None and entry.registration.settled:
+                self.tell(entry.registration, advertisement=book.advertisement)
+
+    def _confirm_inside(self, gate: Gate, book: Book, entry: Entry) -> None:
+        table = self._tables.get(gate.passage.member)
+        if table is not None:
+            inside = table.advertisements if book.advertisement else table.subscriptions
+            self.report(inside, inside.confirm(gate, entry.id, entry.number))
+
+    def tell(self, registration: Registration, *, advertisement: bool) -> None:
+        """Tell a client that what it asked for has settled."""
+        link, id, number = registration.link, registration.id, registration.number
+        if not self._broker.recovery.baseline:
+            self._unreported[registration] = advertisement
+        elif advertisement:
+            self._broker.send(link, Settled(id, ROOT_SCOPE, True, number=number))
+        else:
+            marks = self._broker.recovery.marks_of([registration])
+            self._broker.send(link, Settled(id, ROOT_SCOPE, False, marks, number))
+            self._broker.recovery.settled(registration)

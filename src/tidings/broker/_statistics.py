@@ -20,6 +20,10 @@ class Statistics:
     """Messages that were refused, from clients and neighbours."""
     repeated_publications: int = 0
     """Publications that came again and were not published again."""
+    crossings: int = 0
+    """Copies that crossed into another scope here."""
+    unjudged: int = 0
+    """Notifications of a version of the scope graph that nobody remembers, not delivered."""
     gaps: int = 0
     """Gaps that were reported to clients."""
 

@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tidings.matching import Matcher, make_index
 from tidings.model import Constraint, Filter, Matches, Notification, Value
 
 from ._book import Book, Entry
-from ._links import Link
+from ._links import Link, LinkKind
 from ._reduction import ALGORITHMS, Delta, RoutingOptions, Simple
+from ._registration import Registration
+from ._visibility import Passage
+
+
+class Gate(Link):
+    """The way from the table of a subscope to the table of its superscope, in the same broker."""
+
+    __slots__ = ("passage",)
+
+    def __init__(self, passage: Passage) -> None:
+        super().__init__(f"{passage.member} in {passage.scope}", LinkKind.SCOPE)
+        self.passage = passage
+        """As it is now."""
 
 
 class Table:
     """Subscriptions and advertisements of one scope at one broker."""
 
-    def __init__(self, scope: str, options: RoutingOptions) -> None:
+    def __init__(
+        self,
+        scope: str,
+        options: RoutingOptions,
+        touched: dict[Book, None] | None = None,
+        carries: Callable[[str, str], bool] = lambda neighbour, scope: False,
+    ) -> None:
+        """`carries`: whether a neighbour carries a scope in every version that still counts."""
         self.scope = scope
         self._advertised = options.advertisements
+        self._carries = carries
         make = ALGORITHMS[options.algorithm]
-        floods = options.algorithm == "flooding"
-        self.subscriptions = Book(lambda: make(options), self._relevant)
-        self.advertisements = Book(Simple if floods else (lambda: make(options)), lambda entry, link: True)
+        reduction = Simple if options.algorithm == "flooding" else (lambda: make(options))
+        self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched)
+        self.advertisements = Book(scope, reduction, _rises, touched, advertisement=True)
         self._index: Matcher[Entry] = make_index()
+        self.gates: dict[str, Gate] = {}
+        """To the tables of the superscopes, by scope."""
+        self.supers: dict[str, Table] = {}
+        """The tables of the superscopes."""
+
+    @property
+    def books(self) -> tuple[Book, Book]:
+        """Both books."""
+        return self.subscriptions, self.advertisements
 
     def _relevant(self, entry: Entry, link: Link) -> bool:
         """Whether a producer behind the link may publish what this subscription wants."""
-        if not self._advertised:
+        if not link.is_broker:
             return True
-        return any(overlap(entry, advertisement) for advertisement in self.advertisements.of(link))
+        if isinstance(entry.link, Gate) and self._carries(link.name, entry.link.passage.member):
+            return False  # the neighbour lets it into the subscope itself
+        return not self._advertised or self.may_come(entry.filter, link)
+
+    def may_come(self, filter: Matches, link: Link) -> bool:
+        """Whether something advertised behind the link, here or in a superscope, may pass the filter."""
+        if any(overlap(filter, advertisement.filter) for advertisement in self.advertisements.of(link)):
+            return True
+        return any(
+            table.may_come(self.gates[scope].passage.wanted(filter), link) for scope, table in self.supers.items()
+        )
 
     def matching(self, notification: Notification) -> list[Entry]:
         """The subscriptions that the notification passes."""
@@ -46,10 +86,10 @@ class Table:
 
     def expect(self, links: list[Link]) -> None:
         """A new tree: forget every neighbour, keep the clients."""
-        for book in (self.subscriptions, self.advertisements):
+        for book in self.books:
             book.expect([])
-        self.forget(link for link in {entry.link for entry in self.entries()} if link.is_broker)
-        for book in (self.subscriptions, self.advertisements):
+        self.forget(link for link in {entry.link for entry in self.entries()} if not link.is_client)
+        for book in self.books:
             book.expect(links)
 
     def forget(self, links: Iterator[Link]) -> None:
@@ -66,19 +106,23 @@ class Table:
         yield from self.advertisements
 
 
-def overlap(subscription: Entry, advertisement: Entry) -> bool:
-    """Whether something advertised may pass the subscription; yes if the filters cannot tell."""
-    one, two = subscription.filter, advertisement.filter
+def _rises(entry: Entry, link: Link) -> bool:
+    """Neighbours hear every advertisement. A superscope hears what enters it here: what is published here."""
+    return link.is_broker or not entry.link.is_broker
+
+
+def overlap(one: Matches, two: Matches) -> bool:
+    """Whether something may pass both; yes if the filters cannot tell."""
     return not (isinstance(one, Filter) and isinstance(two, Filter)) or one.overlaps(two)
 
 
-def advertises(advertisements: list[Entry], notification: Notification) -> bool:
+def advertises(advertisements: Iterable[Registration], notification: Notification) -> bool:
     """Whether one of these advertisements announces the notification.
 
     One alternative of one advertisement must accept every element of every list: what is advertised is promised for
     each element, and routing asks for each alternative whether it overlaps a subscription (docs/filters.md).
     """
-    return any(_announces(entry.filter, notification) for entry in advertisements)
+    return any(_announces(advertisement.filter, notification) for advertisement in advertisements)
 
 
 def _announces(filter: Matches, notification: Notification) -> bool:

@@ -1,0 +1,228 @@
+"""Crossing: how a notification moves through the scopes. Integrated routing, in one broker.
+
+Theory of operation
+-------------------
+Every copy of a notification is in one scope, in one of three states: *internal* (published by a member), *upward* (came
+from a subscope), *downward* (came from a superscope). Once downward, never back. It is routed in the table of its scope
+like a notification in a system without scopes; besides, it may cross, here, by the version of the graph that judges it:
+
+    upward      where it was published, and nowhere else: a scope's overlay contains those of its subscopes, so the
+                publisher's broker carries every scope above the publisher's
+    downward    at the first broker on its way that carries the subscope: the neighbour it came from does not, or it
+                came from no neighbour
+
+So every copy follows the one path of the tree from its publisher's broker to its reader's, whatever it crosses on the
+way, and order and progress hold for all scopes together. A copy remembers its path through the graph and never enters
+a scope twice. Each crossing applies interfaces and mapping of its passage, once.
+
+Copies with the same body that take the same link share one frame (combined delivery).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from tidings.model import ROOT_ROUTE, Notification, Route, RouteState
+from tidings.wire import Envelope, encode_body
+
+from ._book import Entry
+from ._links import Link, LinkKind
+from ._registration import Registration
+from ._table import Gate
+from ._visibility import Passage, View
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+_Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
+_HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
+
+
+class Copy(NamedTuple):
+    """One copy on its way: in one scope, with one body."""
+
+    route: Route
+    envelope: Envelope
+    inbound: Link
+    """The link it came in on."""
+
+
+class Crossing:
+    """What one broker does with notifications where there are scopes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._copies: list[Copy] = []
+
+    def entering(self, passages: tuple[Passage, ...], envelope: Envelope, source: Link) -> list[Copy]:
+        """The copies of a publication, one for each scope of its publisher that lets it in."""
+        copies = []
+        for passage in passages:
+            shown = passage.outward(envelope.notification)
+            if shown is not None:
+                mapped, version = _mapped(envelope, shown, 0)
+                route = passage.route if not version else _with_version(passage.route, version)
+                copies.append(Copy(route, mapped, source))
+        return copies
+
+    def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
+        """Route these copies, and whatever they become, of what came in on a link."""
+        publisher = source if source.is_client else None
+        frames: _Frames = {}
+        handed = _Handed(self._broker, published)
+        outer, self._copies = self._copies, copies[::-1]
+        while self._copies:
+            copy = self._copies.pop()
+            route, envelope, inbound = copy
+            for link, entries in self._broker.at_pub_match(route, envelope, inbound).items():
+                if link.is_broker:
+                    frames.setdefault((link, envelope.body), (envelope, []))[1].append(route)
+                elif isinstance(link, Gate):
+                    self._down(view, copy, link)
+                elif link is publisher:
+                    if inbound is publisher:
+                        handed.own(copy, entries)
+                else:
+                    handed.note(view, copy, link, entries)
+            if route.state is not RouteState.DOWNWARD and not inbound.is_broker:
+                self._up(view, copy)
+        self._copies = outer
+        self._send(frames, source)
+        handed.send()
+
+    def _up(self, view: View, copy: Copy) -> None:
+        for scope, passage in view.supers(copy.route.scope).items():
+            if scope not in copy.route.path:
+                shown = passage.outward(copy.envelope.notification)
+                if shown is not None:
+                    self._cross(copy, scope, RouteState.UPWARD, shown)
+
+    def _down(self, view: View, copy: Copy, gate: Gate) -> None:
+        scope, sub = copy.route.scope, gate.passage.member
+        passage = view.subs(scope).get(sub)
+        neighbour = copy.inbound.name if copy.inbound.is_broker else None
+        if passage is None or sub in copy.route.path or not view.enters(sub, scope, neighbour):
+            return
+        shown = passage.inward(copy.envelope.notification)
+        if shown is not None:
+            self._cross(copy, sub, RouteState.DOWNWARD, shown)
+
+    def _cross(self, copy: Copy, scope: str, state: RouteState, shown: Notification) -> None:
+        old = copy.route
+        envelope, version = _mapped(copy.envelope, shown, old.version)
+        route = Route(scope, state, old.scope, (*old.path, scope), version, old.tags)
+        self._broker.at_cross(route, envelope, scope)
+
+    def cross(self, route: Route, envelope: Envelope, scope: str) -> None:
+        """A copy crosses into another scope; it is routed there in this same turn."""
+        self._broker.statistics.crossings += 1
+        self._copies.append(Copy(route, envelope, _HERE))
+
+    def _send(self, frames: _Frames, source: Link) -> None:
+        """One frame for each link and body; those who get the same get the same."""
+        groups: dict[tuple[bytes, tuple[Route, ...]], tuple[Envelope, dict[Link, list[Entry]]]] = {}
+        for (link, body), (envelope, routes) in frames.items():
+            groups.setdefault((body, tuple(routes)), (envelope, {}))[1][link] = []
+        for (_, combined), (envelope, targets) in groups.items():
+            self._broker.at_pub_send(combined[0], _with_routes(envelope, combined), source, targets)
+            self._broker.attachments.clear()
+
+
+class _Handed:
+    """What the clients of this broker get of one notification, each form of it once."""
+
+    def __init__(self, broker: Broker, published: Envelope) -> None:
+        self._broker = broker
+        self._published = published
+        self._forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
+        self._got: dict[Link, dict[tuple[int, tuple[str, ...]], dict[Registration, None]]] = {}
+
+    def own(self, copy: Copy, entries: list[Entry]) -> None:
+        """The publisher itself gets what it published, as it published it, if its passage would let it back."""
+        for entry in entries:
+            registration, passage = entry.registration, entry.passage
+            if registration is None or passage is None or not registration.receive_own:
+                continue
+            if passage.inward(copy.envelope.notification) is not None and registration.filter.matches(
+                self._published.notification
+            ):
+                self._add(entry.link, 0, (), self._published, registration)
+
+    def note(self, view: View, copy: Copy, link: Link, entries: list[Entry]) -> None:
+        """A copy has reached a client: what it sees of it is judged by the version of the notification."""
+        for entry in entries:
+            registration, passage = entry.registration, entry.passage
+            if registration is None or passage is None:
+                continue
+            shown: Notification | None = copy.envelope.notification
+            if passage.since > view.version:  # its membership is newer than the notification
+                old = view.memberships(link.name).get(copy.route.scope)
+                if old is None:
+                    continue
+                passage = old
+            elif passage.exact:
+                self._add(link, copy.route.version, copy.route.path, copy.envelope, registration)
+                continue
+            shown = passage.inward(copy.envelope.notification)
+            if shown is not None and registration.filter.matches(shown):
+                envelope, version = _mapped(copy.envelope, shown, copy.route.version)
+                self._add(link, version, copy.route.path, envelope, registration)
+
+    def _add(
+        self, link: Link, version: int, path: tuple[str, ...], envelope: Envelope, registration: Registration
+    ) -> None:
+        form = (version, path if registration.per_path else ())
+        self._forms.setdefault(form, envelope)
+        self._got.setdefault(link, {}).setdefault(form, {})[registration] = None
+
+    def send(self) -> None:
+        """Hand it over. Clients are told nothing of the graph, only which form and which path this is."""
+        shown: dict[tuple[int, tuple[str, ...]], Envelope] = {}
+        for link, forms in self._got.items():
+            for form, registrations in forms.items():
+                if form not in shown:
+                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form),))
+                self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
+
+
+def hand_over_late(view: View, envelope: Envelope, registration: Registration) -> list[Envelope]:
+    """Every form in which a subscription should have seen a publication, worked out from the graph alone."""
+    forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
+    client = registration.link.name
+    if client == envelope.identity.publisher and not registration.receive_own:
+        return []
+    for sighting in view.sightings(envelope.identity.publisher, envelope.notification, client):
+        if registration.filter.matches(sighting.notification):
+            mapped, version = _mapped(envelope, sighting.notification, 0)
+            form = (version, sighting.path if registration.per_path else ())
+            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form),)))
+    return list(forms.values())
+
+
+def _anonymous(version: int, path: tuple[str, ...]) -> Route:
+    if not version and not path:
+        return ROOT_ROUTE
+    return Route(version=version, path=(f"{_digest(repr(path).encode()):x}",) if path else ())
+
+
+def _mapped(envelope: Envelope, shown: Notification, version: int) -> tuple[Envelope, int]:
+    """The envelope of what is shown: itself if nothing was changed, else one with a new body and version."""
+    if shown is envelope.notification or shown == envelope.notification:
+        return envelope, version
+    body = encode_body(shown)
+    return Envelope.of(envelope.identity, envelope.routes, body, envelope.quality, shown), _digest(body)
+
+
+def _digest(body: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(body, digest_size=7).digest(), "big") or 1
+
+
+def _with_version(route: Route, version: int) -> Route:
+    return Route(route.scope, route.state, route.source, route.path, version, route.tags)
+
+
+def _with_routes(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
+    if envelope.routes == routes:
+        return envelope
+    return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)

@@ -1,0 +1,49 @@
+"""What a client asks for once, and this broker keeps as one entry in each scope that the client is a member of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidings.model import Matches
+
+from ._book import Entry
+from ._links import Link
+
+
+class Registration:
+    """A subscription or an advertisement of a client. Compared by identity."""
+
+    __slots__ = ("entries", "filter", "id", "link", "meta", "number", "per_path", "placed", "receive_own")
+
+    def __init__(
+        self,
+        link: Link,
+        id: str,
+        filter: Matches,
+        *,
+        receive_own: bool = True,
+        meta: Mapping[str, str] | None = None,
+        number: int = 0,
+        per_path: bool = False,
+    ) -> None:
+        self.link = link
+        self.id = id
+        self.filter = filter
+        self.receive_own = receive_own
+        self.meta = meta or {}
+        self.number = number
+        """With which the client announced it last."""
+        self.per_path = per_path
+        """Whether each path through the scopes counts as a notification of its own."""
+        self.entries: dict[str, Entry] = {}
+        """By scope."""
+        self.placed = True
+        """Whether this broker carries every scope of the client; until then it is not settled."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether everybody who must know it does, in every scope."""
+        return self.placed and all(entry.settled for entry in self.entries.values())
+
+    def __repr__(self) -> str:
+        return f"Registration({self.link.name!r}, {self.id!r}, {str(self.filter)!r})"

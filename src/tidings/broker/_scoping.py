@@ -1,0 +1,237 @@
+"""Scoping: which versions of the scope graph this broker knows, and the routing tables that follow from them.
+
+Theory of operation
+-------------------
+Every version of the graph goes through the same life at every broker, in step with the authority that orders them:
+
+    prepared   its tables exist, linked to the neighbours that carry the same scopes; filters are announced in them
+    active     the newest version by which this broker's own publications are judged
+    retired    nothing that it judges is under way any more; tables that only it needed are gone
+
+A table serves every version that is not retired: it is linked to whoever carries its scope in one of them. More is
+announced than one version needs, never less; what a notification may do is decided by its own version alone.
+
+The table of a subscope tells the tables of its superscopes what is wanted in it, through a `Gate`, as if they were
+neighbours: reduced by the routing algorithm and translated by the passage between them. So what is wanted inside is
+asked for outside, and a subscription has settled when it has settled in every scope that can feed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tidings.model import ROOT_SCOPE
+
+from ._book import Book, Entry
+from ._links import Link
+from ._table import Gate, Table
+from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, View
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+_FLAT_PASSAGES = (OPEN_PASSAGE,)
+
+
+class Scoping:
+    """The versions of the scope graph, and the tables of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.touched: dict[Book, None] = {}
+        """The books in which this turn may have settled something."""
+        self.root = Table(ROOT_SCOPE, broker.routing, self.touched, self._carries)
+        self.tables: dict[str, Table] = {ROOT_SCOPE: self.root}
+        self._plans: dict[int, Plan] = {0: FLAT}
+        self._views: dict[int, View] = {0: FLAT.on(broker.name, broker.adjacency.tree)}
+        self.active = self._views[0]
+        """By which this broker's own publications are judged."""
+        self.recall: Callable[[int], Plan | None] = lambda version: None
+        """The plan of a version that has been retired, if somebody remembers it."""
+        self.hold: Callable[[str], bool] | None = None
+        """Whose publications wait, while the graph changes."""
+        self._passages: dict[Link, tuple[Passage, ...] | None] = {}
+
+    @property
+    def flat(self) -> bool:
+        """Whether nobody has ever defined a scope."""
+        return len(self._views) == 1 and self.active.version == 0
+
+    @property
+    def newest(self) -> View:
+        """The newest version that is prepared."""
+        return self._views[max(self._views)]
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that are not retired."""
+        return sorted(self._views)
+
+    def view(self, version: int) -> View | None:
+        """One version of the graph; None if nobody remembers it."""
+        view = self._views.get(version)
+        if view is None and (plan := self.recall(version)) is not None:
+            view = plan.on(self._broker.name, self._broker.adjacency.tree)
+        return view
+
+    def passages(self, client: Link) -> tuple[Passage, ...] | None:
+        """How an attached client is a member of its scopes now; None: not all of them are carried here yet."""
+        if self.active.version == 0:
+            return _FLAT_PASSAGES
+        if client not in self._passages:
+            found = self.active.memberships(client.name)
+            self._passages[client] = tuple(found.values()) if found.keys() <= self.active.scopes else None
+        return self._passages[client]
+
+    def held(self, client: Link) -> bool:
+        """Whether publications of this client wait for a change of the graph."""
+        return self.hold is not None and self.hold(client.name)
+
+    def detached(self, client: Link) -> None:
+        """A client has gone."""
+        self._passages.pop(client, None)
+
+    def flooded(self, scope: str) -> list[Link]:
+        """Where a notification goes that floods its scope: to neighbours that are ready, and to every subscope."""
+        gates = (gate for table in self.tables.values() for gate in table.gates.values())
+        links: list[Link] = [gate for gate in gates if gate.passage.scope == scope]
+        return links + [link for link in self.links(scope) if self._broker.adjacency.is_open(link)]
+
+    # --- the life of a version ------------------------------------------------------------------------
+
+    def prepare(self, plan: Plan) -> None:
+        """Make the tables of a new version."""
+        if plan.version in self._plans or plan.version < self.active.version:
+            return
+        self._plans[plan.version] = plan
+        self._views[plan.version] = plan.on(self._broker.name, self._broker.adjacency.tree)
+        self._broker.at_graph(self.active.version, plan.version)
+        self.refresh()
+
+    def activate(self, version: int) -> None:
+        """From now on, judge what is published here by this version."""
+        if version > self.active.version:
+            self.active = self._views[version]
+            self._passages.clear()
+            self._broker.delivery.release()
+
+    def retire(self, version: int) -> None:
+        """Nothing of versions before this one is under way any more."""
+        for old in [known for known in self._plans if known < min(version, self.active.version)]:
+            del self._plans[old]
+            del self._views[old]
+        self.refresh()
+
+    def announced(self) -> list[tuple[Book, Link, str, int]]:
+        """Every announcement that waits for its confirmation."""
+        return [(book, *one) for table in self.tables.values() for book in table.books for one in book.pending]
+
+    # --- the tree -------------------------------------------------------------------------------------
+
+    def new_tree(self) -> None:
+        """Nothing that neighbours said counts any more; what versions mean is worked out anew."""
+        broker = self._broker
+        self._views = {version: plan.on(broker.name, broker.adjacency.tree) for version, plan in self._plans.items()}
+        self.active = self._views[self.active.version]
+        self._passages.clear()
+        for table in self.tables.values():
+            table.gates.clear()
+            table.supers.clear()
+            table.expect(self.links(table.scope))
+        self.refresh()
+        broker.delivery.release()
+
+    def links(self, scope: str) -> list[Link]:
+        """The tree neighbours that carry a scope in some version, ready or not."""
+        carriers = frozenset().union(*(view.neighbours(scope) for view in self._views.values()))
+        return [link for link in self._broker.adjacency.tree_links if link.name in carriers]
+
+    def _wanted_links(self, table: Table) -> list[Link]:
+        return [*self.links(table.scope), *table.gates.values()]
+
+    def _carries(self, neighbour: str, scope: str) -> bool:
+        """Whether a neighbour carries a scope in every version in which this broker does."""
+        carrying = [view for view in self._views.values() if scope in view.scopes]
+        return bool(carrying) and all(neighbour in view.neighbours(scope) for view in carrying)
+
+    # --- tables ---------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Let the tables be what the versions ask for: more at once, less when nobody needs it."""
+        self._passages.clear()
+        carried = frozenset().union(*(view.scopes for view in self._views.values()))
+        for scope in sorted(carried - self.tables.keys()):
+            self.tables[scope] = Table(scope, self._broker.routing, self.touched, self._carries)
+        for scope in sorted(carried):
+            self._link(self.tables[scope])
+        for scope in sorted(carried):
+            self._open_gates(self.tables[scope])
+        self._broker.entries.place_clients()
+        for scope in sorted(carried):
+            self._close_gates(self.tables[scope])
+        for scope in sorted(self.tables.keys() - carried):
+            self._dissolve(self.tables[scope])
+        self._reconsider()
+
+    def _link(self, table: Table) -> None:
+        """Tell the neighbours that have come to carry the scope everything, and forget those that no longer do."""
+        links = self.links(table.scope)
+        for book in table.books:
+            book.expect_also([*links, *table.gates.values()])
+        for link in [link for link in table.subscriptions.opened if link.is_broker and link not in links]:
+            self._broker.entries.forget_in(table, link)
+        for link in links:
+            if self._broker.adjacency.is_open(link) and link not in table.subscriptions.opened:
+                self._broker.entries.tell(table, link)
+
+    def _supers(self, scope: str) -> Mapping[str, Passage]:
+        """The passages to superscopes in any version; each as it is in the newest."""
+        passages: dict[str, Passage] = {}
+        for version in sorted(self._views):
+            if scope in self._views[version].scopes:
+                passages.update(self._views[version].supers(scope))
+        return passages
+
+    def _open_gates(self, table: Table) -> None:
+        for scope, passage in self._supers(table.scope).items():
+            gate = table.gates.get(scope)
+            if gate is None:
+                gate = table.gates[scope] = Gate(passage)
+                table.supers[scope] = self.tables[scope]
+                for book in table.books:
+                    book.expect_also(self._wanted_links(table))
+                self._broker.entries.tell(table, gate)
+            elif gate.passage.since != passage.since:
+                gate.passage = passage
+                self._broker.entries.retranslate(table, gate)
+
+    def _close_gates(self, table: Table) -> None:
+        for scope in table.gates.keys() - self._supers(table.scope).keys():
+            gate = table.gates.pop(scope)
+            del table.supers[scope]
+            for book in table.books:
+                book.close(gate)
+                book.expect_also(self._wanted_links(table))
+            self._broker.entries.end_in(self.tables[scope], gate)
+
+    def _dissolve(self, table: Table) -> None:
+        """A scope that this broker no longer carries: nobody hears of it here any more."""
+        for scope in list(table.gates):
+            self._broker.entries.end_in(self.tables[scope], table.gates.pop(scope))
+        del self.tables[table.scope]
+        for other in self.tables.values():
+            other.supers.pop(table.scope, None)
+            other.gates.pop(table.scope, None)
+        self._broker.entries.dissolved(table)
+
+    def _reconsider(self) -> None:
+        """Which neighbour lets something into a subscope itself may have changed: tell each what it must hear."""
+        for table in self.tables.values():
+            inside = [entry for entry in table.subscriptions if isinstance(entry.link, Gate)]
+            if inside:
+                self._broker.entries.reconsider(table, inside)
+
+    def entries(self) -> list[Entry]:
+        """Every subscription and advertisement in every table."""
+        return [entry for table in self.tables.values() for entry in table.entries()]

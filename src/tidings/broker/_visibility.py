@@ -1,0 +1,189 @@
+"""Visibility: what the core must know of a scope graph. The graph itself lives in `tidings.scopes`.
+
+A *plan* is one version of the graph; on a tree, seen from one broker, it is a *view*. Every notification is judged by
+one version only, the one in its identity, wherever it is: so brokers that learn of a change at different times never
+disagree about where a notification crosses from scope to scope.
+
+Without scopes there is one version, `FLAT`: everybody is a member of the root scope, which spans the whole tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from tidings.model import EVERYTHING, ROOT_ROUTE, ROOT_SCOPE, Matches, Notification, Route
+
+from ._topology import Tree
+
+
+class Passage(Protocol):
+    """An edge of the scope graph: what may pass between a member and a scope, and in which form."""
+
+    @property
+    def member(self) -> str:
+        """The client or scope that is the member."""
+        ...
+
+    @property
+    def scope(self) -> str:
+        """The scope that it is a member of."""
+        ...
+
+    @property
+    def since(self) -> int:
+        """The version in which this passage came to be as it is."""
+        ...
+
+    @property
+    def route(self) -> Route:
+        """The route of what the member, a client, publishes here."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether what passes `wanted(filter)` in the scope is just what the member gets and `filter` accepts."""
+        ...
+
+    def outward(self, notification: Notification) -> Notification | None:
+        """What the scope gets of a notification of the member; the same object if it is not changed."""
+        ...
+
+    def inward(self, notification: Notification) -> Notification | None:
+        """What the member gets of a notification in the scope; the same object if it is not changed."""
+        ...
+
+    def wanted(self, filter: Matches) -> Matches:
+        """What must be asked for in the scope so that the member gets all that the filter accepts."""
+        ...
+
+    def offered(self, filter: Matches) -> Matches:
+        """What may appear in the scope if the member publishes what the filter accepts."""
+        ...
+
+    def seen(self, filter: Matches) -> Matches:
+        """What may reach the member if what the filter accepts appears in the scope."""
+        ...
+
+
+class Sighting(NamedTuple):
+    """A notification as it is visible somewhere, and how it came there."""
+
+    notification: Notification
+    path: tuple[str, ...]
+
+
+class View(Protocol):
+    """One version of the scope graph on one tree, as one broker sees it."""
+
+    @property
+    def version(self) -> int:
+        """Which version it is."""
+        ...
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that this broker carries."""
+        ...
+
+    def memberships(self, client: str) -> Mapping[str, Passage]:
+        """The scopes that a client is a member of."""
+        ...
+
+    def supers(self, scope: str) -> Mapping[str, Passage]:
+        """The scopes that a scope is a member of."""
+        ...
+
+    def subs(self, scope: str) -> Mapping[str, Passage]:
+        """The scopes that are members of a scope."""
+        ...
+
+    def neighbours(self, scope: str) -> frozenset[str]:
+        """The tree neighbours of this broker that carry a scope, too."""
+        ...
+
+    def enters(self, sub: str, scope: str, neighbour: str | None) -> bool:
+        """Whether what came from a neighbour in `scope` crosses into `sub` here; None: it came from nowhere else."""
+        ...
+
+    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path."""
+        ...
+
+
+class Plan(Protocol):
+    """One version of the scope graph."""
+
+    @property
+    def version(self) -> int:
+        """Which version it is."""
+        ...
+
+    def on(self, broker: str, tree: Tree) -> View:
+        """What it means for one broker on one tree."""
+        ...
+
+
+class _Open:
+    """The passage between a client and the root scope: everything passes."""
+
+    member = ""
+    scope = ROOT_SCOPE
+    since = 0
+    route = ROOT_ROUTE
+    exact = True
+
+    def outward(self, notification: Notification) -> Notification:
+        return notification
+
+    inward = outward
+
+    def wanted(self, filter: Matches) -> Matches:
+        return filter
+
+    offered = seen = wanted
+
+
+OPEN_PASSAGE: Passage = _Open()
+"""The passage of a client that knows nothing of scopes."""
+EVERYWHERE = EVERYTHING
+
+
+class _FlatView:
+    """The root scope and nothing else."""
+
+    version = 0
+    scopes = frozenset((ROOT_SCOPE,))
+    _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
+    _none: Mapping[str, Passage] = {}
+
+    def __init__(self, tree: Tree) -> None:
+        self._neighbours = tree.neighbours
+
+    def memberships(self, client: str) -> Mapping[str, Passage]:
+        return self._root
+
+    def supers(self, scope: str) -> Mapping[str, Passage]:
+        return self._none
+
+    subs = supers
+
+    def neighbours(self, scope: str) -> frozenset[str]:
+        return self._neighbours
+
+    def enters(self, sub: str, scope: str, neighbour: str | None) -> bool:
+        return False
+
+    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+        return (Sighting(notification, ()),)
+
+
+class _Flat:
+    version = 0
+
+    def on(self, broker: str, tree: Tree) -> View:
+        return _FlatView(tree)
+
+
+FLAT: Plan = _Flat()
+"""A system without scopes."""
