@@ -9,7 +9,9 @@
     ├── NotAdvertised      a publication that no active advertisement of its publisher announces
     ├── AlreadyPublished   a publication whose identity was used before
     ├── TopologyError      a link that must not exist, or a broker that cannot be reached
-    └── FeatureError       a feature that breaks the rules of weaving
+    ├── FeatureError       a feature that breaks the rules of weaving
+    └── ScopeError         a scope, an interface or a mapping that cannot be
+        └── MappingError        a mapping that cannot be built, read or turned round
 
 An error names the value, the place where it came in and the remedy.
 """
@@ -65,6 +67,14 @@ class TopologyError(TidingsError):
 
 class FeatureError(TidingsError):
     """A feature that breaks the rules of weaving."""
+
+
+class ScopeError(TidingsError):
+    """A scope, an interface or a mapping that cannot be."""
+
+
+class MappingError(ScopeError, ValueError):
+    """A mapping that cannot be built, read or turned round."""
 
 
 def _window(text: str, column: int, width: int = 72) -> tuple[str, int]:

@@ -1,0 +1,1 @@
+"""Scopes: who sees what. The scope graph, interfaces, mappings."""

@@ -1,0 +1,61 @@
+"""Interfaces: what may cross the border of a member."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import filters, notifications
+
+from tidings.model import EVERYTHING, NOTHING, Filter, FilterSyntaxError, Notification
+from tidings.scopes._interface import CLOSED, OPEN, Interface, both
+from tidings.scopes._mapping import decode, encode
+
+
+def test_a_direction_that_is_not_named_is_open() -> None:
+    one = Interface.parse(output="type = 'quote'")
+    assert one.input == EVERYTHING
+    assert one.output.matches({"type": "quote"})
+    assert not one.output.matches({"type": "order"})
+    with pytest.raises(FilterSyntaxError):
+        Interface.parse(input="type =")
+
+
+def test_open_and_closed() -> None:
+    assert OPEN.is_open
+    assert not OPEN.is_closed
+    assert CLOSED.is_closed
+    assert not CLOSED.is_open
+    assert Interface.parse(input="a IS NULL AND a = 1", output="FALSE").is_closed
+    assert not Interface(EVERYTHING, NOTHING).is_closed
+    assert not Interface(EVERYTHING, NOTHING).is_open
+    assert Interface() == OPEN
+
+
+@given(filters(), filters())
+def test_an_interface_travels(input: Filter, output: Filter) -> None:
+    one = Interface(input.canonical(), output.canonical())
+    assert decode(encode(one), Interface) == one
+
+
+def test_an_interface_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        OPEN.input = NOTHING  # type: ignore[misc]
+
+
+@given(st.lists(filters(), max_size=4), notifications())
+def test_both_passes_what_all_pass(some: list[Filter], notification: Notification) -> None:
+    joined, exact = both(*some)
+    assert exact
+    assert joined.matches(notification) == all(one.matches(notification) for one in some)
+
+
+@given(notifications())
+def test_what_does_not_fit_is_left_out_and_said(notification: Notification) -> None:
+    wide = [Filter.parse(" OR ".join(f"{name} = {n}" for n in range(-3, 100))) for name in "ab"]
+    small = Filter.parse("a > 0")
+    joined, exact = both(*wide, small)
+    assert not exact
+    assert small.covers(joined)
+    if all(one.matches(notification) for one in (*wide, small)):
+        assert joined.matches(notification)
