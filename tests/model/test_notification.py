@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from strategies import notifications
 
 from tidings.model import Notification, ValueRefused
 from tidings.model._names import MAX_NAME
-from tidings.model._notification import MAX_ATTRIBUTES, MAX_NESTING
+from tidings.model._notification import MAX_ATTRIBUTES, MAX_NESTING, is_plain
 
 
 @pytest.mark.req("VIS-104", "VIS-105")
@@ -137,3 +139,42 @@ def test_a_subclass_is_a_notification_of_its_own_type() -> None:
     assert quote == Notification(symbol="SAP", price=5)
     assert isinstance(Quote.from_json('{"symbol": "SAP"}'), Quote)
     assert repr(quote) == "Quote(symbol='SAP', price=5)"
+
+
+_anything = st.one_of(
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([2**63 - 1, 2**63, -(2**63), -(2**63) - 1]),
+    st.floats(),
+    st.text(st.characters()),
+    st.binary(),
+    st.none(),
+    st.lists(st.integers()),
+    st.dictionaries(st.text(), st.integers()),
+    st.just("x" * 65_537),
+)
+_any_name = st.one_of(st.text(st.characters()), st.integers(), st.just("x" * 257))
+
+
+@given(st.dictionaries(_any_name, _anything, max_size=5))
+def test_the_quick_look_never_lets_through_what_the_full_check_would_refuse_or_change(
+    source: dict[str, object],
+) -> None:
+    if is_plain(source):
+        assert Notification(source) == Notification(MappingProxyType(source))  # a proxy is never looked at quickly
+        assert dict(Notification(source)) == source
+    else:
+        try:
+            full = Notification(MappingProxyType(source))
+        except ValueRefused:
+            with pytest.raises(ValueRefused):
+                Notification(source)
+        else:
+            assert Notification(source) == full
+
+
+def test_a_notification_of_a_plain_dict_is_a_copy_of_it() -> None:
+    source = {"a": 1}
+    n = Notification(source)
+    source["a"] = 2
+    assert n["a"] == 1

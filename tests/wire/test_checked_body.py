@@ -49,8 +49,7 @@ def test_the_number_of_attributes_is_bounded(count: int) -> None:
 
 
 def test_names_that_are_too_many_to_be_remembered_are_checked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.wire._body.MAX_KNOWN_NAMES", 0)
-    monkeypatch.setattr("tidings.wire._body._known_names", set())
+    monkeypatch.setattr("tidings.model._names.MAX_KNOWN_NAMES", 0)
     for _ in range(2):
         assert checked_body(msgspec.msgpack.encode({"fresh": 1})) == Notification(fresh=1)
         with pytest.raises(ValueRefused):

@@ -23,8 +23,8 @@ from ._headers import ROOT_ROUTE, ROOT_SCOPE, EventKey, Identity, Route, RouteSt
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
 from ._models import channel, of_type, rectangle, subject, template
-from ._names import MAX_NAME
-from ._notification import MAX_ATTRIBUTES, Notification
+from ._names import MAX_NAME, known_names, learn
+from ._notification import MAX_ATTRIBUTES, Notification, has_plain_kinds
 from ._operator_words import register_operator
 from ._values import MAX_TEXT, Kind, Scalar, Value, kind_of
 
@@ -67,7 +67,10 @@ __all__ = [
     "ValueRefused",
     "attr",
     "channel",
+    "has_plain_kinds",
     "kind_of",
+    "known_names",
+    "learn",
     "myloc",
     "of_type",
     "on_subject",

@@ -9,6 +9,10 @@ from ._text import encodable
 
 MAX_NAME = 256
 """The most characters of an attribute's name."""
+MAX_KNOWN_NAMES = 10_000
+"""The most names that are remembered as checked; beyond that it is forgotten which they were."""
+known_names: set[str] = set()
+"""Names that have been checked."""
 KEYWORDS = frozenset(
     (
         "AND",
@@ -48,3 +52,13 @@ def checked_name(name: object, place: str = "an attribute") -> str:
     if not encodable(name):
         raise ValueRefused(f"{place}: the name {name!r} is not Unicode text (a lone surrogate); rename it")
     return name
+
+
+def learn(name: object) -> bool:
+    """Whether an attribute may have this name; if so, it is known from now on."""
+    if type(name) is not str or not name or len(name) > MAX_NAME or not encodable(name):
+        return False
+    if len(known_names) >= MAX_KNOWN_NAMES:
+        known_names.clear()
+    known_names.add(name)
+    return True

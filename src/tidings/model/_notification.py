@@ -10,11 +10,14 @@ from typing import Any, Self
 from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
 from ._errors import ValueRefused
 from ._location import Location
-from ._names import MAX_NAME, checked_name
+from ._names import MAX_NAME, checked_name, known_names, learn
+from ._text import encodable
 from ._values import MAX_TEXT, Value, checked_value
 
 MAX_ATTRIBUTES = 256
 """The most attributes of one notification, after nested input has been flattened."""
+
+_new = object.__new__
 
 
 class Notification(Mapping[str, Value]):
@@ -30,18 +33,20 @@ class Notification(Mapping[str, Value]):
     __slots__ = ("_attributes", "_hash")
 
     def __init__(self, attributes: Mapping[str, object] | None = None, /, **more: object) -> None:
-        flat: dict[str, Value] = {}
-        for source in (attributes or {}, more):
-            _flatten(source, "", flat, 0)
-        self._attributes = flat
-        self._hash: int | None = None
+        if attributes is None and is_plain(more):
+            self._attributes: dict[str, Value] = more  # type: ignore[assignment]
+        elif type(attributes) is dict and not more and is_plain(attributes):
+            self._attributes = attributes.copy()
+        else:
+            self._attributes = {}
+            for source in (attributes or {}, more):
+                _flatten(source, "", self._attributes, 0)
 
     @classmethod
     def trusted(cls, attributes: dict[str, Value]) -> Notification:
         """Wrap attributes that are known to be flat and checked, without a copy."""
-        self = cls.__new__(cls)
+        self = _new(cls)
         self._attributes = attributes
-        self._hash = None
         return self
 
     @classmethod
@@ -111,13 +116,48 @@ class Notification(Mapping[str, Value]):
         return mine == theirs and all(map(_same_kinds, mine.values(), map(theirs.__getitem__, mine)))
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(frozenset(self._attributes.items()))
-        return self._hash
+        try:
+            return self._hash
+        except AttributeError:  # few are ever hashed; those who are not do not pay for the slot
+            self._hash: int = hash(frozenset(self._attributes.items()))
+            return self._hash
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
         return f"{type(self).__name__}({inside})"
+
+
+def is_plain(attributes: dict[Any, Any]) -> bool:
+    """Whether these are attributes as they are: flat, of permitted names, each value an ordinary scalar in its limits.
+
+    A quick look that costs a fraction of the full check. False only means that the full check has to decide.
+    """
+    if not has_plain_kinds(attributes):
+        return False
+    for value in attributes.values():
+        if type(value) is str and (len(value) > MAX_TEXT or not encodable(value)):
+            return False
+    return True
+
+
+def has_plain_kinds(attributes: dict[Any, Any]) -> bool:
+    """As `is_plain`, but nobody has looked into the texts: whether they are too long, or no Unicode."""
+    known = known_names
+    for name, value in attributes.items():
+        if name not in known and not learn(name):
+            return False
+        kind = type(value)
+        if kind is str:
+            continue
+        if kind is float:
+            if not isfinite(value):
+                return False
+        elif kind is int:
+            if not -(2**63) <= value < 2**63:
+                return False
+        elif kind is not bool:
+            return False
+    return len(attributes) <= MAX_ATTRIBUTES
 
 
 def _same_kinds(one: Value, other: Value) -> bool:

@@ -84,6 +84,10 @@ _json_encoder = msgspec.json.Encoder(enc_hook=_enc_hook)
 _json_decoder = msgspec.json.Decoder(Frame, dec_hook=_dec_hook)
 
 
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What `Serialiser.read` raises for bytes that are not a frame."""
+
+
 class Serialiser(NamedTuple):
     """One way to write frames as bytes; both sides of a connection agree on one."""
 
@@ -95,7 +99,7 @@ class Serialiser(NamedTuple):
         """The frame in these bytes, or `WireError`."""
         try:
             return self.read(data)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             raise WireError(f"not a frame: {error}") from None
 
 

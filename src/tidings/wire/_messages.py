@@ -17,7 +17,7 @@ brokers and on links between a client and its border broker, where both can say 
 from __future__ import annotations
 
 import enum
-import functools
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -36,6 +36,18 @@ class Quality(enum.IntEnum):
     """The border broker has it in memory."""
     STORED = 2
     """The border broker has it on disk, synced."""
+
+
+class _Kept:
+    """`functools.cached_property` without its lock, which costs more than decoding: an envelope stays in its thread."""
+
+    def __init__(self, compute: Callable[[Envelope], Notification]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, envelope: Envelope, owner: type) -> Notification:
+        kept: Notification = envelope.__dict__.setdefault("notification", self._compute(envelope))
+        return kept
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
@@ -60,7 +72,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
         envelope.__dict__["notification"] = notification
         return envelope
 
-    @functools.cached_property
+    @_Kept
     def notification(self) -> Notification:
         """The decoded body; decoded on the first use, then kept."""
         return decode_body(self.body)

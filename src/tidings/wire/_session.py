@@ -55,21 +55,18 @@ class Session:
         """How many parts wait for acknowledgement."""
         return self._sent - self._acknowledged
 
-    def sent(self, data: bytes) -> None:
-        """Note a DATA part that is being sent."""
-        self._note(data, 1)
+    def sent(self, batch: bytes, parts: int = 1) -> None:
+        """Note DATA parts that are being sent, whether the window has room for them or not."""
+        self._sent += parts
+        self._window.append((self._sent, parts, batch))
+        self._bytes += len(batch)
 
     def offer(self, batch: bytes, parts: int) -> bool:
         """Note several DATA parts that are being sent together, if the window has room for all."""
         if self.waiting + parts > self._max_parts or self._bytes + len(batch) > self._max_bytes:
             return False
-        self._note(batch, parts)
+        self.sent(batch, parts)
         return True
-
-    def _note(self, batch: bytes, parts: int) -> None:
-        self._sent += parts
-        self._window.append((self._sent, parts, batch))
-        self._bytes += len(batch)
 
     def acknowledge(self, number: int) -> None:
         """The other side has everything up to this number."""
