@@ -107,6 +107,22 @@ async def test_own_publications_come_back_unless_that_is_switched_off() -> None:
         assert [n["n"] for n in await take(without, 1)] == [2]
 
 
+@running
+async def test_own_publications_stay_switched_off_when_the_filter_changes() -> None:
+    async with (
+        serve(options()) as server,
+        tidings.connect(url(server)) as client,
+        tidings.connect(url(server)) as other,
+    ):
+        subscription = await client.subscribe("n < 0", receive_own=False)
+        subscription.update("EXISTS(n)")
+        await subscription
+        await client.publish(n=1)
+        await client.flush()
+        await other.publish(n=2)
+        assert [n["n"] for n in await take(subscription, 1)] == [2]
+
+
 @pytest.mark.req("ARC-017")
 @running
 async def test_with_advertisements_on_what_was_not_advertised_is_refused() -> None:

@@ -204,6 +204,7 @@ class TracedClient(tidings.Client):
         self._current: Deliver | None = None
         self._reach: frozenset[str] = frozenset()
         self._attached = False
+        self._link.receive = self._traced
 
     async def record_publication(self, quality: Quality, **attributes: object) -> None:
         notification = Notification(attributes)
@@ -245,12 +246,12 @@ class TracedClient(tidings.Client):
 
     # --- what the link and the local broker call ------------------------------------------------------
 
-    def _receive(self, frame: Frame) -> None:
+    def _traced(self, frame: Frame) -> None:
         message = frame.message
         self._current = message if isinstance(message, Deliver) else None
         if isinstance(message, Settled):
             self._reach = frozenset(message.marks)
-        super()._receive(frame)
+        self._local.receive(frame)
 
     def _renewed(self, welcome: Welcome) -> None:
         if self._attached:

@@ -17,7 +17,7 @@ border broker has another number; it is recognised by the publisher's own, among
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
@@ -27,7 +27,6 @@ from tidings.wire import (
     AnyMessage,
     Deliver,
     DeliverAck,
-    Envelope,
     Frame,
     Gap,
     Marks,
@@ -40,13 +39,15 @@ from tidings.wire import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    decode_body,
     encode_body,
 )
 
+from ._local_subscription import Callback, LocalSubscription
+from ._repetitions import Repetitions
+
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
-
-Callback: TypeAlias = Callable[[Notification], None]
 
 
 class Observer(Protocol):
@@ -66,44 +67,6 @@ class Observer(Protocol):
 
     def answered(self, reply: StatusReply) -> None:
         """The broker has answered a question about itself."""
-
-
-class _Subscription:
-    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "settled")
-
-    def __init__(self, message: Subscribe, callback: Callback) -> None:
-        self.message = message
-        self.filter = message.filter
-        self.callback = callback
-        self.settled = False
-        """Whether it has ever settled: from then on it is owed everything."""
-        self.confirmed = False
-        """Whether it has settled at the border broker of now, whose marks count for it from then on."""
-        self.marks: dict[str, tuple[int, int]] = {}
-        """For each origin, the position up to which everything has been handed over or was not wanted."""
-        self.last: dict[str, tuple[int, int]] = {}
-        """For each origin, the position of the last notification that was handed over."""
-
-    def wants(self, envelope: Envelope, me: str) -> bool:
-        own = envelope.identity.publisher == me
-        return (self.message.receive_own or not own) and self.filter.matches(envelope.notification)
-
-    def mark(self, marks: dict[str, tuple[int, int]]) -> None:
-        for origin, mark in marks.items():
-            self.marks[origin] = max(mark, self.marks.get(origin, mark))
-
-    def follows(self, known: _Subscription) -> None:
-        """It takes the place of another, whose filter it changes: it is owed what both want."""
-        self.settled, self.confirmed = known.settled, known.confirmed
-        self.marks, self.last = known.marks, known.last
-
-    @property
-    def after(self) -> dict[str, tuple[int, int]]:
-        """How far it has seen each origin."""
-        after = dict(self.marks)
-        for origin, last in self.last.items():
-            after[origin] = max(last, after.get(origin, last))
-        return after
 
 
 class LocalBroker:
@@ -126,8 +89,8 @@ class LocalBroker:
         self._send = send
         self._observer = observer
         self._window = duplicate_window
-        self._seen: dict[tuple[str, str, int, int], None] = {}
-        self._subscriptions: dict[str, _Subscription] = {}
+        self._repetitions = Repetitions(duplicate_window)
+        self._subscriptions: dict[str, LocalSubscription] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._acknowledged: dict[str, tuple[int, int]] = {}
@@ -151,8 +114,6 @@ class LocalBroker:
 
         A `seq` of the caller's own must be larger than every one before: each publication happens once.
         """
-        if not isinstance(notification, Notification):
-            notification = Notification(notification)
         body = encode_body(notification)
         if seq is not None and seq <= self._published:
             raise AlreadyPublished(
@@ -162,7 +123,7 @@ class LocalBroker:
         message = Publish(self._published, body, quality, ttl)
         if quality is not Quality.FIRE:
             self._unacknowledged[self._published] = message
-        self._out(message)
+        self._send(Frame(message))
         return self._published
 
     @property
@@ -188,7 +149,7 @@ class LocalBroker:
         self._requests += 1
         message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}), number=self._requests)
         known = self._subscriptions.get(id)
-        self._subscriptions[id] = subscription = _Subscription(message, callback)
+        self._subscriptions[id] = subscription = LocalSubscription(message, callback)
         if known is not None:
             subscription.follows(known)
         self._out(message)
@@ -226,7 +187,7 @@ class LocalBroker:
         for advertisement in self._advertisements.values():
             self._out(advertisement)
         for subscription in self._subscriptions.values():
-            subscription.confirmed = False
+            subscription.begins_anew()
             after = subscription.after if subscription.settled else {}
             self._out(msgspec.structs.replace(subscription.message, after=after))
         for publication in self._unacknowledged.values():
@@ -242,10 +203,13 @@ class LocalBroker:
     def receive(self, frame: Frame) -> None:
         """A frame has come from the border broker."""
         message = frame.message
+        if type(message) is Deliver:
+            self._deliver(message)
+        else:
+            self._hear(message)
+
+    def _hear(self, message: AnyMessage) -> None:
         match message:
-            case Deliver():
-                self._deliver(message)
-                return
             case Settled():
                 if not self._settled(message):
                     return
@@ -271,8 +235,7 @@ class LocalBroker:
         subscription = self._subscriptions.get(message.id)
         if subscription is None or subscription.message.number != message.number:
             return False
-        subscription.settled = subscription.confirmed = True
-        subscription.mark(message.marks)
+        subscription.has_settled(message.marks)
         return True
 
     def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
@@ -300,29 +263,20 @@ class LocalBroker:
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope
+        identity = envelope.identity
+        notification = decode_body(envelope.body)
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
-            # It is tested again: the subscription may have changed while the notification was under way.
-            if subscription is None or not subscription.wants(envelope, self.name):
+            if subscription is None:
                 continue
-            if self._window and self._repeated(id, subscription, envelope):
-                self.duplicates += 1
+            if subscription.unsure and not subscription.wants(identity, notification, self.name):
                 continue
-            subscription.callback(envelope.notification)
-
-    def _repeated(self, id: str, subscription: _Subscription, envelope: Envelope) -> bool:
-        identity = envelope.identity
-        position = (identity.epoch, identity.seq)
-        if subscription.last.get(identity.origin, (0, 0)) >= position:
-            return True
-        subscription.last[identity.origin] = position
-        key = (id, identity.publisher, identity.publisher_seq, envelope.routes[0].version)
-        if key in self._seen:
-            return True
-        self._seen[key] = None
-        if len(self._seen) > self._window:
-            del self._seen[next(iter(self._seen))]
-        return False
+            if self._window:
+                source = (id, identity.publisher, envelope.routes[0].version)
+                if subscription.has_had(identity) or self._repetitions.known(source, identity.publisher_seq):
+                    self.duplicates += 1
+                    continue
+            subscription.callback(notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

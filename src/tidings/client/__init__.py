@@ -1,7 +1,7 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
+from ._address import ConnectionFailed, NotAdmitted
 from ._client import Client, ClientStatistics, connect
-from ._link import ConnectionFailed, NotAdmitted
 from ._receipt import Receipt, RefusedByService
 from ._subscription import Subscription
 

@@ -19,8 +19,9 @@ from tidings.broker import LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification, TidingsError
 from tidings.wire import Frame, Gap, Quality, Refused, Status, StatusReply, StatusRequest, Welcome, decode_status
 
-from ._link import Address, ConnectionFailed, Link
-from ._receipt import Receipt, error_of
+from ._address import Address, ConnectionFailed
+from ._link import Link
+from ._receipt import UNHEARD, Receipt, error_of
 from ._subscription import Subscription
 
 log = logging.getLogger("tidings.client")
@@ -67,23 +68,22 @@ class Client:
             token=token,
             tls=tls,
             serialiser=serialiser,
-            receive=self._receive,
             renewed=self._renewed,
         )
         self._link.on_failure = self._failed
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
         self._local = LocalBroker(self.name, self._link.send, self, published=time.time_ns() // 1_000)
+        self._link.receive = self._local.receive
         self._max_unacknowledged = max_unacknowledged
         self._receipts: dict[int, Receipt] = {}
         self._failures: list[TidingsError] = []
         self._room: asyncio.Event = asyncio.Event()
-        self._room.set()
+        self._idle: asyncio.Event = asyncio.Event()
         self._subscriptions: dict[str, Subscription] = {}
         self._advertisements: dict[str, asyncio.Future[None]] = {}
         self._answers: dict[str, asyncio.Future[bytes]] = {}
         self._questions = 0
         self._behind: set[Subscription] = set()
-        self._received = 0
         self._published = 0
         self._gaps = 0
 
@@ -107,7 +107,8 @@ class Client:
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
         while self._receipts:
-            await asyncio.wait([receipt.future for receipt in self._receipts.values()])
+            self._idle.clear()
+            await self._idle.wait()
         if self._failures:
             failures, self._failures = self._failures, []
             raise failures[0]
@@ -129,28 +130,32 @@ class Client:
         the broker does not take more, this waits: a fast publisher is slowed down. Give attributes whose names are
         no Python names, or are `quality` or `ttl`, as a mapping.
         """
-        if not isinstance(notification, Notification) or attributes:
+        if notification is None:
+            notification = attributes
+        elif attributes:
             notification = Notification(notification, **attributes)
         if isinstance(quality, str):
             quality = Quality[quality.upper()]
-        link = self._link
+        receipts = self._receipts
+        if not self._link.flowing or len(receipts) >= self._max_unacknowledged:
+            await self._may_publish()
+        number = self._local.publish(notification, quality=quality, ttl=None if ttl is None else int(ttl * 1_000_000))
+        self._published += 1
+        if quality is Quality.FIRE:
+            return Receipt(number, UNHEARD)
+        receipt = receipts[number] = Receipt(number)
+        return receipt
+
+    async def _may_publish(self) -> None:
+        """Wait until the broker takes more; raise the reason if it never will."""
         self._check()
-        while link.full or not link.writable.is_set() or len(self._receipts) >= self._max_unacknowledged:
-            self._check()
-            if link.full or not link.writable.is_set():
-                link.writable.clear()
-                await link.writable.wait()
+        while not self._link.flowing or len(self._receipts) >= self._max_unacknowledged:
+            if not self._link.flowing:
+                await self._link.flow()
             else:
                 self._room.clear()
                 await self._room.wait()
-        number = self._local.publish(notification, quality=quality, ttl=None if ttl is None else int(ttl * 1_000_000))
-        self._published += 1
-        receipt = Receipt(number)
-        if quality is Quality.FIRE:
-            receipt.done(None)
-        else:
-            self._receipts[number] = receipt
-        return receipt
+            self._check()
 
     async def publish_many(
         self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
@@ -180,14 +185,16 @@ class Client:
         self._check()
         if isinstance(filter, str):
             filter = Filter.parse(filter)
-        subscription = Subscription(self, filter, callback, on_gap)
+        subscription = Subscription(self, filter, callback, on_gap, receive_own)
         subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
         self._subscriptions[subscription.id] = subscription
         return subscription
 
     def change(self, subscription: Subscription) -> None:
         """Tell the service the new filter of a subscription; see `Subscription.update`."""
-        self._local.subscribe(subscription.filter, subscription.notify, id=subscription.id)
+        self._local.subscribe(
+            subscription.filter, subscription.notify, id=subscription.id, receive_own=subscription.receive_own
+        )
 
     def end(self, subscription: Subscription) -> None:
         """End a subscription; see `Subscription.unsubscribe`."""
@@ -211,7 +218,7 @@ class Client:
         return ClientStatistics(
             self._published,
             len(self._receipts),
-            self._received,
+            self._link.frames,
             self._local.duplicates,
             self._gaps,
             self._link.reconnects,
@@ -254,10 +261,6 @@ class Client:
 
     # --- what the link and the local broker call ------------------------------------------------------
 
-    def _receive(self, frame: Frame) -> None:
-        self._received += 1
-        self._local.receive(frame)
-
     def _renewed(self, welcome: Welcome) -> None:
         self._local.go_on_after(welcome.published)
         self._local.announce()
@@ -273,7 +276,6 @@ class Client:
                 answer.set_exception(error)
         for number in list(self._receipts):
             self._settle(number, error)
-        self._link.writable.set()
 
     def settled(self, id: str, advertisement: bool) -> None:
         """A subscription or advertisement has settled."""
@@ -289,14 +291,18 @@ class Client:
         receipt = self._receipts.pop(seq, None)
         if receipt is not None:
             receipt.done(key)
-            if not self._room.is_set():
-                self._room.set()
+            self._make_room()
 
     def _settle(self, seq: int, error: TidingsError) -> None:
         receipt = self._receipts.pop(seq, None)
         if receipt is not None:
             receipt.failed(error, self._failures)
-            self._room.set()
+            self._make_room()
+
+    def _make_room(self) -> None:
+        self._room.set()
+        if not self._receipts:
+            self._idle.set()
 
     def refused(self, refusal: Refused) -> None:
         """The service has refused something."""

@@ -12,126 +12,45 @@ import logging
 import random
 import ssl
 from collections.abc import Callable
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from tidings.model import TidingsError
 from tidings.wire import (
     SERIALISERS,
+    UNREADABLE,
     VERSION,
     Frame,
     Hello,
     Part,
     PeerRole,
+    Publish,
     Reject,
     Serialiser,
     Session,
-    Stream,
     Welcome,
     WireError,
     ack,
     ack_number,
+    data_parts,
     decode_words,
     encode_words,
     part,
 )
 
+from ._address import Address, ConnectionFailed, NotAdmitted
+from ._connection import Connection
+
 log = logging.getLogger("tidings.client")
 
-DEFAULT_PORT = 7311
 FIRST_RETRY = 0.05
 """Seconds before the first new attempt; each further round waits twice as long, with jitter."""
 LAST_RETRY = 5.0
 """The most seconds between two rounds of attempts."""
 HANDSHAKE = 5.0
 """Seconds that a broker may take to answer a hello."""
+OUTBOX = 64
+"""Publications that are encoded together at most."""
+_DATA = int(Part.DATA)  # members of an enum compare slowly
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
-
-
-class ConnectionFailed(TidingsError, OSError):
-    """The service cannot be reached, or does not let this client in."""
-
-
-class NotAdmitted(ConnectionFailed):
-    """The service is there and does not let this client in, or this client does not trust it."""
-
-    retry = False
-    """Whether trying again later may help."""
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-    tls: bool
-
-    @classmethod
-    def parse(cls, url: str) -> Address:
-        """From `tidings://host:port` or `tidings+tls://host:port`.
-
-        >>> Address.parse("tidings://localhost")
-        Address(host='localhost', port=7311, tls=False)
-        """
-        parts = urlsplit(url if "://" in url else f"tidings://{url}")
-        if parts.scheme not in ("tidings", "tidings+tls"):
-            raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
-        return cls(parts.hostname or "localhost", parts.port or DEFAULT_PORT, parts.scheme == "tidings+tls")
-
-    def __str__(self) -> str:
-        return f"tidings{'+tls' if self.tls else ''}://{self.host}:{self.port}"
-
-
-class _Connection(Stream):
-    """One connection of the link."""
-
-    def __init__(self, link: Link) -> None:
-        super().__init__()
-        self.link = link
-        self.answer: asyncio.Future[Welcome] = self.loop.create_future()
-        self.gone: asyncio.Future[None] = self.loop.create_future()
-        self.farewell: Reject | None = None
-
-    def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
-        if self.answer.cancelled():
-            return
-        if not self.answer.done():
-            kind, payload = parts.pop(0)
-            if kind == Part.REJECT:
-                self.farewell = decode_words(payload, Reject)
-                self.close()
-                return
-            if kind != Part.WELCOME:
-                raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
-            welcome = decode_words(payload, Welcome)
-            self.link.welcomed(self, welcome)
-            self.answer.set_result(welcome)
-        if parts:
-            self.link.received(self, parts)
-
-    def bad_input(self, error: WireError) -> None:
-        log.warning("the broker does not speak the protocol: %s", error)
-        self.farewell = Reject("protocol", str(error))
-        self.abort()
-
-    def lost(self, error: Exception | None) -> None:
-        if not self.gone.done():
-            self.gone.set_result(None)
-        if not self.answer.done():
-            if self.farewell is not None:
-                refusal = NotAdmitted(self.farewell.reason)
-                refusal.retry = self.farewell.retry
-                self.answer.set_exception(refusal)
-            else:
-                why = f"the connection was closed ({error or 'without a word'}); a broker with TLS is at tidings+tls://"
-                self.answer.set_exception(ConnectionFailed(why))
-
-    def slow(self) -> None:
-        self.link.taken(self)
-
-    def ready(self) -> None:
-        self.link.taken(self)
 
 
 class Link:
@@ -145,7 +64,6 @@ class Link:
         token: str | None,
         tls: ssl.SSLContext | None,
         serialiser: str,
-        receive: Callable[[Frame], None],
         renewed: Callable[[Welcome], None],
     ) -> None:
         self._name = name
@@ -153,21 +71,26 @@ class Link:
         self._token = token
         self._tls = tls
         self._offered = serialiser
-        self._receive = receive
         self._renewed = renewed
         self._serialiser: Serialiser = SERIALISERS[serialiser]
         self._session: Session | None = None
-        self._connection: _Connection | None = None
+        self._outbox: list[Frame] = []
+        self._connection: Connection | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._heartbeat = 10.0
         self._paused = False
-        self.writable = asyncio.Event()
-        """Set while the broker takes what is sent."""
+        self.flowing = False
+        """Whether more may be sent; if not, wait for `flow`."""
+        self._moved = asyncio.Event()
+        self.frames = 0
+        """How many frames have come."""
         self.reconnects = 0
         self.broker = ""
         self.failure: ConnectionFailed | None = None
         """Why the link has ended for good."""
+        self.receive: Callable[[Frame], None] = lambda frame: None
+        """Called with each frame that has come."""
         self.on_failure: Callable[[ConnectionFailed], None] = lambda error: None
 
     @property
@@ -193,12 +116,13 @@ class Link:
 
     async def close(self) -> None:
         """Say goodbye and end everything."""
-        self.failure = self.failure or ConnectionFailed(f"the client '{self._name}' is closed; connect again")
+        self._end(ConnectionFailed(f"the client '{self._name}' is closed; connect again"))
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._ack_timer is not None:
             self._ack_timer.cancel()
+        self._flush()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.write(part(Part.BYE))
@@ -208,18 +132,61 @@ class Link:
     # --- frames ---------------------------------------------------------------------------------------
 
     def send(self, frame: Frame) -> None:
-        """Send a frame; without a connection it waits in the session's window."""
+        """Send a frame; without a connection it waits in the session's window.
+
+        Publications of one turn of the loop are encoded, noted and written together.
+        """
+        if type(frame.message) is Publish:
+            outbox = self._outbox
+            if not outbox:
+                asyncio.get_running_loop().call_soon(self._flush)
+            outbox.append(frame)
+            if len(outbox) >= OUTBOX:
+                self._flush()
+        else:
+            self._flush()
+            self._transmit([frame])  # if it cannot be encoded, because of its filter, that is an error of the caller
+
+    def _flush(self) -> None:
+        if self._outbox:
+            frames, self._outbox = self._outbox, []
+            self._transmit(frames)
+
+    def _transmit(self, frames: list[Frame]) -> None:
         if self._session is None:
             return
-        data = part(Part.DATA, self._serialiser.encode(frame))
-        self._session.sent(data)
+        encode = self._serialiser.encode
+        data = b"".join(data_parts(map(encode, frames)))
+        self._session.sent(data, len(frames))
+        if self._session.full:
+            self.flowing = False
         if self._connection is not None:
             self._connection.write(data)
 
-    @property
-    def full(self) -> bool:
-        """Whether nothing more should be sent for now."""
-        return self._session is not None and self._session.full
+    async def flow(self) -> None:
+        """Wait until more may be sent, or the link has ended."""
+        while not self.flowing and self.failure is None:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _look(self) -> None:
+        """Find out whether more may be sent."""
+        connection, session = self._connection, self._session
+        self.flowing = (
+            connection is not None
+            and not connection.clogged
+            and session is not None
+            and not session.full
+            and self.failure is None
+        )
+        if self.flowing:
+            self._moved.set()
+
+    def _end(self, failure: ConnectionFailed) -> None:
+        """Nothing more will be sent: whoever waits to send hears it."""
+        self.failure = self.failure or failure
+        self.flowing = False
+        self._moved.set()
 
     @property
     def waiting(self) -> int:
@@ -238,31 +205,31 @@ class Link:
         if self._connection is not None:
             self._connection.unpause()
 
-    def taken(self, connection: _Connection) -> None:
+    def taken(self, connection: Connection) -> None:
         """Whether the broker takes what is sent may have changed."""
-        if connection is not self._connection:
-            return
-        if connection.clogged or self.full:
-            self.writable.clear()
-        else:
-            self.writable.set()
-            self._acknowledge()
+        if connection is self._connection:
+            self._look()
+            if not connection.clogged:
+                self._acknowledge()
 
-    def received(self, connection: _Connection, parts: list[tuple[int, bytes]]) -> None:
+    def received(self, connection: Connection, parts: list[tuple[int, bytes]]) -> None:
         """Parts of a read."""
         session = self._session
         if connection is not self._connection or session is None:
             return
-        decode, receive = self._serialiser.decode, self._receive
+        read, receive = self._serialiser.read, self.receive
         arrived = 0
         for kind, payload in parts:
-            if kind == Part.DATA:
+            if kind == _DATA:
                 arrived += 1
-                receive(decode(payload))
+                try:
+                    frame = read(payload)
+                except UNREADABLE as error:
+                    raise WireError(f"not a frame: {error}") from None
+                receive(frame)
             elif kind == Part.ACK:
                 session.acknowledge(ack_number(payload))
-                if not session.full and not connection.clogged:
-                    self.writable.set()
+                self._look()
             elif kind == Part.PING:
                 connection.pong()
             elif kind == Part.REJECT:
@@ -271,6 +238,7 @@ class Link:
                 self._session = None
                 connection.close()
         if arrived:
+            self.frames += arrived
             if session.arrived(arrived):
                 self._acknowledge()
             elif self._ack_timer is None:
@@ -290,7 +258,7 @@ class Link:
     async def _connect(self, address: Address) -> None:
         loop = asyncio.get_running_loop()
         context = self._tls if self._tls is not None else ssl.create_default_context() if address.tls else None
-        connection = _Connection(self)
+        connection = Connection(self)
         try:
             async with asyncio.timeout(HANDSHAKE):
                 await loop.create_connection(
@@ -323,7 +291,7 @@ class Link:
                 connection.answer.cancel()  # an answer that comes now is too late
                 connection.abort()
 
-    def welcomed(self, connection: _Connection, welcome: Welcome) -> None:
+    def welcomed(self, connection: Connection, welcome: Welcome) -> None:
         """A broker lets this client in."""
         self._heartbeat = welcome.heartbeat
         self._serialiser = SERIALISERS[welcome.serialiser]
@@ -336,8 +304,9 @@ class Link:
                 connection.write(data)
         else:
             self._session = Session(welcome.session)
+            self._outbox.clear()  # the local broker knows what of it must be sent again
             self._renewed(welcome)
-        self.writable.set()
+        self._look()
 
     async def _keep(self) -> None:
         """Watch the connection; open another when it is lost."""
@@ -350,14 +319,14 @@ class Link:
                 if connection.farewell is not None and not connection.farewell.retry:
                     self._fail(ConnectionFailed(connection.farewell.reason))
                     return
-            self.writable.clear()
+            self._look()
             try:
                 await self._reconnect()
             except NotAdmitted as error:
                 self._fail(error)
                 return
 
-    async def _watch(self, connection: _Connection) -> None:
+    async def _watch(self, connection: Connection) -> None:
         before = connection.loop.time()
         while not connection.gone.done():
             await asyncio.wait([connection.gone], timeout=self._heartbeat)
@@ -396,5 +365,5 @@ class Link:
             wait = min(wait * 2, LAST_RETRY)
 
     def _fail(self, error: ConnectionFailed) -> None:
-        self.failure = error
+        self._end(error)
         self.on_failure(error)

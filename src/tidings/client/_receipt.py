@@ -17,41 +17,49 @@ class RefusedByService(TidingsError):
 class Receipt:
     """Of one publication. `await` it for the key of the event, once the publication has reached its quality."""
 
-    __slots__ = ("_asked", "_error", "_failures", "future", "number")
+    __slots__ = ("_asked", "_failures", "_future", "_outcome", "number")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, outcome: EventKey | TidingsError | None = None) -> None:
         self.number = number
         """The publication's number among those of this client."""
-        self.future: asyncio.Future[EventKey | None] = asyncio.get_running_loop().create_future()
+        self._outcome = outcome
+        self._future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
         self._asked = False
-        self._error: TidingsError | None = None
-        self._failures: list[TidingsError] | None = None
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True
-        if self._error is not None and self._failures is not None and self._error in self._failures:
-            self._failures.remove(self._error)  # whoever asks hears it here, not when flushing
-        return self._outcome().__await__()
+        if isinstance(self._outcome, TidingsError) and self._outcome in self._failures:
+            self._failures.remove(self._outcome)  # whoever asks hears it here, not when flushing
+        return self._heard().__await__()
 
-    async def _outcome(self) -> EventKey | None:
-        key = await asyncio.shield(self.future)
-        if self._error is not None:
-            raise self._error
-        return key
+    async def _heard(self) -> EventKey | None:
+        if self._outcome is None:
+            if self._future is None:
+                self._future = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._future)
+        if isinstance(self._outcome, TidingsError):
+            raise self._outcome
+        return None if self._outcome is UNHEARD else self._outcome
 
-    def done(self, key: EventKey | None) -> None:
+    def done(self, key: EventKey) -> None:
         """It has reached its quality."""
-        if not self.future.done():
-            self.future.set_result(key)
+        self._settle(key)
 
     def failed(self, error: TidingsError, unasked: list[TidingsError]) -> None:
         """It was refused; if nobody waits for this receipt, the error goes to `unasked`."""
-        self._error = error
+        self._failures = unasked
         if not self._asked:
-            self._failures = unasked
             unasked.append(error)
-        if not self.future.done():
-            self.future.set_result(None)
+        self._settle(error)
+
+    def _settle(self, outcome: EventKey | TidingsError) -> None:
+        self._outcome = outcome
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+UNHEARD = EventKey("", 0, 0)
+"""The outcome of a publication of which nothing will be heard, and for which nobody has to wait."""
 
 
 def error_of(refusal: Refused) -> TidingsError:

@@ -36,9 +36,12 @@ class Subscription(AsyncIterator[Notification]):
         filter: Matches,
         callback: Callable[[Notification], None] | None,
         on_gap: Callable[[Gap], None] | None,
+        receive_own: bool,
     ) -> None:
         self._client = client
         self.filter = filter
+        self.receive_own = receive_own
+        """Whether what this client publishes is wanted, too."""
         self.id = ""
         self._callback = callback
         self._on_gap = on_gap

@@ -22,6 +22,30 @@ from tidings.model import (
 MAX_BODY = 1_048_576
 """The most bytes of an encoded notification."""
 
+_LOCATION = 1  # the code of a Location among msgpack's extension types
+
+
+def _enc_hook(value: object) -> msgspec.msgpack.Ext:
+    if isinstance(value, Location):
+        return msgspec.msgpack.Ext(_LOCATION, str(value).encode())
+    raise NotImplementedError(f"{type(value).__name__} is not a value")
+
+
+def _ext_hook(code: int, data: memoryview) -> Location:
+    if code == _LOCATION:
+        return Location(bytes(data).decode())
+    raise ValueError(f"extension type {code} is unknown")
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode
+_decode = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_ext_hook).decode
+_trusted = Notification.trusted
+
+_Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
+_plain_decoder = msgspec.msgpack.Decoder(dict[str, bool | _Integer | _Finite | _Text])
+"""Most notifications hold nothing else: then the values are checked while they are decoded."""
 
 
 def encode_body(notification: Notification | Mapping[str, object]) -> bytes:

@@ -1,0 +1,85 @@
+"""A subscription as the local broker keeps it: its filter, its callback, and how far it has seen each origin.
+
+Whether a notification passes the filter is decided by the border broker. The local broker decides again only while the
+border broker may not know the filter of now: from `subscribe` until that very filter is reported as settled. Links are
+FIFO, so whatever comes behind that report was tested with it. Who published is another matter: what comes late, from an
+origin's memory, may be the application's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tidings.model import Identity, Notification
+from tidings.wire import Subscribe
+
+Callback: TypeAlias = Callable[[Notification], None]
+Position: TypeAlias = tuple[int, int]
+"""An epoch of an origin, and a number in it."""
+
+_NOWHERE = (0, 0)
+
+
+class LocalSubscription:
+    """One subscription of the application."""
+
+    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "settled", "unsure")
+
+    def __init__(self, message: Subscribe, callback: Callback) -> None:
+        self.message = message
+        self.filter = message.filter
+        self.callback = callback
+        self.settled = False
+        """Whether it has ever settled: from then on it is owed everything."""
+        self.confirmed = False
+        """Whether it has settled at the border broker of now, whose marks count for it from then on."""
+        self.unsure = True
+        """Whether what comes may not be wanted, and has to be looked at."""
+        self.marks: dict[str, Position] = {}
+        """For each origin, the position up to which everything has been handed over or was not wanted."""
+        self.last: dict[str, Position] = {}
+        """For each origin, the position of the last notification that was handed over."""
+
+    def wants(self, identity: Identity, notification: Notification, me: str) -> bool:
+        """Whether the application wants this notification, now."""
+        if not self.message.receive_own and identity.publisher == me:
+            return False
+        return self.filter.matches(notification)
+
+    def has_had(self, identity: Identity) -> bool:
+        """Whether this, or something behind it, has been handed over before; if not, it is now."""
+        last, origin, position = self.last, identity.origin, (identity.epoch, identity.seq)
+        if last.get(origin, _NOWHERE) >= position:
+            return True
+        last[origin] = position
+        return False
+
+    def mark(self, marks: dict[str, Position]) -> None:
+        """The border broker has sent everything up to here."""
+        for origin, mark in marks.items():
+            self.marks[origin] = max(mark, self.marks.get(origin, mark))
+
+    def has_settled(self, marks: dict[str, Position]) -> None:
+        """The border broker knows the filter of now, and so does everybody behind it."""
+        self.settled = self.confirmed = True
+        self.unsure = not self.message.receive_own
+        self.mark(marks)
+
+    def begins_anew(self) -> None:
+        """It is announced to a border broker that does not know it."""
+        self.confirmed = False
+        self.unsure = True
+
+    def follows(self, known: LocalSubscription) -> None:
+        """It takes the place of another, whose filter it changes: it is owed what both want."""
+        self.settled, self.confirmed = known.settled, known.confirmed
+        self.marks, self.last = known.marks, known.last
+
+    @property
+    def after(self) -> dict[str, Position]:
+        """How far it has seen each origin."""
+        after = dict(self.marks)
+        for origin, last in self.last.items():
+            after[origin] = max(last, after.get(origin, last))
+        return after

@@ -1,0 +1,49 @@
+"""Repetitions: whether a publication is among the latest that were delivered to a subscription.
+
+A publisher's numbers grow, and nearly always come in their order. So the numbers of each (subscription, publisher,
+version) are kept as a sorted list: what lies above its end is new and is appended, anything else is looked up. They are
+kept in two generations: when the younger has `size` of them it becomes the older one, and the older is forgotten. So at
+least `size` are known, at most twice as many, and forgetting costs nothing per delivery. A list of the younger
+generation begins with the largest number of the older one, so that its end is the largest of all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TypeAlias
+
+Source: TypeAlias = tuple[str, str, int]
+"""Subscription, publisher, version."""
+
+
+class Repetitions:
+    """The latest deliveries."""
+
+    __slots__ = ("_count", "_older", "_size", "_younger")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._count = 0
+        self._younger: dict[Source, list[int]] = {}
+        self._older: dict[Source, list[int]] = {}
+
+    def known(self, source: Source, number: int) -> bool:
+        """Whether this number has been noted lately; if not, it is now."""
+        numbers = self._younger.get(source)
+        if numbers is None:
+            numbers = self._younger[source] = self._older.get(source, [])[-1:]
+        if not numbers or number > numbers[-1]:
+            numbers.append(number)
+        elif _contains(numbers, number) or _contains(self._older.get(source, []), number):
+            return True
+        else:
+            insort(numbers, number)
+        self._count += 1
+        if self._count >= self._size:
+            self._older, self._younger, self._count = self._younger, {}, 0
+        return False
+
+
+def _contains(numbers: list[int], number: int) -> bool:
+    at = bisect_left(numbers, number)
+    return at < len(numbers) and numbers[at] == number

@@ -1,0 +1,49 @@
+"""Where a broker is, and what can be wrong on the way there.
+
+TidingsError, OSError
+└── ConnectionFailed
+    └── NotAdmitted
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tidings.model import TidingsError
+
+DEFAULT_PORT = 7311
+
+
+class ConnectionFailed(TidingsError, OSError):
+    """The service cannot be reached, or does not let this client in."""
+
+
+class NotAdmitted(ConnectionFailed):
+    """The service is there and does not let this client in, or this client does not trust it."""
+
+    retry = False
+    """Whether trying again later may help."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """From `tidings://host:port` or `tidings+tls://host:port`.
+
+        >>> Address.parse("tidings://localhost")
+        Address(host='localhost', port=7311, tls=False)
+        """
+        parts = urlsplit(url if "://" in url else f"tidings://{url}")
+        if parts.scheme not in ("tidings", "tidings+tls"):
+            raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
+        return cls(parts.hostname or "localhost", parts.port or DEFAULT_PORT, parts.scheme == "tidings+tls")
+
+    def __str__(self) -> str:
+        return f"tidings{'+tls' if self.tls else ''}://{self.host}:{self.port}"
