@@ -51,6 +51,9 @@ class Delivery:
         self._floods = broker.routing.algorithm == "flooding"
         self.plain = True
         """Whether nobody advises PUB-MATCH, PUB-SEND and DELIVER."""
+        self._envelope: Envelope | None = None
+        self._notification = Notification()
+        """The latest publication, decoded. Envelopes are kept for a while, and thousands are better kept as bytes."""
         self._matching: list[Entry] = []
         self._source: Link | None = None
         self._targets: dict[Link, list[Entry]] = {}
@@ -87,13 +90,18 @@ class Delivery:
         broker, publications, view = self._broker, self._broker.publications, self._broker.scoping.active
         number, now, ttl = publications.number(), self._now(), message.ttl
         identity = Identity(broker.name, broker.epoch, number, link.name, message.seq, now, view.version, ttl)
-        envelope = Envelope.of(identity, _ROOT_ONLY, message.body, message.quality, notification)
+        flat = broker.scoping.flat
+        if flat and self.plain:
+            envelope = Envelope(identity, _ROOT_ONLY, message.body, message.quality)
+            self._envelope, self._notification = envelope, notification
+        else:  # advice and other scopes may look into it
+            envelope = Envelope.of(identity, _ROOT_ONLY, message.body, message.quality, notification)
         if message.quality is not _FIRE:
             self._acknowledge(link, message, envelope)
         publications.remember(envelope)
         if not broker.progress.due:
             broker.progress.published()
-        if broker.scoping.flat:
+        if flat:
             self.route(envelope, link)
         else:
             copies = broker.crossing.entering(passages, envelope, link)
@@ -174,8 +182,9 @@ class Delivery:
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> dict[Link, list[Entry]]:
         """The links that want a notification, each with its subscriptions."""
+        notification = self._notification if envelope is self._envelope else envelope.notification
         table = self._broker.scoping.tables.get(route.scope)
-        matching = table.matching(envelope.notification) if table is not None else []
+        matching = table.matching(notification) if table is not None else []
         if matching == self._matching and source is self._source:
             return self._targets
         targets: dict[Link, list[Entry]] = {}

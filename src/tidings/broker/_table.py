@@ -44,6 +44,8 @@ class Table:
         self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched)
         self.advertisements = Book(scope, reduction, _rises, touched, advertisement=True)
         self._index: Matcher[Entry] = make_index()
+        self.matching: Callable[[Notification], list[Entry]] = self._index.match
+        """The subscriptions that a notification passes."""
         self.gates: dict[str, Gate] = {}
         """To the tables of the superscopes, by scope."""
         self.supers: dict[str, Table] = {}
@@ -69,10 +71,6 @@ class Table:
         return any(
             table.may_come(self.gates[scope].passage.wanted(filter), link) for scope, table in self.supers.items()
         )
-
-    def matching(self, notification: Notification) -> list[Entry]:
-        """The subscriptions that the notification passes."""
-        return self._index.match(notification)
 
     def subscribe(self, entry: Entry) -> dict[Link, Delta]:
         """Take in a subscription."""

@@ -75,6 +75,7 @@ class Connection(Stream):
         decode, data = peer.serialiser.decode, _DATA
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
+        self.host.flushing = True  # below, when everything has been read
         try:
             for kind, payload in parts:
                 if kind == data:

@@ -46,6 +46,8 @@ class Host:
         self.epoch = epoch
         self.log = store
         self._peers: dict[Link, Peer] = {}
+        self.flushing = False
+        """Whether somebody is going to call `flush`."""
         self._touched: list[Peer] = []
         """Those whose outboxes are not empty."""
         self._group: Mapping[Link, None] = {}
@@ -83,9 +85,9 @@ class Host:
         if peer is None:
             return
         if not peer.outbox:
-            if not self._touched and not self._group:
-                self.loop.call_soon(self.flush)
             self._touched.append(peer)
+            if not self.flushing:
+                self._flush_soon()
         elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1].message, frame.message)):
             peer.outbox[-1] = Frame(joined)
             return
@@ -98,8 +100,12 @@ class Host:
             return
         self._end_group()
         self._group, self._group_frames = links, [frame]
-        if not self._touched:
-            self.loop.call_soon(self.flush)
+        if not self.flushing:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        self.flushing = True
+        self.loop.call_soon(self.flush)
 
     def _end_group(self) -> None:
         """Put the frames of the group into the outboxes."""
@@ -114,6 +120,7 @@ class Host:
 
     def flush(self) -> None:
         """Hand over what the broker has sent since the last time: many frames for a peer at once."""
+        self.flushing = False
         if self._group:
             self._end_group()
         touched, self._touched = self._touched, []

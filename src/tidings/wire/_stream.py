@@ -7,6 +7,7 @@ derive from it; what the parts mean is theirs.
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from ._codec import WireError
 from ._framing import MAX_PART, Parser, Part, part
@@ -36,9 +37,9 @@ class Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH)
+        # Not every loop derives its transports from asyncio's classes: uvloop does not.
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: hand over all whole parts at once."""
