@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +25,9 @@ class Census(Feature):
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         return {"clients": self}
 
-    def visit(self, body: bytes) -> bytes:
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
         self.visits += 1
-        return str(len(self.context.clients)).encode()
+        answer(str(len(self.context.clients)).encode())
 
     def combine(self, answers: list[bytes]) -> bytes:
         return str(sum(int(answer) for answer in answers)).encode()

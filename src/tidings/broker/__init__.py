@@ -9,13 +9,17 @@ from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
 from ._merging import Merging
 from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
+from ._registration import Registration
 from ._runtime import Log, Runtime, Timer
 from ._statistics import Statistics
 from ._topology import Tree, check_tree
+from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, Sighting, View
 from ._waves import WaveKind
 
 __all__ = [
     "ALGORITHMS",
+    "FLAT",
+    "OPEN_PASSAGE",
     "Advice",
     "Announcement",
     "Book",
@@ -33,13 +37,18 @@ __all__ = [
     "Log",
     "Merging",
     "Observer",
+    "Passage",
+    "Plan",
     "Reduction",
+    "Registration",
     "Role",
     "RoutingOptions",
     "Runtime",
+    "Sighting",
     "Statistics",
     "Timer",
     "Tree",
+    "View",
     "WaveKind",
     "check_tree",
 ]

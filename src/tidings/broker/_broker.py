@@ -141,6 +141,8 @@ class Broker:
             Extension: self._extension,
         }
         self._weave(ordered(features), shuffle)
+        for feature in self.features.values():
+            feature.start(self)
 
     def _weave(self, features: list[Feature], shuffle: Callable[[list[Feature]], None] | None) -> None:
         self.failures = Failures()

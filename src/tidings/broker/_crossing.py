@@ -11,9 +11,11 @@ like a notification in a system without scopes; besides, it may cross, here, by 
     downward    at the first broker on its way that carries the subscope: the neighbour it came from does not, or it
                 came from no neighbour
 
-So every copy follows the one path of the tree from its publisher's broker to its reader's, whatever it crosses on the
-way, and order and progress hold for all scopes together. A copy remembers its path through the graph and never enters
-a scope twice. Each crossing applies interfaces and mapping of its passage, once.
+unless a gateway is designated: then it goes there, whatever the detour, and crosses there in both directions.
+
+Without gateways every copy follows the one path of the tree from its publisher's broker to its reader's, whatever it
+crosses on the way, and order and progress hold for all scopes together. A copy remembers its path through the graph and
+never enters a scope twice. Each crossing applies interfaces and mapping of its passage, once.
 
 Copies with the same body that take the same link share one frame (combined delivery).
 """
@@ -77,7 +79,9 @@ class Crossing:
             route, envelope, inbound = copy
             for link, entries in self._broker.at_pub_match(route, envelope, inbound).items():
                 if link.is_broker:
-                    frames.setdefault((link, envelope.body), (envelope, []))[1].append(route)
+                    routes = frames.setdefault((link, envelope.body), (envelope, []))[1]
+                    if route not in routes:
+                        routes.append(route)
                 elif isinstance(link, Gate):
                     self._down(view, copy, link)
                 elif link is publisher:
@@ -85,24 +89,42 @@ class Crossing:
                         handed.own(copy, entries)
                 else:
                     handed.note(view, copy, link, entries)
-            if route.state is not RouteState.DOWNWARD and not inbound.is_broker:
-                self._up(view, copy)
+            if route.state is not RouteState.DOWNWARD:
+                self._up(view, copy, frames)
         self._copies = outer
         self._send(frames, source)
         handed.send()
 
-    def _up(self, view: View, copy: Copy) -> None:
-        for scope, passage in view.supers(copy.route.scope).items():
-            if scope not in copy.route.path:
-                shown = passage.outward(copy.envelope.notification)
-                if shown is not None:
-                    self._cross(copy, scope, RouteState.UPWARD, shown)
+    def _up(self, view: View, copy: Copy, frames: _Frames) -> None:
+        route, envelope, inbound = copy
+        for scope, passage in view.supers(route.scope).items():
+            if scope in route.path:
+                continue
+            gateway = view.gateway(route.scope, scope)
+            if gateway is None and inbound.is_broker:
+                continue  # it crossed where it was published
+            shown = passage.outward(envelope.notification)
+            if shown is None:
+                continue
+            if gateway is None or gateway == self._broker.name:
+                self._cross(copy, scope, RouteState.UPWARD, shown)
+            else:
+                self._towards(gateway, copy, frames)
+
+    def _towards(self, gateway: str, copy: Copy, frames: _Frames) -> None:
+        """Send a copy on in its scope, to where it can cross."""
+        link = self._broker.adjacency.hop_towards(gateway)
+        if link is not None and link is not copy.inbound:
+            routes = frames.setdefault((link, copy.envelope.body), (copy.envelope, []))[1]
+            if copy.route not in routes:
+                routes.append(copy.route)
 
     def _down(self, view: View, copy: Copy, gate: Gate) -> None:
         scope, sub = copy.route.scope, gate.passage.member
         passage = view.subs(scope).get(sub)
-        neighbour = copy.inbound.name if copy.inbound.is_broker else None
-        if passage is None or sub in copy.route.path or not view.enters(sub, scope, neighbour):
+        if passage is None or sub in copy.route.path or scope not in view.gates(sub):
+            return
+        if copy.inbound.is_broker and view.admits(sub, scope, copy.inbound.name):
             return
         shown = passage.inward(copy.envelope.notification)
         if shown is not None:

@@ -168,9 +168,10 @@ class Entries:
 
     def _place(self, new: Registration, old: Registration | None, *, advertisement: bool) -> None:
         """Have one entry in each scope of the client; what `old` had there is replaced without a hole."""
-        memberships = self._broker.scoping.newest.memberships(new.link.name)
+        scoping = self._broker.scoping
+        memberships = scoping.newest.memberships(new.link.name) if scoping.ready else {}
         parts = new.entries if old is None else old.entries
-        new.placed = memberships.keys() <= self._tables.keys()
+        new.placed = scoping.ready and memberships.keys() <= self._tables.keys()
         for scope, passage in memberships.items():
             if scope not in self._tables:
                 continue

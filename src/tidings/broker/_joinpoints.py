@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tidings.model import FeatureError
 
 if TYPE_CHECKING:
+    from ._broker import Broker
     from ._context import Context
     from ._links import Link
     from ._waves import WaveKind
@@ -100,6 +101,9 @@ class Feature:
 
     context: Context
     """The broker, as far as features may see and use it. Set when the broker is built."""
+
+    def start(self, broker: Broker) -> None:
+        """The broker is built. What this feature keeps on disk can be read now."""
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """The advice, by joinpoint. Asked once, when the broker is built."""

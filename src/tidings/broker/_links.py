@@ -20,6 +20,11 @@ class LinkKind(enum.Enum):
 class Guard(Protocol):
     """What the client at the other end may do. Each check raises a `TidingsError` that says what it may not."""
 
+    @property
+    def administer(self) -> bool:
+        """Whether it may see and change everything."""
+        ...
+
     def check_publish(self, notification: Notification) -> None:
         """May it publish this?"""
         ...

@@ -8,6 +8,7 @@ for all of them at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -83,9 +84,9 @@ class Progress:
 
     # --- the wave of kind "marks" ---------------------------------------------------------------------
 
-    def visit(self, body: bytes) -> bytes:
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
         """This broker's own mark."""
-        return msgspec.msgpack.encode({self._broker.name: (self._broker.epoch, self._broker.publications.last)})
+        answer(msgspec.msgpack.encode({self._broker.name: (self._broker.epoch, self._broker.publications.last)}))
 
     def combine(self, answers: list[bytes]) -> bytes:
         """All marks together."""

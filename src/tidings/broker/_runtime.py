@@ -49,6 +49,21 @@ class Log(Protocol):
         """The last number of an epoch that ended cleanly; None if nobody knows."""
         ...
 
+    def put(
+        self,
+        table: str,
+        key: str,
+        value: bytes,
+        synced: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Keep a piece of small state; in a later turn, call `synced` when it would survive a crash, or `failed`."""
+        ...
+
+    def items(self, table: str) -> dict[str, bytes]:
+        """The small state of a table, by key."""
+        ...
+
     def publishers(self) -> Mapping[str, int]:
         """For each publisher among the latest stored publications, the last number of its own."""
         ...

@@ -41,7 +41,7 @@ class Scoping:
         self._broker = broker
         self.touched: dict[Book, None] = {}
         """The books in which this turn may have settled something."""
-        self.root = Table(ROOT_SCOPE, broker.routing, self.touched, self._carries)
+        self.root = self._table(ROOT_SCOPE)
         self.tables: dict[str, Table] = {ROOT_SCOPE: self.root}
         self._plans: dict[int, Plan] = {0: FLAT}
         self._views: dict[int, View] = {0: FLAT.on(broker.name, broker.adjacency.tree)}
@@ -49,8 +49,10 @@ class Scoping:
         """By which this broker's own publications are judged."""
         self.recall: Callable[[int], Plan | None] = lambda version: None
         """The plan of a version that has been retired, if somebody remembers it."""
-        self.hold: Callable[[str], bool] | None = None
-        """Whose publications wait, while the graph changes."""
+        self.ready = True
+        """Whether the graph is known. Until then clients are members of nothing, and what they publish waits."""
+        self._holds: dict[str, Callable[[str], bool]] = {}
+        self._waiters: list[tuple[list[tuple[Book, Link, str, int]], Callable[[], None]]] = []
         self._passages: dict[Link, tuple[Passage, ...] | None] = {}
 
     @property
@@ -85,8 +87,42 @@ class Scoping:
         return self._passages[client]
 
     def held(self, client: Link) -> bool:
-        """Whether publications of this client wait for a change of the graph."""
-        return self.hold is not None and self.hold(client.name)
+        """Whether publications of this client wait for the graph, or for a change of it."""
+        return not self.ready or any(hold(client.name) for hold in self._holds.values())
+
+    def hold_for(self, reason: str, whose: Callable[[str], bool]) -> None:
+        """Let publications of some clients wait until `release` is called for the same reason."""
+        self._holds[reason] = whose
+
+    def release(self, reason: str) -> None:
+        """One reason to wait is gone."""
+        if self._holds.pop(reason, None) is not None:
+            self._broker.delivery.release()
+
+    def wait(self) -> None:
+        """Nothing is known of the graph yet, but there is one."""
+        self.ready = False
+
+    def begin(self) -> None:
+        """From now on the graph is known."""
+        if not self.ready:
+            self.ready = True
+            self.refresh()
+            self._broker.delivery.release()
+
+    def when_settled(self, action: Callable[[], None]) -> None:
+        """Call `action` once everything that has been announced so far is settled or withdrawn."""
+        self._waiters.append((self.announced(), action))
+
+    def end_turn(self) -> None:
+        """At the end of a turn: call those who wait for what has settled."""
+        waiters, self._waiters = self._waiters, []
+        for announced, action in waiters:
+            pending = [one for one in announced if one[0].is_pending(*one[1:])]
+            if pending:
+                self._waiters.append((pending, action))
+            else:
+                action()
 
     def detached(self, client: Link) -> None:
         """A client has gone."""
@@ -150,10 +186,21 @@ class Scoping:
     def _wanted_links(self, table: Table) -> list[Link]:
         return [*self.links(table.scope), *table.gates.values()]
 
-    def _carries(self, neighbour: str, scope: str) -> bool:
-        """Whether a neighbour carries a scope in every version in which this broker does."""
-        carrying = [view for view in self._views.values() if scope in view.scopes]
-        return bool(carrying) and all(neighbour in view.neighbours(scope) for view in carrying)
+    def _admits(self, neighbour: str, passage: Passage) -> bool:
+        """Whether a neighbour lets into a subscope itself what passes there, in every version in which this one can."""
+        sub, scope = passage.member, passage.scope
+        crossing = [view for view in self._views.values() if scope in view.gates(sub)]
+        return bool(crossing) and all(view.admits(sub, scope, neighbour) for view in crossing)
+
+    def _leads(self, neighbour: str, scope: str) -> bool:
+        """Whether a neighbour lies on the way to a gateway of a scope, in some version."""
+        hops = self._broker.adjacency.tree.hops
+        for view in self._views.values():
+            if scope in view.scopes:
+                gateways = (view.gateway(scope, above) for above in view.supers(scope))
+                if any(gateway is not None and hops.get(gateway) == neighbour for gateway in gateways):
+                    return True
+        return False
 
     # --- tables ---------------------------------------------------------------------------------------
 
@@ -162,7 +209,7 @@ class Scoping:
         self._passages.clear()
         carried = frozenset().union(*(view.scopes for view in self._views.values()))
         for scope in sorted(carried - self.tables.keys()):
-            self.tables[scope] = Table(scope, self._broker.routing, self.touched, self._carries)
+            self.tables[scope] = self._table(scope)
         for scope in sorted(carried):
             self._link(self.tables[scope])
         for scope in sorted(carried):
@@ -185,19 +232,22 @@ class Scoping:
             if self._broker.adjacency.is_open(link) and link not in table.subscriptions.opened:
                 self._broker.entries.tell(table, link)
 
-    def _supers(self, scope: str) -> Mapping[str, Passage]:
-        """The passages to superscopes in any version; each as it is in the newest."""
+    def _table(self, scope: str) -> Table:
+        return Table(scope, self._broker.routing, self.touched, self._admits, self._leads)
+
+    def _gates(self, scope: str) -> Mapping[str, Passage]:
+        """The passages from superscopes that are crossed here in any version; each as it is in the newest."""
         passages: dict[str, Passage] = {}
         for version in sorted(self._views):
-            if scope in self._views[version].scopes:
-                passages.update(self._views[version].supers(scope))
+            passages.update(self._views[version].gates(scope))
         return passages
 
     def _open_gates(self, table: Table) -> None:
-        for scope, passage in self._supers(table.scope).items():
+        for scope, passage in self._gates(table.scope).items():
             gate = table.gates.get(scope)
             if gate is None:
-                gate = table.gates[scope] = Gate(passage)
+                designated = self.newest.gateway(table.scope, scope) is not None
+                gate = table.gates[scope] = Gate(passage, designated=designated)
                 table.supers[scope] = self.tables[scope]
                 for book in table.books:
                     book.expect_also(self._wanted_links(table))
@@ -207,7 +257,7 @@ class Scoping:
                 self._broker.entries.retranslate(table, gate)
 
     def _close_gates(self, table: Table) -> None:
-        for scope in table.gates.keys() - self._supers(table.scope).keys():
+        for scope in table.gates.keys() - self._gates(table.scope).keys():
             gate = table.gates.pop(scope)
             del table.supers[scope]
             for book in table.books:

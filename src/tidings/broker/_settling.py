@@ -41,6 +41,7 @@ class Settling:
         while self._touched:
             book, _ = self._touched.popitem()
             self.report(book, book.review())
+        self._broker.scoping.end_turn()
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
             for registration, advertisement in waiting.items():

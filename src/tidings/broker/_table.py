@@ -17,12 +17,14 @@ from ._visibility import Passage
 class Gate(Link):
     """The way from the table of a subscope to the table of its superscope, in the same broker."""
 
-    __slots__ = ("passage",)
+    __slots__ = ("designated", "passage")
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: Passage, *, designated: bool) -> None:
         super().__init__(f"{passage.member} in {passage.scope}", LinkKind.SCOPE)
         self.passage = passage
         """As it is now."""
+        self.designated = designated
+        """Whether everything that crosses between the two scopes crosses here."""
 
 
 class Table:
@@ -33,12 +35,15 @@ class Table:
         scope: str,
         options: RoutingOptions,
         touched: dict[Book, None] | None = None,
-        carries: Callable[[str, str], bool] = lambda neighbour, scope: False,
+        admits: Callable[[str, Passage], bool] = lambda neighbour, passage: False,
+        leads: Callable[[str, str], bool] = lambda neighbour, scope: False,
     ) -> None:
-        """`carries`: whether a neighbour carries a scope in every version that still counts."""
+        """What the graph says: whether a neighbour lets into a subscope itself what passes there, and whether it lies
+        on the way to a gateway of a scope."""
         self.scope = scope
         self._advertised = options.advertisements
-        self._carries = carries
+        self._admits = admits
+        self._leads = leads
         make = ALGORITHMS[options.algorithm]
         reduction = Simple if options.algorithm == "flooding" else (lambda: make(options))
         self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched)
@@ -60,9 +65,9 @@ class Table:
         """Whether a producer behind the link may publish what this subscription wants."""
         if not link.is_broker:
             return True
-        if isinstance(entry.link, Gate) and self._carries(link.name, entry.link.passage.member):
-            return False  # the neighbour lets it into the subscope itself
-        return not self._advertised or self.may_come(entry.filter, link)
+        if isinstance(entry.link, Gate) and self._admits(link.name, entry.link.passage):
+            return False  # it crosses there
+        return not self._advertised or self._leads(link.name, self.scope) or self.may_come(entry.filter, link)
 
     def may_come(self, filter: Matches, link: Link) -> bool:
         """Whether something advertised behind the link, here or in a superscope, may pass the filter."""
@@ -105,8 +110,9 @@ class Table:
 
 
 def _rises(entry: Entry, link: Link) -> bool:
-    """Neighbours hear every advertisement. A superscope hears what enters it here: what is published here."""
-    return link.is_broker or not entry.link.is_broker
+    """Neighbours hear every advertisement. A superscope hears of what enters it here: what is published here, unless
+    this is the gateway."""
+    return not isinstance(link, Gate) or link.designated or not entry.link.is_broker
 
 
 def overlap(one: Matches, two: Matches) -> bool:

@@ -41,6 +41,8 @@ class Tree(NamedTuple):
     """The neighbours of this broker in the tree."""
     hops: Mapping[str, str]
     """For every other broker that the tree connects, the neighbour in whose direction it lies."""
+    parents: Mapping[str, str | None]
+    """Every broker that the tree connects, this one included, each with the next one towards the same one of them."""
 
 
 class Topology:
@@ -117,7 +119,8 @@ class Topology:
         for broker in sorted(self._search(self.name)):
             digest.update(repr((broker, self._states[broker].epoch, self._losses(broker))).encode())
         hops = _hops(self.name, edges)
-        return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops)
+        parents = self._search(min(self._search(self.name)))
+        return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops, parents)
 
     def _losses(self, broker: str) -> int:
         """Grows when the broker loses a link, and only then: a link that comes adds a version and a neighbour."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from tidings.model import EVERYTHING, ROOT_ROUTE, ROOT_SCOPE, Matches, Notification, Route
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Matches, Notification, Route
 
 from ._topology import Tree
 
@@ -42,7 +42,7 @@ class Passage(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether what passes `wanted(filter)` in the scope is just what the member gets and `filter` accepts."""
+        """Whether everything in the scope reaches the member as it is."""
         ...
 
     def outward(self, notification: Notification) -> Notification | None:
@@ -59,10 +59,6 @@ class Passage(Protocol):
 
     def offered(self, filter: Matches) -> Matches:
         """What may appear in the scope if the member publishes what the filter accepts."""
-        ...
-
-    def seen(self, filter: Matches) -> Matches:
-        """What may reach the member if what the filter accepts appears in the scope."""
         ...
 
 
@@ -94,6 +90,14 @@ class View(Protocol):
         """The scopes that a scope is a member of."""
         ...
 
+    def gates(self, scope: str) -> Mapping[str, Passage]:
+        """Those of them from which something may cross into the scope here."""
+        ...
+
+    def gateway(self, scope: str, above: str) -> str | None:
+        """The broker where everything crosses between a scope and its superscope; None: no such one is designated."""
+        ...
+
     def subs(self, scope: str) -> Mapping[str, Passage]:
         """The scopes that are members of a scope."""
         ...
@@ -102,8 +106,8 @@ class View(Protocol):
         """The tree neighbours of this broker that carry a scope, too."""
         ...
 
-    def enters(self, sub: str, scope: str, neighbour: str | None) -> bool:
-        """Whether what came from a neighbour in `scope` crosses into `sub` here; None: it came from nowhere else."""
+    def admits(self, sub: str, scope: str, neighbour: str) -> bool:
+        """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
         ...
 
     def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
@@ -141,12 +145,11 @@ class _Open:
     def wanted(self, filter: Matches) -> Matches:
         return filter
 
-    offered = seen = wanted
+    offered = wanted
 
 
 OPEN_PASSAGE: Passage = _Open()
 """The passage of a client that knows nothing of scopes."""
-EVERYWHERE = EVERYTHING
 
 
 class _FlatView:
@@ -166,12 +169,15 @@ class _FlatView:
     def supers(self, scope: str) -> Mapping[str, Passage]:
         return self._none
 
-    subs = supers
+    subs = gates = supers
 
     def neighbours(self, scope: str) -> frozenset[str]:
         return self._neighbours
 
-    def enters(self, sub: str, scope: str, neighbour: str | None) -> bool:
+    def gateway(self, scope: str, above: str) -> str | None:
+        return None
+
+    def admits(self, sub: str, scope: str, neighbour: str) -> bool:
         return False
 
     def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-A wave visits every broker once. Each broker gives its own answer, sends the wave on to its other tree neighbours, waits
+A wave visits every broker once. Each broker sends the wave on to its other tree neighbours, gives its own answer, waits
 for theirs, combines them all and answers the neighbour that it came from. Waves travel on the same FIFO links as
 notifications and subscriptions: when an answer arrives, everything that the answering brokers sent before it has
 arrived, too. That is what makes a wave useful for activation, drain and completeness.
@@ -39,8 +39,11 @@ HOP_ALLOWANCE = 0.9
 class WaveKind(Protocol):
     """How brokers answer one kind of wave."""
 
-    def visit(self, body: bytes) -> bytes:
-        """The answer of this broker alone."""
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Call `answer`, now or in a later turn, with the answer of this broker alone; None: it cannot give one.
+
+        The wave has gone on already.
+        """
         ...
 
     def combine(self, answers: list[bytes]) -> bytes:
@@ -55,6 +58,8 @@ class _Pending:
     done: Callable[[bytes, bool], None] | None
     answers: list[bytes]
     waiting: set[Link]
+    own: bool = True
+    """Whether this broker's own answer is waited for."""
     timer: Timer | None = None
     complete: bool = True
 
@@ -99,8 +104,7 @@ class Waves:
         if message.body:
             pending.answers.append(message.body)
         pending.complete &= message.complete
-        if not pending.waiting:
-            self._finish(pending)
+        self._check(pending)
 
     def link_lost(self, link: Link) -> None:
         """A neighbour has started anew and forgotten what it was asked."""
@@ -110,8 +114,7 @@ class Waves:
                 continue
             pending.waiting.discard(link)
             pending.complete = False
-            if not pending.waiting:
-                self._finish(pending)
+            self._check(pending)
 
     def end_all(self) -> None:
         """A new tree: every wave ends here, incomplete; what others started is forgotten."""
@@ -126,16 +129,28 @@ class Waves:
         adjacency = self._broker.adjacency
         targets = [link for link in adjacency.open_links if link is not source]
         unready = [link for link in adjacency.tree_links if link is not source and link not in targets]
-        answers = [self._kinds[wave.kind].visit(wave.body)]
-        pending = _Pending(wave, source, done, answers, set(targets), complete=not unready)
-        if not targets:
-            self._finish(pending)
-            return
+        pending = _Pending(wave, source, done, [], set(targets), complete=not unready)
         self._pending[wave.initiator, wave.number] = pending
         onward = Wave(wave.initiator, wave.number, wave.kind, wave.body, int(wave.deadline * HOP_ALLOWANCE), wave.scope)
-        pending.timer = self._broker.call_later(wave.deadline, lambda: self._expire(pending))
         for link in targets:
             self._broker.send(link, onward)
+        self._kinds[wave.kind].visit(wave.body, lambda answer: self._own(pending, answer))
+        if self._pending.get((wave.initiator, wave.number)) is pending:
+            pending.timer = self._broker.call_later(wave.deadline, lambda: self._expire(pending))
+
+    def _own(self, pending: _Pending, answer: bytes | None) -> None:
+        """This broker's own answer, the first of all, is there."""
+        if pending.own and self._pending.get((pending.wave.initiator, pending.wave.number)) is pending:
+            pending.own = False
+            if answer is None:
+                pending.complete = False
+            else:
+                pending.answers.insert(0, answer)
+            self._check(pending)
+
+    def _check(self, pending: _Pending) -> None:
+        if not pending.waiting and not pending.own:
+            self._finish(pending)
 
     def _expire(self, pending: _Pending) -> None:
         if self._pending.get((pending.wave.initiator, pending.wave.number)) is pending:
@@ -150,13 +165,14 @@ class Waves:
     def _finish(self, pending: _Pending) -> None:
         self._drop(pending)
         wave = pending.wave
+        pending.complete &= not pending.own
         try:
             combined = self._kinds[wave.kind].combine(pending.answers)
         except FeatureError:
             raise
         except Exception:  # an answer of a neighbour makes no sense: it must not stop this broker
             self._broker.statistics.refused += 1
-            combined, pending.complete = pending.answers[0], False
+            combined, pending.complete = pending.answers[0] if pending.answers else b"", False
         if pending.source is not None:
             self._broker.send(pending.source, WaveAnswer(wave.initiator, wave.number, combined, pending.complete))
         elif pending.done is not None:

@@ -17,6 +17,8 @@ class SimDisk:
         self._sync_time = sync_time
         self._synced: dict[int, list[Envelope]] = {}
         self._written: list[tuple[Envelope, Callable[[], None]]] = []
+        self._shelf: dict[str, dict[str, bytes]] = {}
+        self._putting: list[tuple[str, str, bytes, Callable[[], None] | None]] = []
         self._sync: Event | None = None
         self.incarnations = 0
 
@@ -36,6 +38,24 @@ class SimDisk:
         self._written.append((envelope, synced))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
+
+    def put(
+        self,
+        table: str,
+        key: str,
+        value: bytes,
+        synced: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Keep a piece of small state."""
+        self._putting.append((table, key, value, synced))
+        if self._sync is None:
+            self._sync = self._scheduler.after(self._sync_time, self._flush)
+
+    def items(self, table: str) -> dict[str, bytes]:
+        """The small state of a table, synced or not."""
+        waiting = {key: value for where, key, value, _ in self._putting if where == table}
+        return {**self._shelf.get(table, {}), **waiting}
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What the running broker can read of an epoch: synced or not."""
@@ -59,6 +79,7 @@ class SimDisk:
     def crash(self) -> None:
         """Lose what was not synced."""
         self._written.clear()
+        self._putting.clear()
         if self._sync is not None:
             self._sync.cancel()
             self._sync = None
@@ -68,5 +89,11 @@ class SimDisk:
         written, self._written = self._written, []
         for envelope, _ in written:
             self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
+        putting, self._putting = self._putting, []
+        for table, key, value, _ in putting:
+            self._shelf.setdefault(table, {})[key] = value
         for _, synced in written:
             synced()
+        for *_, kept in putting:
+            if kept is not None:
+                kept()

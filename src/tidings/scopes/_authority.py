@@ -1,0 +1,211 @@
+"""The authority: the one broker that orders the changes of the scope graph. See `_service` for the protocol."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from tidings.model import ScopeError
+
+from ._changes import (
+    AnyChange,
+    Impose,
+    Join,
+    Leave,
+    SetMapping,
+    SetPlacement,
+    SetSelective,
+    apply,
+    warnings,
+)
+from ._messages import Answer, Ask, Mode, Transaction, encode
+from ._rights import admitted, check_rights
+
+if TYPE_CHECKING:
+    from ._service import Scopes
+
+MAX_QUEUE = 10_000
+"""The most changes that wait for their turn."""
+MAX_REMEMBERED = 10_000
+"""How many requests are remembered, so that one that comes again is answered and not done again."""
+WAVE_AGAIN = 100_000
+"""Microseconds after which a wave that did not reach everybody is sent again."""
+RESTART_DELAY = 1_000_000
+"""Microseconds that an authority gives its neighbours to come back after its own restart."""
+HOLD_TIME = 5_000_000
+"""Microseconds after which a change that could not hold publications back everywhere is given up."""
+
+
+class _Request(NamedTuple):
+    ask: Ask
+    reply: Callable[[Answer], None]
+
+
+class Authority:
+    """The order of changes."""
+
+    def __init__(self, service: Scopes, hook: object = None) -> None:
+        self._service = service
+        self._hook = hook
+        self._queue: deque[_Request] = deque()
+        self._busy = False
+        self._answers: dict[str, Answer] = {}
+        self.completed = 0
+        """The newest version that has been activated everywhere."""
+
+    def start(self) -> None:
+        """What was decided before a crash may not have reached everybody: it is told again."""
+        version = self._service.versions.newest
+        if version:
+            self._busy = True
+            self._service.context.call_later(RESTART_DELAY, lambda: self._complete(version))
+
+    def _complete(self, version: int) -> None:
+        def done(answer: bytes, complete: bool) -> None:
+            if not complete:
+                self._service.context.call_later(WAVE_AGAIN, lambda: self._complete(version))
+                return
+            self._service.retire(version)
+            self._busy = False
+            self._next()
+
+        self._service.context.wave("activate", version.to_bytes(8, "big"), done)
+
+    def asked(self, ask: Ask, reply: Callable[[Answer], None]) -> None:
+        """A change is asked for; it is answered when it has taken effect everywhere, or cannot be."""
+        if (known := self._answers.get(ask.request)) is not None:
+            reply(known)
+        elif len(self._queue) >= MAX_QUEUE:
+            reply(Answer(ask.request, error="ScopeError", reason="too many changes wait already; try again later"))
+        else:
+            self._queue.append(_Request(ask, reply))
+            self._next()
+
+    def _next(self) -> None:
+        if self._busy or not self._queue:
+            return
+        request = self._queue.popleft()
+        self._busy = True
+        try:
+            changes = self._checked(request.ask)
+        except ScopeError as error:
+            self._end(request, Answer(request.ask.request, error=type(error).__name__, reason=str(error)))
+            return
+        _Change(self._service, self, request, changes).begin()
+
+    def _checked(self, ask: Ask) -> tuple[AnyChange, ...]:
+        """What will be done: what was asked, narrowed by those who admit members; or `ScopeError`."""
+        graph = self._service.graph
+        check_rights(graph, ask)
+        changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
+        apply(graph, changes)
+        return changes
+
+    def _end(self, request: _Request, answer: Answer) -> None:
+        self._busy = False
+        self._answers[request.ask.request] = answer
+        if len(self._answers) > MAX_REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+        request.reply(answer)
+        self._service.context.call_later(0, self._next)
+
+    def done(self, request: _Request, transaction: Transaction) -> None:
+        """A change has taken effect everywhere."""
+        asked = request.ask.changes
+        granted = transaction.changes if transaction.changes != asked else ()
+        found = tuple(warnings(self._service.graph))
+        self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
+
+    def failed(self, request: _Request, reason: str) -> None:
+        """A change was given up before anything had happened."""
+        self._end(request, Answer(request.ask.request, error="ScopeError", reason=reason))
+
+
+class _Change:
+    """One transaction on its way."""
+
+    def __init__(
+        self, service: Scopes, authority: Authority, request: _Request, changes: tuple[AnyChange, ...]
+    ) -> None:
+        self._service = service
+        self._authority = authority
+        self._request = request
+        ask = request.ask
+        version = service.versions.newest + 1
+        self._transaction = Transaction(version, changes, ask.who, service.context.now(), ask.request, ask.mode)
+        self._deadline = service.context.now() + HOLD_TIME
+
+    @property
+    def _version(self) -> int:
+        return self._transaction.version
+
+    def begin(self) -> None:
+        """Hold publications back first, if the mode says so."""
+        if self._transaction.mode is Mode.RELAXED:
+            self._commit()
+        else:
+            self._hold()
+
+    def _hold(self) -> None:
+        nodes = sorted(_changed_nodes(self._transaction.changes)) if self._transaction.mode is Mode.DRAIN else []
+        body = msgspec.msgpack.encode([str(self._version), *nodes])
+        self._wave("hold", body, lambda: self._wave("flush", b"", self._commit, self._give_up), self._give_up)
+
+    def _give_up(self) -> None:
+        if self._service.context.now() < self._deadline:
+            self._service.context.call_later(WAVE_AGAIN, self._hold)
+            return
+        self._wave("release", str(self._version).encode(), lambda: None)
+        self._authority.failed(self._request, "not every broker could be made to wait; try again, or mode 'relaxed'")
+
+    def _commit(self) -> None:
+        self._service.versions.add(self._transaction)
+        self._service.keep(self._transaction, self._prepare)
+
+    def _prepare(self) -> None:
+        body = msgspec.msgpack.encode([encode(self._transaction)])
+        self._wave("prepare", body, self._activate)
+
+    def _activate(self) -> None:
+        self._wave("activate", self._version.to_bytes(8, "big"), self._finish)
+
+    def _finish(self) -> None:
+        self._service.retire(self._version)
+        if self._transaction.mode is not Mode.RELAXED:
+            self._wave("release", str(self._version).encode(), self._done)
+        else:
+            self._done()
+
+    def _done(self) -> None:
+        self._authority.completed = self._version
+        self._authority.done(self._request, self._transaction)
+
+    def _wave(
+        self, kind: str, body: bytes, then: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
+        """Send a wave until it has reached everybody; or once, if there is something else to do."""
+
+        def done(answer: bytes, complete: bool) -> None:
+            if complete:
+                then()
+            elif otherwise is not None:
+                otherwise()
+            else:
+                self._service.context.call_later(WAVE_AGAIN, lambda: self._wave(kind, body, then))
+
+        self._service.context.wave(kind, body, done)
+
+
+def _changed_nodes(changes: tuple[AnyChange, ...]) -> set[str]:
+    """The members whose notifications must be delivered before an edge of theirs changes."""
+    edges = (Join, Leave, SetSelective, SetMapping, SetPlacement)
+    nodes = {change.member for change in changes if isinstance(change, edges)}
+    for change in changes:
+        if isinstance(change, Impose):
+            nodes.add(change.scope if change.member is None else change.member)
+        elif not isinstance(change, edges) and (scope := getattr(change, "scope", getattr(change, "id", None))):
+            nodes.add(scope)
+    return nodes

@@ -1,0 +1,354 @@
+"""Changes: how one version of a scope graph becomes the next. All of a transaction happens, or none of it.
+
+Every change is data, so that it can be sent to the authority, put into the journal and shown to people. What is wrong
+with one is said before anything has happened, with the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from tidings.model import ROOT_SCOPE, Filter, ScopeError
+
+from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
+from ._interface import CLOSED, OPEN, Interface, both
+from ._mapping import EdgeMapping
+
+MAX_SCOPES = 10_000
+"""The most scopes of one graph."""
+MAX_ID = 256
+"""The most characters of the id of a scope."""
+MAX_SUPERSCOPES = 256
+"""The most superscopes of one member."""
+MAX_PATHS = 1_000
+"""The most ways up from one member: each costs a copy of what it publishes."""
+MAX_ATTRIBUTES = 16_384
+"""The most characters of a scope's attributes."""
+
+
+class Change(msgspec.Struct, frozen=True, tag=True):
+    """One step from a graph to the next."""
+
+
+class CreateScope(Change, frozen=True):
+    """A new scope, without members."""
+
+    id: str
+    interface: Interface = CLOSED
+    imposed: Interface = OPEN
+    abstract: bool = False
+    attributes: dict[str, str] = {}
+    administrators: tuple[str, ...] = ()
+    hidden: bool = False
+    confidential: bool = False
+    admission: tuple[str, ...] = ()
+
+
+class DestroyScope(Change, frozen=True):
+    """A scope ends. With `cascade` its edges end with it; without, it must have none."""
+
+    id: str
+    cascade: bool = False
+
+
+class Join(Change, frozen=True):
+    """A client or a scope becomes a member of a scope."""
+
+    member: str
+    scope: str
+    selective: Interface = OPEN
+    imposed: Interface = OPEN
+    mapping: EdgeMapping | None = None
+    placement: Placement = Placement.ONCE
+    gateway: str = ""
+
+
+class Leave(Change, frozen=True):
+    """A member is one no longer."""
+
+    member: str
+    scope: str
+
+
+class SetInterface(Change, frozen=True):
+    """What a scope lets in from its superscopes, and out to them."""
+
+    scope: str
+    interface: Interface
+
+
+class Impose(Change, frozen=True):
+    """What a scope lets its members get and publish; all of them, or one."""
+
+    scope: str
+    interface: Interface
+    member: str | None = None
+
+
+class SetSelective(Change, frozen=True):
+    """What a member lets pass on one edge of its own."""
+
+    member: str
+    scope: str
+    interface: Interface
+
+
+class SetMapping(Change, frozen=True):
+    """What notifications become on an edge; None: what they are."""
+
+    member: str
+    scope: str
+    mapping: EdgeMapping | None = None
+
+
+class SetPlacement(Change, frozen=True):
+    """Where notifications cross an edge."""
+
+    member: str
+    scope: str
+    placement: Placement
+    gateway: str = ""
+
+
+class SetAttributes(Change, frozen=True):
+    """What people say about a scope; a name without a value is removed."""
+
+    scope: str
+    attributes: dict[str, str | None]
+
+
+class SetAdministration(Change, frozen=True):
+    """Who may change a scope, and what a new member must present; None: as it is."""
+
+    scope: str
+    administrators: tuple[str, ...] | None = None
+    admission: tuple[str, ...] | None = None
+
+
+class Anchor(Change, frozen=True):
+    """A broker is admitted to carry a scope."""
+
+    scope: str
+    broker: str
+
+
+class Unanchor(Change, frozen=True):
+    """A broker no longer needs to carry a scope for members of its own."""
+
+    scope: str
+    broker: str
+
+
+AnyChange: TypeAlias = (
+    CreateScope
+    | DestroyScope
+    | Join
+    | Leave
+    | SetInterface
+    | Impose
+    | SetSelective
+    | SetMapping
+    | SetPlacement
+    | SetAttributes
+    | SetAdministration
+    | Anchor
+    | Unanchor
+)
+
+
+def apply(graph: Graph, changes: tuple[AnyChange, ...]) -> Graph:
+    """The next version, or `ScopeError`, which says which change cannot be."""
+    version = graph.version + 1
+    for change in changes:
+        graph = _changed(graph, change, version)
+    return graph.numbered(version)
+
+
+def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
+    match change:
+        case CreateScope():
+            return _create(graph, change, version)
+        case DestroyScope():
+            return _destroy(graph, change)
+        case Join():
+            return _join(graph, change, version)
+        case Leave():
+            graph.membership(change.member, change.scope)
+            return graph.without_edge(change.member, change.scope)
+        case SetAttributes() | SetAdministration() | SetInterface():
+            return graph.with_scope(_described(graph.scope(change.scope), change, version))
+        case Impose(member=None):
+            scope = graph.scope(change.scope)
+            return graph.with_scope(msgspec.structs.replace(scope, imposed=change.interface, revised=version))
+        case Anchor():
+            scope = graph.scope(change.scope)
+            return graph.with_anchors(scope.id, graph.anchors.get(scope.id, frozenset()) | {change.broker})
+        case Unanchor():
+            return graph.with_anchors(change.scope, graph.anchors.get(change.scope, frozenset()) - {change.broker})
+        case Impose() | SetSelective() | SetMapping() | SetPlacement():
+            return graph.with_edge(_edge(graph, change, version))
+
+
+def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
+    id = change.id
+    if id in graph.scopes:
+        raise ScopeError(f"a scope '{id}' exists already; choose another name, or change that one")
+    if not id or len(id) > MAX_ID or id.startswith(CLIENT) or "" in id.split("/") or not id.isprintable():
+        raise ScopeError(
+            f"'{id:.60}' cannot name a scope: up to {MAX_ID} printable characters, names joined by '/', "
+            f"none of them empty, not beginning with '{CLIENT}'"
+        )
+    if len(graph.scopes) >= MAX_SCOPES:
+        raise ScopeError(f"there are {MAX_SCOPES:,} scopes already; destroy some first")
+    _check_attributes(change.attributes)
+    scope = Scope(
+        id,
+        change.interface,
+        change.imposed,
+        change.abstract,
+        change.attributes,
+        change.administrators,
+        change.hidden,
+        change.confidential,
+        change.admission,
+        version,
+    )
+    return graph.with_scope(scope)
+
+
+def _check_attributes(attributes: dict[str, str]) -> None:
+    if sum(len(name) + len(value) for name, value in attributes.items()) > MAX_ATTRIBUTES:
+        raise ScopeError(f"the attributes of a scope have at most {MAX_ATTRIBUTES:,} characters together")
+
+
+def _destroy(graph: Graph, change: DestroyScope) -> Graph:
+    id = graph.scope(change.id).id
+    if id == ROOT_SCOPE:
+        raise ScopeError("the root scope is always there; destroy the scopes in it instead")
+    edges = [(id, scope) for scope in graph.superscopes(id)] + [(member, id) for member in graph.members(id)]
+    if edges and not change.cascade:
+        raise ScopeError(
+            f"scope '{id}' has {len(graph.members(id))} members and {len(graph.superscopes(id))} superscopes; "
+            "let them leave first, or destroy it with cascade"
+        )
+    for member, scope in edges:
+        graph = graph.without_edge(member, scope)
+    return graph.without_scope(id)
+
+
+def _join(graph: Graph, change: Join, version: int) -> Graph:
+    member, scope = change.member, graph.scope(change.scope).id
+    if not is_client(member):
+        graph.scope(member)
+        if member == ROOT_SCOPE:
+            raise ScopeError("the root scope is a member of nothing; let the other scope join the root instead")
+        if scope in graph.below(member):
+            way = " in ".join(repr(one) for one in _way(graph, scope, member))
+            raise ScopeError(f"'{member}' cannot join '{scope}', which is inside it already: {way}; leave one of these")
+    elif len(member) == len(CLIENT):
+        raise ScopeError(f"'{member}' names no client; write '{CLIENT}' and the client's name")
+    if scope in graph.superscopes(member):
+        raise ScopeError(f"'{member}' is a member of '{scope}' already; change the edge instead")
+    if len(graph.superscopes(member)) >= MAX_SUPERSCOPES:
+        raise ScopeError(f"'{member}' has {MAX_SUPERSCOPES} superscopes already; leave one first")
+    edge = Membership(
+        member,
+        scope,
+        change.selective,
+        change.imposed,
+        change.mapping,
+        change.placement,
+        change.gateway,
+        version,
+    )
+    _check_placement(edge)
+    joined = graph.with_edge(edge)
+    if any(_ways(joined, node) > MAX_PATHS for node in joined.below(member) | {member}):
+        raise ScopeError(
+            f"if '{member}' joins '{scope}', there are more than {MAX_PATHS:,} ways up from one member; "
+            "use fewer superscopes at each level"
+        )
+    return joined
+
+
+def _way(graph: Graph, start: str, end: str) -> list[str]:
+    """The nodes of one way up."""
+    if start == end:
+        return [start]
+    return next([start, *_way(graph, scope, end)] for scope in graph.superscopes(start) if end in graph.above(scope))
+
+
+def _ways(graph: Graph, node: str) -> int:
+    """How many ways up there are from a node."""
+    return 1 + sum(_ways(graph, scope) for scope in graph.superscopes(node))
+
+
+def _check_placement(edge: Membership) -> None:
+    if edge.placement is Placement.GATEWAY and not edge.gateway:
+        raise ScopeError(f"'{edge.member}' in '{edge.scope}' crosses at a gateway: name the broker that is the gateway")
+    if edge.placement is not Placement.GATEWAY and edge.gateway:
+        raise ScopeError(f"'{edge.gateway}' is no gateway unless the placement is 'gateway'; set both, or neither")
+    if is_client(edge.member) and edge.placement is not Placement.ONCE:
+        raise ScopeError(
+            f"'{edge.member}' is a client: what it sees crosses at its own broker; leave the placement out"
+        )
+
+
+def _described(scope: Scope, change: SetAttributes | SetAdministration | SetInterface, version: int) -> Scope:
+    replace = msgspec.structs.replace
+    if isinstance(change, SetInterface):
+        if scope.id == ROOT_SCOPE:
+            raise ScopeError("the root scope has no superscope, so nothing passes its interface; impose one instead")
+        return replace(scope, interface=change.interface, revised=version)
+    if isinstance(change, SetAdministration):
+        administrators = scope.administrators if change.administrators is None else change.administrators
+        admission = scope.admission if change.admission is None else change.admission
+        return replace(scope, administrators=administrators, admission=admission)
+    merged = {**scope.attributes, **change.attributes}
+    attributes = {name: value for name, value in merged.items() if value is not None}
+    _check_attributes(attributes)
+    return replace(scope, attributes=attributes)
+
+
+def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacement, version: int) -> Membership:
+    assert change.member is not None
+    edge = graph.membership(change.member, change.scope)
+    replace = msgspec.structs.replace
+    match change:
+        case Impose():
+            return replace(edge, imposed=change.interface, since=version)
+        case SetSelective():
+            return replace(edge, selective=change.interface, since=version)
+        case SetMapping():
+            return replace(edge, mapping=change.mapping, since=version)
+        case SetPlacement():
+            moved = replace(edge, placement=change.placement, gateway=change.gateway, since=version)
+            _check_placement(moved)
+            return moved
+
+
+def warnings(graph: Graph) -> Iterator[str]:
+    """What is allowed and makes no sense: edges that nothing can ever cross."""
+    for edge in graph.memberships():
+        scope = graph.scopes[edge.scope]
+        inner = OPEN if is_client(edge.member) else graph.scopes[edge.member].interface
+        for direction in ("input", "output"):
+            inside = [getattr(inner, direction), getattr(edge.selective, direction)]
+            outside = [getattr(edge.imposed, direction), getattr(scope.imposed, direction)]
+            sides = [inside, outside] if edge.mapping is not None else [inside + outside]
+            for side in sides:
+                stated = [one for one in side if one.conjunctions]
+                if len(stated) == len(side) and not _can_match(stated):
+                    yield (
+                        f"nothing can ever pass from '{edge.member}' to '{edge.scope}'"
+                        if direction == "output"
+                        else f"nothing can ever pass from '{edge.scope}' to '{edge.member}'"
+                    ) + ": its interfaces exclude each other"
+
+
+def _can_match(filters: list[Filter]) -> bool:
+    joined, exact = both(*filters)
+    return not exact or bool(joined.canonical().conjunctions)

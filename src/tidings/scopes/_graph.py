@@ -1,0 +1,255 @@
+"""The scope graph: who is a member of what, and what may cross each edge.
+
+A graph is a value: it never changes; a change makes the next version (see `_changes`). Its nodes are scopes, named by
+their ids, and clients, written with a leading "@". An edge leads from a member to a scope. The root scope, "", is there
+always: a client that nobody has made a member of anything is a member of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from tidings.model import ROOT_SCOPE, ScopeError
+
+from ._interface import CLOSED, OPEN, Interface
+from ._mapping import EdgeMapping
+
+CLIENT = "@"
+"""What the name of a client begins with, in a graph."""
+
+
+def client_node(name: str) -> str:
+    """A client as a node of the graph."""
+    return CLIENT + name
+
+
+def is_client(node: str) -> bool:
+    """Whether a node is a client."""
+    return node.startswith(CLIENT)
+
+
+class Placement(enum.Enum):
+    """Where notifications cross an edge between two scopes."""
+
+    ONCE = "once"
+    """At the first broker on their way that carries both."""
+    GATEWAY = "gateway"
+    """At one designated broker, whatever the detour."""
+    EVERYWHERE = "everywhere"
+    """At every broker that carries both; second copies are dropped by their readers. For tests."""
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """One scope, as its administrators have defined it."""
+
+    id: str
+    interface: Interface = CLOSED
+    """What may come in from superscopes and go out to them: the base interface."""
+    imposed: Interface = OPEN
+    """What every member may get and publish here."""
+    abstract: bool = False
+    """It groups its members for people; nothing is ever published in it."""
+    attributes: dict[str, str] = {}
+    administrators: tuple[str, ...] = ()
+    """The clients that may change it, besides those that may change everything."""
+    hidden: bool = False
+    """Only its administrators and members may know of it."""
+    confidential: bool = False
+    """Its traffic must not pass brokers that are not trusted."""
+    admission: tuple[str, ...] = ()
+    """The credentials of which a new member must present one; none: everybody may be made a member."""
+    revised: int = 0
+    """The version in which an interface of it changed last."""
+
+    @property
+    def name(self) -> str:
+        """The name that it has among its siblings."""
+        return self.id.rpartition("/")[2]
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """An edge: a member of a scope, and what may pass between them."""
+
+    member: str
+    scope: str
+    selective: Interface = OPEN
+    """Set by the administrators of the member, for this edge only."""
+    imposed: Interface = OPEN
+    """Set by the administrators of the scope, for this member only."""
+    mapping: EdgeMapping | None = None
+    placement: Placement = Placement.ONCE
+    gateway: str = ""
+    """The broker where everything crosses, if the placement says so."""
+    since: int = 0
+    """The version in which this edge became what it is."""
+
+
+_NONE: Mapping[str, Membership] = {}
+_ROOT = Scope(ROOT_SCOPE)
+
+
+class Graph:
+    """One version of a scope graph."""
+
+    def __init__(
+        self,
+        version: int = 0,
+        scopes: Mapping[str, Scope] | None = None,
+        memberships: Mapping[str, Mapping[str, Membership]] | None = None,
+        anchors: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
+        self.version = version
+        self.scopes: Mapping[str, Scope] = scopes if scopes is not None else {ROOT_SCOPE: _ROOT}
+        self._supers = memberships if memberships is not None else {}
+        self.anchors: Mapping[str, frozenset[str]] = anchors if anchors is not None else {}
+        """For each scope, the brokers that have been admitted to carry it for members of their own."""
+
+    # --- structure ------------------------------------------------------------------------------------
+
+    def scope(self, id: str) -> Scope:
+        """One scope."""
+        try:
+            return self.scopes[id]
+        except KeyError:
+            raise ScopeError(f"there is no scope '{id}'; known scopes: {self._known()}") from None
+
+    def _known(self) -> str:
+        names = sorted(id for id in self.scopes if id)
+        return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "none yet"
+
+    def superscopes(self, node: str) -> Mapping[str, Membership]:
+        """The edges from a node to its superscopes, by scope."""
+        return self._supers.get(node, _NONE)
+
+    def members(self, scope: str) -> Mapping[str, Membership]:
+        """The edges from the members of a scope, by member. Clients that are members of nothing are not listed."""
+        return self._members.get(scope, _NONE)
+
+    @functools.cached_property
+    def _members(self) -> dict[str, dict[str, Membership]]:
+        members: dict[str, dict[str, Membership]] = {}
+        for edge in self.memberships():
+            members.setdefault(edge.scope, {})[edge.member] = edge
+        return members
+
+    def subscopes(self, scope: str) -> list[str]:
+        """The members of a scope that are scopes."""
+        return [member for member in self.members(scope) if not is_client(member)]
+
+    def siblings(self, node: str) -> set[str]:
+        """The other members of a node's superscopes."""
+        return {other for scope in self.superscopes(node) for other in self.members(scope)} - {node}
+
+    def membership(self, member: str, scope: str) -> Membership:
+        """One edge."""
+        try:
+            return self._supers[member][scope]
+        except KeyError:
+            raise ScopeError(f"'{member}' is not a member of '{scope}'") from None
+
+    def memberships(self) -> Iterator[Membership]:
+        """All edges."""
+        for edges in self._supers.values():
+            yield from edges.values()
+
+    def nodes(self) -> set[str]:
+        """All scopes, and the clients that are members of one."""
+        return {*self.scopes, *self._supers}
+
+    def roots(self) -> list[str]:
+        """The scopes without a superscope."""
+        return [id for id in self.scopes if not self.superscopes(id)]
+
+    def above(self, node: str) -> set[str]:
+        """A node and everything above it, abstract or not."""
+        found = {node}
+        stack = [node]
+        while stack:
+            for scope in self.superscopes(stack.pop()):
+                if scope not in found:
+                    found.add(scope)
+                    stack.append(scope)
+        return found
+
+    def below(self, scope: str) -> set[str]:
+        """A scope and everything below it, abstract or not."""
+        found = {scope}
+        stack = [scope]
+        while stack:
+            for member in self.members(stack.pop()):
+                if member not in found:
+                    found.add(member)
+                    stack.append(member)
+        return found
+
+    # --- where it is ----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _anchored(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def anchored(self, scope: str) -> frozenset[str]:
+        """The brokers that must carry a scope: where members of it, or of a scope inside it, are."""
+        known = self._anchored.get(scope)
+        if known is None:
+            found = set(self.anchors.get(scope, ()))
+            for member, edge in self.members(scope).items():
+                if not is_client(member) and not self.scopes[member].abstract:
+                    found |= {edge.gateway} if edge.placement is Placement.GATEWAY else self.anchored(member)
+            found |= {edge.gateway for edge in self.superscopes(scope).values() if edge.placement is Placement.GATEWAY}
+            known = self._anchored[scope] = frozenset(found)
+        return known
+
+    # --- how the next version is made -----------------------------------------------------------------
+
+    def with_scope(self, scope: Scope) -> Graph:
+        """The same with one scope added or replaced."""
+        return Graph(self.version, {**self.scopes, scope.id: scope}, self._supers, self.anchors)
+
+    def without_scope(self, id: str) -> Graph:
+        """The same without one scope, which must have no edges."""
+        scopes = {known: scope for known, scope in self.scopes.items() if known != id}
+        anchors = {known: brokers for known, brokers in self.anchors.items() if known != id}
+        return Graph(self.version, scopes, self._supers, anchors)
+
+    def with_edge(self, edge: Membership) -> Graph:
+        """The same with one edge added or replaced."""
+        edges = {**self.superscopes(edge.member), edge.scope: edge}
+        return Graph(self.version, self.scopes, {**self._supers, edge.member: edges}, self.anchors)
+
+    def without_edge(self, member: str, scope: str) -> Graph:
+        """The same without one edge."""
+        edges = {known: edge for known, edge in self.superscopes(member).items() if known != scope}
+        supers = {node: known for node, known in self._supers.items() if node != member}
+        if edges:
+            supers[member] = edges
+        return Graph(self.version, self.scopes, supers, self.anchors)
+
+    def with_anchors(self, scope: str, brokers: frozenset[str]) -> Graph:
+        """The same with other brokers admitted to carry a scope."""
+        anchors = {known: kept for known, kept in self.anchors.items() if known != scope}
+        if brokers:
+            anchors[scope] = brokers
+        return Graph(self.version, self.scopes, self._supers, anchors)
+
+    def numbered(self, version: int) -> Graph:
+        """The same as another version."""
+        return Graph(version, self.scopes, self._supers, self.anchors)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and (self.version, self.scopes, self._supers, self.anchors) == (
+            other.version,
+            other.scopes,
+            other._supers,
+            other.anchors,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        edges = ", ".join(f"{edge.member} < {edge.scope or 'root'}" for edge in self.memberships())
+        return f"Graph({self.version}: {edges})"

@@ -1,0 +1,155 @@
+"""What brokers and clients say to each other about the scope graph. It travels in `Extension` frames."""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from tidings.model import ScopeError
+
+from ._changes import AnyChange
+from ._constant import dec_hook, enc_hook
+from ._graph import Graph, Membership, Scope
+
+
+class Mode(enum.Enum):
+    """When a change of the graph takes effect, as seen by notifications that are under way."""
+
+    RELAXED = "relaxed"
+    """At once; what is under way is judged by the graph under which it was published."""
+    DRAIN = "drain"
+    """When everything that the changed members have published so far has been delivered."""
+    INSTANT = "instant"
+    """Between two notifications: nothing at all is under way while the graph changes."""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A whole graph."""
+
+    version: int
+    scopes: tuple[Scope, ...]
+    memberships: tuple[Membership, ...]
+    anchors: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> Snapshot:
+        """A graph as it travels."""
+        anchors = {scope: tuple(sorted(brokers)) for scope, brokers in graph.anchors.items()}
+        return cls(graph.version, tuple(graph.scopes.values()), tuple(graph.memberships()), anchors)
+
+    def graph(self) -> Graph:
+        """The graph."""
+        edges: dict[str, dict[str, Membership]] = {}
+        for edge in self.memberships:
+            edges.setdefault(edge.member, {})[edge.scope] = edge
+        anchors = {scope: frozenset(brokers) for scope, brokers in self.anchors.items()}
+        return Graph(self.version, {scope.id: scope for scope in self.scopes}, edges, anchors)
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """What made one version: who changed what, when."""
+
+    version: int
+    changes: tuple[AnyChange, ...]
+    who: str
+    at: int
+    """Microseconds since 1970 UTC, by the clock of the authority."""
+    request: str
+    mode: Mode = Mode.RELAXED
+
+
+class ScopeMessage(msgspec.Struct, frozen=True, tag=True):
+    """The root of these messages."""
+
+
+class Ask(ScopeMessage, frozen=True):
+    """Somebody wants to change the graph. On its way to the authority each broker remembers where it came from."""
+
+    request: str
+    changes: tuple[AnyChange, ...]
+    mode: Mode = Mode.RELAXED
+    credentials: tuple[str, ...] = ()
+    who: str = ""
+    """Set by the border broker: the client that asks; empty: a broker."""
+    administrator: bool = False
+    """Set by the border broker: whether that client may change everything."""
+
+
+class Answer(ScopeMessage, frozen=True):
+    """What became of it; goes back the way that the question came, which is forgotten by it."""
+
+    request: str
+    version: int = 0
+    changes: tuple[AnyChange, ...] = ()
+    """What was done, if it differs from what was asked: an admission may narrow an interface."""
+    error: str = ""
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class State(ScopeMessage, frozen=True):
+    """Everything that a broker knows of the graph, for a neighbour that has just become ready."""
+
+    base: Snapshot
+    transactions: tuple[Transaction, ...]
+    active: int
+
+
+class Retire(ScopeMessage, frozen=True):
+    """Nothing of the versions before this one is under way any more."""
+
+    version: int
+
+
+class Look(ScopeMessage, frozen=True):
+    """A client wants to see the graph, as far as it may."""
+
+    request: str
+    who: str = ""
+
+
+class Seen(ScopeMessage, frozen=True):
+    """The graph, as far as the client may see it."""
+
+    request: str
+    graph: Snapshot
+
+
+AnyScopeMessage: TypeAlias = Ask | Answer | State | Retire | Look | Seen
+
+_decoder: msgspec.msgpack.Decoder[AnyScopeMessage] = msgspec.msgpack.Decoder(AnyScopeMessage, dec_hook=dec_hook)
+_transactions = msgspec.msgpack.Decoder(Transaction, dec_hook=dec_hook)
+_snapshots = msgspec.msgpack.Decoder(Snapshot, dec_hook=dec_hook)
+_encoder = msgspec.msgpack.Encoder(enc_hook=enc_hook)
+
+
+def encode(message: AnyScopeMessage | Transaction | Snapshot) -> bytes:
+    """A message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode(body: bytes) -> AnyScopeMessage:
+    """The message in these bytes, or `ScopeError`."""
+    return _decoded(_decoder, body, "message about scopes")
+
+
+def decode_transaction(body: bytes) -> Transaction:
+    """The transaction in these bytes, or `ScopeError`."""
+    return _decoded(_transactions, body, "change of the scope graph")
+
+
+def decode_snapshot(body: bytes) -> Snapshot:
+    """The graph in these bytes, or `ScopeError`."""
+    return _decoded(_snapshots, body, "scope graph")
+
+
+_T = TypeVar("_T")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes, what: str) -> _T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ScopeError(f"not a {what}: {error}") from None

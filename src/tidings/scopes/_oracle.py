@@ -1,0 +1,133 @@
+"""The oracle: who may see what, straight from the definitions, with no network at all.
+
+Everything else is tested against this module, so it is written to be read, not to be fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidings.model import ROOT_SCOPE, Notification
+
+from ._graph import Graph, is_client
+from ._passage import Passage
+
+
+class Sighting(NamedTuple):
+    """A notification as a node of the graph sees it, and the nodes it came by, the publisher first."""
+
+    node: str
+    notification: Notification
+    path: tuple[str, ...]
+
+
+def superscopes(graph: Graph, node: str) -> list[str]:
+    """The superscopes in which something can be published; a client that is a member of none is in the root scope."""
+    if is_client(node) and not graph.superscopes(node):
+        return [ROOT_SCOPE]
+    return [scope for scope in graph.superscopes(node) if not graph.scopes[scope].abstract]
+
+
+def members(graph: Graph, scope: str) -> list[str]:
+    """The members that can get something; an abstract one cannot."""
+    return [m for m in graph.members(scope) if is_client(m) or not graph.scopes[m].abstract]
+
+
+def ancestors(graph: Graph, node: str) -> set[str]:
+    """A node and every scope above it that carries notifications."""
+    found = {node}
+    for scope in superscopes(graph, node):
+        found |= ancestors(graph, scope)
+    return found
+
+
+def visibility_roots(graph: Graph, node: str) -> set[str]:
+    """The scopes above a node that have no superscope; the node itself, if it has none."""
+    return {scope for scope in ancestors(graph, node) if not superscopes(graph, scope)}
+
+
+def visible(graph: Graph, one: str, other: str) -> bool:
+    """Whether two nodes may see each other, interfaces aside: they have a scope above them in common."""
+    return not ancestors(graph, one).isdisjoint(ancestors(graph, other))
+
+
+def delivery_paths(graph: Graph, one: str, other: str) -> list[tuple[str, ...]]:
+    """Every way from one node to another: up any number of times, then down, entering no node twice."""
+    ups = _climbs(graph, (one,))
+    downs = list(_climbs(graph, (other,)))
+    paths = {
+        up + down[-2::-1] for up in ups for down in downs if down[-1] == up[-1] and not set(up[:-1]) & set(down[:-1])
+    }
+    return sorted(paths)
+
+
+def _climbs(graph: Graph, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    for scope in superscopes(graph, path[-1]):
+        yield from _climbs(graph, (*path, scope))
+
+
+def reach(graph: Graph, publisher: str, notification: Notification) -> list[Sighting]:
+    """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first."""
+    found: list[Sighting] = []
+    if own(graph, publisher, notification):
+        found.append(Sighting(publisher, notification, (publisher,)))
+    for scope in superscopes(graph, publisher):
+        shown = _outward(graph, publisher, scope, notification)
+        if shown is not None:
+            _arrive(graph, Sighting(scope, shown, (publisher, scope)), True, found)
+    return found
+
+
+def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting]) -> None:
+    found.append(at)
+    for member in members(graph, at.node):
+        if member not in at.path:
+            shown = _inward(graph, member, at.node, at.notification)
+            if shown is None:
+                continue
+            seen = Sighting(member, shown, (*at.path, member))
+            if is_client(member):
+                found.append(seen)
+            else:
+                _arrive(graph, seen, False, found)
+    if climbing:
+        for scope in superscopes(graph, at.node):
+            if scope not in at.path:
+                shown = _outward(graph, at.node, scope, at.notification)
+                if shown is not None:
+                    _arrive(graph, Sighting(scope, shown, (*at.path, scope)), True, found)
+
+
+def sightings(graph: Graph, publisher: str, notification: Notification, client: str) -> list[Sighting]:
+    """Every form in which one client may see a publication, once for each path."""
+    found = reach(graph, publisher, notification)
+    if not graph.superscopes(client) and client != publisher:
+        return [Sighting(client, at.notification, (*at.path, client)) for at in found if at.node == ROOT_SCOPE]
+    return [at for at in found if at.node == client]
+
+
+def own(graph: Graph, publisher: str, notification: Notification) -> bool:
+    """Whether a publisher gets its own publication back: some passage lets it out and would let it in again."""
+    for scope in superscopes(graph, publisher):
+        shown = _outward(graph, publisher, scope, notification)
+        if shown is not None and _inward(graph, publisher, scope, shown) is not None:
+            return True
+    return False
+
+
+def _outward(graph: Graph, member: str, scope: str, notification: Notification) -> Notification | None:
+    passage = _passage(graph, member, scope)
+    return notification if passage is None else passage.outward(notification)
+
+
+def _inward(graph: Graph, member: str, scope: str, notification: Notification) -> Notification | None:
+    passage = _passage(graph, member, scope)
+    return notification if passage is None else passage.inward(notification)
+
+
+def _passage(graph: Graph, member: str, scope: str) -> Passage | None:
+    """None: a client that is a member of nothing, in the root scope."""
+    edge = graph.superscopes(member).get(scope)
+    return None if edge is None else Passage(graph, edge)

@@ -1,0 +1,456 @@
+"""The scope service: what every broker does about the graph. One of them, the authority, orders its changes.
+
+Theory of operation
+-------------------
+A change of the graph is asked for at any broker, by a client that may, and travels as `Ask` along the tree to the
+authority; each broker on the way remembers the link it came from, so that one `Answer` finds back and ends the trail.
+The authority takes one transaction after the other. What it accepts is on disk before anybody hears of it. Then
+
+    prepare   a wave: every broker makes the tables of the new version and announces in them what is wanted; it answers
+              when all that has settled
+    activate  a wave: every broker judges what is published from now on by the new version
+    Retire    flooded behind it: on every link it follows the last notification that an older version judges
+
+Modes differ in what comes before. `drain` holds back what the changed members publish, `instant` what anybody
+publishes, and lets a second wave follow the first: when it is back, nothing of what is held back later is under way.
+
+A neighbour that becomes ready is told the whole `State` before anything else, so nobody ever gets a notification of a
+version that it does not know. A broker that learns in this way that others are ahead publishes nothing until a wave of
+its own has found that everybody it can reach has the new version and that all is announced. A broker that knows no
+graph at all, because it has just started without a disk, waits for a neighbour's.
+
+A broker with attached members of a scope must be *admitted* to carry it: it asks for an `Anchor`, and gives it up a
+while after the last of them has gone. If the authority cannot be reached, nothing changes and traffic goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, WaveKind
+from tidings.model import ROOT_SCOPE, ScopeError, TidingsError
+
+from ._changes import Anchor, AnyChange, Unanchor
+from ._graph import Graph, client_node
+from ._messages import (
+    Answer,
+    AnyScopeMessage,
+    Ask,
+    Look,
+    Retire,
+    Seen,
+    Snapshot,
+    State,
+    Transaction,
+    decode,
+    decode_snapshot,
+    decode_transaction,
+    encode,
+)
+from ._rights import shown_to
+from ._versions import Versions
+
+if TYPE_CHECKING:
+    from ._authority import Authority
+
+TRAIL_TIME = 60_000_000
+"""Microseconds for which a broker remembers where a question came from."""
+MAX_TRAILS = 10_000
+"""The most questions that a broker remembers the way of."""
+ASK_AGAIN = 1_000_000
+"""Microseconds after which a broker asks again to be admitted."""
+RETREAT_DELAY = 30_000_000
+"""Microseconds after the last member of a scope has gone until its broker gives the scope up."""
+WAVE_AGAIN = 100_000
+"""Microseconds after which a wave that did not reach everybody is sent again."""
+MAX_HOLD = 15_000_000
+"""Microseconds after which publications are no longer held back for a change, whatever has become of it."""
+TABLE = "graph"
+"""Where the graph is in a broker's store."""
+
+Done = Callable[[Answer], None]
+
+
+class Scopes(Feature):
+    """The scope service of one broker."""
+
+    name = "scopes"
+    privileged = True
+    priority = -100
+
+    def __init__(self, authority: str, *, hook: object = None) -> None:
+        self.authority_name = authority
+        self._hook = hook
+        self.versions = Versions()
+        self._trails: dict[str, Link | Done] = {}
+        self._asked: set[AnyChange] = set()
+        self._numbers = 0
+        self._joining: int | None = None
+        self._target = 0
+        """The newest version that others judge by, as far as this broker knows."""
+        self.authority: Authority | None = None
+
+    # --- the start ------------------------------------------------------------------------------------
+
+    def start(self, broker: Broker) -> None:
+        """The broker is built: read what its disk holds."""
+        from ._authority import Authority  # noqa: PLC0415 - the authority is a service, too
+
+        self.broker = broker
+        self.scoping = broker.scoping
+        self.scoping.recall = self.versions.recall
+        if broker.name == self.authority_name:
+            self.authority = Authority(self, self._hook)
+        kept = broker.runtime.log.items(TABLE) if broker.runtime.log is not None else {}
+        if kept:
+            base = decode_snapshot(kept.pop("base")).graph() if "base" in kept else None
+            self.versions = Versions(base, (decode_transaction(kept[key]) for key in sorted(kept)))
+            self.scoping.recall = self.versions.recall
+            self.prepare_all(self.versions.newest)
+            self.scoping.activate(self.versions.newest)
+            self.scoping.retire(self.versions.newest)
+        elif self.authority is None:
+            self.scoping.wait()
+        if self.authority is not None:
+            self.authority.start()
+
+    def prepare_all(self, since: int) -> None:
+        """Make the tables of these versions and of all that follow."""
+        for version in range(since, self.versions.newest + 1):
+            self.scoping.prepare(self.versions.plan(version))
+
+    def keep(self, transaction: Transaction, synced: Callable[[], None]) -> None:
+        """Put a version on disk, if there is one; `synced` follows."""
+        log = self.broker.runtime.log
+        if log is None:
+            synced()
+        else:
+            log.put(TABLE, f"{transaction.version:015d}", encode(transaction), synced)
+
+    # --- joinpoints -----------------------------------------------------------------------------------
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        """Clients that come and go bring their scopes with them."""
+        return {Joinpoint.ATTACH: self._attached, Joinpoint.DETACH: self._detached}
+
+    def _attached(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        self.seek_anchors()
+
+    def _detached(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        if self.scoping.newest.memberships(link.name).keys() - {ROOT_SCOPE}:
+            self.context.call_later(RETREAT_DELAY, self._retreat)
+
+    def wave_kinds(self) -> Mapping[str, WaveKind]:
+        """The waves by which versions come to be."""
+        return {
+            "prepare": _Prepare(self),
+            "activate": _Activate(self),
+            "hold": _Hold(self),
+            "flush": _Flush(),
+            "release": _Release(self),
+        }
+
+    # --- neighbours -----------------------------------------------------------------------------------
+
+    def neighbour_ready(self, link: Link) -> None:
+        """Tell a neighbour everything before anything else."""
+        if self.scoping.ready:
+            self.send(link, self.versions.state(self.scoping.active.version))
+
+    def on_message(self, link: Link, body: bytes) -> None:
+        """A message about the graph has come."""
+        message = decode(body)
+        if link.is_client:
+            self._client_turn(link, message)
+            return
+        match message:
+            case Ask():
+                self.asked(link, message)
+            case Answer():
+                self._answered(message)
+            case State():
+                self._learned(link, message)
+            case Retire():
+                self.retire(message.version, link)
+            case Look() | Seen():
+                self.broker.statistics.refused += 1
+
+    def send(self, link: Link, message: AnyScopeMessage) -> None:
+        """Send a message about the graph."""
+        self.context.send(link, encode(message))
+
+    def _learned(self, link: Link, state: State) -> None:
+        """A neighbour knows the graph; if it is ahead, those behind this broker hear of it before this broker acts."""
+        newest = state.base.version + len(state.transactions)
+        if self.scoping.ready and newest <= self.versions.newest and state.active <= self.scoping.active.version:
+            return
+        for other in self.context.neighbours:
+            if other is not link:
+                self.send(other, state)
+        if newest > self.versions.newest or not self.scoping.ready:
+            self._catch_up(state)
+        if state.active > self.scoping.active.version:
+            self._join(state.active)
+
+    def _catch_up(self, state: State) -> None:
+        known = self.versions.newest if self.scoping.ready else -1
+        if state.base.version > known:
+            self.versions = Versions(state.base.graph(), state.transactions)
+            self.scoping.recall = self.versions.recall
+            self._keep_base(state)
+        for transaction in state.transactions:
+            if transaction.version == self.versions.newest + 1:
+                self.versions.add(transaction)
+            if transaction.version > known:
+                self.keep(transaction, lambda: None)
+        self.prepare_all(max(state.active, self.scoping.active.version))
+        self.scoping.begin()
+
+    def _keep_base(self, state: State) -> None:
+        log = self.broker.runtime.log
+        if log is not None and state.base.version > 0:
+            log.put(TABLE, "base", encode(state.base), lambda: None)
+
+    def _join(self, version: int) -> None:
+        """Others are ahead: publish nothing until everybody in reach has what they have."""
+        self._joining = self._target = max(version, self._target)
+        version = self._joining
+        self.scoping.hold_for("joining", lambda client: True)
+
+        def done(answer: bytes, complete: bool) -> None:
+            if self._joining != version:
+                return
+            if not complete:
+                self.context.call_later(WAVE_AGAIN, attempt)
+                return
+            self._joining = None
+            self.scoping.activate(self._target)
+            self.scoping.retire(self._target)
+            self.scoping.release("joining")
+            self.seek_anchors()
+
+        def attempt() -> None:
+            if self._joining == version:
+                body = msgspec.msgpack.encode([encode(one) for one in self.versions.since(version - 1)])
+                self.context.wave("prepare", body, done)
+
+        attempt()
+
+    def prepare(self, transactions: list[Transaction]) -> bool:
+        """Make the tables of new versions; whether they are all known now."""
+        if not self.scoping.ready or not transactions:
+            return False
+        for transaction in transactions:
+            if transaction.version == self.versions.newest + 1:
+                self.versions.add(transaction)
+                self.keep(transaction, lambda: None)
+        if self.versions.newest < transactions[-1].version:
+            return False
+        self.prepare_all(transactions[0].version)
+        return True
+
+    def activate(self, version: int) -> None:
+        """Judge what is published from now on by a new version."""
+        self._target = max(version, self._target)
+        if self.versions.newest >= version and self._joining is None and self.scoping.ready:
+            self.scoping.activate(version)
+            self.seek_anchors()
+
+    def retire(self, version: int, source: Link | None = None) -> None:
+        """Nothing of older versions is under way any more; tell those behind."""
+        for link in self.context.neighbours:
+            if link is not source:
+                self.send(link, Retire(version))
+        if self.scoping.ready:
+            self.scoping.retire(version)
+            self.versions.forget_plans(min(self.scoping.versions))
+
+    # --- questions and answers ------------------------------------------------------------------------
+
+    def ask(
+        self,
+        changes: tuple[AnyChange, ...],
+        done: Done,
+        *,
+        who: str = "",
+        administrator: bool = False,
+        template: Ask | None = None,
+    ) -> str:
+        """Ask the authority for a change; `done` is called with its answer, or when there is none."""
+        self._numbers += 1
+        request = f"{self.context.name}/{self.context.epoch}/{self._numbers}"
+        question = template or Ask("", changes)
+        question = msgspec.structs.replace(question, request=request, who=who, administrator=administrator)
+        self.asked(done, question)
+        return request
+
+    def asked(self, source: Link | Done, message: Ask) -> None:
+        """Remember the way of a question, and send it on; or answer it, if this is the authority."""
+        if len(self._trails) >= MAX_TRAILS:
+            self._reply(source, Answer(message.request, error="ScopeError", reason="too many changes are under way"))
+            return
+        self._trails[message.request] = source
+        self.context.call_later(TRAIL_TIME, lambda: self._lost(message.request))
+        if self.authority is not None:
+            self.authority.asked(message, self._answered)
+            return
+        link = self.broker.adjacency.hop_towards(self.authority_name)
+        if link is None:
+            reason = f"the authority '{self.authority_name}' cannot be reached from broker '{self.context.name}' now"
+            self._answered(Answer(message.request, error="AuthorityUnreachable", reason=f"{reason}; try again later"))
+        else:
+            self.send(link, message)
+
+    def _answered(self, answer: Answer) -> None:
+        source = self._trails.pop(answer.request, None)
+        if source is not None:
+            self._reply(source, answer)
+
+    def _reply(self, source: Link | Done, answer: Answer) -> None:
+        if not isinstance(source, Link):
+            source(answer)
+        elif source.is_client or self.broker.adjacency.is_open(source):
+            self.send(source, answer)
+
+    def _lost(self, request: str) -> None:
+        reason = "no answer came from the authority; whether the change was made is not known: look, then try again"
+        if request in self._trails:
+            self._answered(Answer(request, error="AuthorityUnreachable", reason=reason))
+
+    def _client_turn(self, link: Link, message: AnyScopeMessage) -> None:
+        """A client asks. Who it is and what it may is for this broker to say."""
+        administrator = link.guard is None or link.guard.administer
+        match message:
+            case Ask():
+                reference = message.request
+
+                def done(answer: Answer) -> None:
+                    if self.broker.client(link.name) is link:
+                        self.send(link, msgspec.structs.replace(answer, request=reference))
+
+                self.ask(message.changes, done, who=link.name, administrator=administrator, template=message)
+            case Look():
+                graph = shown_to(self.versions.graph, link.name, administrator)
+                self.send(link, Seen(message.request, Snapshot.of(graph)))
+            case _:
+                raise TidingsError(f"a client may not send {type(message).__name__}")
+
+    # --- anchors --------------------------------------------------------------------------------------
+
+    def _needed(self) -> set[str]:
+        """The scopes that attached clients are members of."""
+        view = self.scoping.newest
+        scopes = (scope for link in self.broker.clients for scope in view.memberships(link.name))
+        return set(scopes) - {ROOT_SCOPE}
+
+    def seek_anchors(self) -> None:
+        """Ask to be admitted wherever attached clients are members."""
+        if not self.scoping.ready:
+            return
+        here, graph = self.context.name, self.versions.graph
+        missing = [scope for scope in sorted(self._needed()) if here not in graph.anchors.get(scope, ())]
+        self._seek([Anchor(scope, here) for scope in missing])
+
+    def _retreat(self) -> None:
+        """Give up scopes that no attached client is a member of."""
+        here, needed = self.context.name, self._needed()
+        anchors = self.versions.graph.anchors
+        idle = [scope for scope, brokers in sorted(anchors.items()) if here in brokers and scope not in needed]
+        self._seek([Unanchor(scope, here) for scope in idle])
+
+    def _seek(self, changes: list[AnyChange]) -> None:
+        new = tuple(change for change in changes if change not in self._asked)
+        if not new:
+            return
+        self._asked.update(new)
+
+        def done(answer: Answer) -> None:
+            self._asked.difference_update(new)
+            if answer.error:
+                self.context.call_later(ASK_AGAIN, self.seek_anchors)
+
+        self.ask(new, done)
+
+    @property
+    def graph(self) -> Graph:
+        """The newest version that this broker knows."""
+        return self.versions.graph
+
+    def is_member(self, client: str) -> bool:
+        """Whether a client is a member of any scope but the root."""
+        return bool(self.graph.superscopes(client_node(client)))
+
+
+class _Answered:
+    """A wave of which only completeness counts."""
+
+    def combine(self, answers: list[bytes]) -> bytes:
+        """Nothing to combine."""
+        return b"ok"
+
+
+class _Prepare(_Answered):
+    def __init__(self, service: Scopes) -> None:
+        self._service = service
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Make the tables; answer when everything that is announced in them has settled."""
+        service = self._service
+        try:
+            known = service.prepare([decode_transaction(one) for one in msgspec.msgpack.decode(body, type=list[bytes])])
+        except (ScopeError, msgspec.MsgspecError):
+            service.broker.statistics.refused += 1
+            known = False
+        if known:
+            service.scoping.when_settled(lambda: answer(b"ok"))
+        else:
+            answer(None)
+
+
+class _Activate(_Answered):
+    def __init__(self, service: Scopes) -> None:
+        self._service = service
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Judge by the new version."""
+        version = int.from_bytes(body, "big")
+        self._service.activate(version)
+        answer(b"ok" if self._service.scoping.ready and self._service.versions.newest >= version else None)
+
+
+class _Hold(_Answered):
+    def __init__(self, service: Scopes) -> None:
+        self._service = service
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Hold publications back: those of these nodes and of everything below them; of everybody, if none is named."""
+        service = self._service
+        version, *nodes = msgspec.msgpack.decode(body, type=list[str])
+        graph = service.graph
+        below = set().union(*(graph.below(node) for node in nodes))
+        service.scoping.hold_for(
+            f"change {version}", (lambda client: client_node(client) in below) if nodes else lambda client: True
+        )
+        service.context.call_later(MAX_HOLD, lambda: service.scoping.release(f"change {version}"))
+        answer(b"ok")
+
+
+class _Release(_Answered):
+    def __init__(self, service: Scopes) -> None:
+        self._service = service
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Publish what was held back."""
+        self._service.scoping.release(f"change {body.decode()}")
+        answer(b"ok")
+
+
+class _Flush(_Answered):
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """Nothing but to have been here: what went before has arrived."""
+        answer(b"ok")

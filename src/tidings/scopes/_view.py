@@ -1,0 +1,132 @@
+"""A view: what one version of the graph means for one broker on one tree. This is what the broker asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidings.broker import OPEN_PASSAGE, Sighting, Tree
+from tidings.broker import Passage as AnyPassage
+from tidings.model import ROOT_SCOPE, Notification
+
+from . import _oracle
+from ._graph import Graph, Placement, client_node, is_client
+from ._overlay import Spans
+from ._passage import Passage
+
+_SPANS = Spans()
+_ROOT_ONLY: Mapping[str, AnyPassage] = {ROOT_SCOPE: OPEN_PASSAGE}
+
+
+class Plan:
+    """One version of a graph, with the passages that were asked for."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.version = graph.version
+        self._passages: dict[tuple[str, str], Passage] = {}
+
+    def passage(self, member: str, scope: str) -> Passage:
+        """One edge, ready to be crossed."""
+        passage = self._passages.get((member, scope))
+        if passage is None:
+            passage = self._passages[member, scope] = Passage(self.graph, self.graph.membership(member, scope))
+        return passage
+
+    def on(self, broker: str, tree: Tree) -> View:
+        """What it means for one broker on one tree."""
+        return View(self, broker, tree)
+
+    def __repr__(self) -> str:
+        return f"Plan({self.graph!r})"
+
+
+class View:
+    """A plan on a tree, as one broker sees it."""
+
+    def __init__(self, plan: Plan, broker: str, tree: Tree) -> None:
+        self.plan = plan
+        self.version = plan.version
+        self._graph = plan.graph
+        self._broker = broker
+        self._tree = tree
+        self._supers: dict[str, Mapping[str, AnyPassage]] = {}
+        self._subs: dict[str, Mapping[str, AnyPassage]] = {}
+        self._gates: dict[str, Mapping[str, AnyPassage]] = {}
+        self.scopes = frozenset(id for id in self._graph.scopes if self._carries(broker, id))
+
+    def overlay(self, scope: str) -> frozenset[str]:
+        """The brokers that carry a scope."""
+        if scope == ROOT_SCOPE:
+            return frozenset(self._tree.parents)
+        if self._graph.scopes[scope].abstract:
+            return frozenset()
+        return _SPANS.of(self._tree.epoch, self._tree.parents, self._graph.anchored(scope))
+
+    def _carries(self, broker: str, scope: str) -> bool:
+        return scope == ROOT_SCOPE or (scope in self._graph.scopes and broker in self.overlay(scope))
+
+    def memberships(self, client: str) -> Mapping[str, AnyPassage]:
+        """The scopes that a client is a member of."""
+        node = client_node(client)
+        return self._above(node) if self._graph.superscopes(node) else _ROOT_ONLY
+
+    def supers(self, scope: str) -> Mapping[str, AnyPassage]:
+        """The scopes that a scope is a member of."""
+        return self._above(scope)
+
+    def _above(self, node: str) -> Mapping[str, AnyPassage]:
+        found = self._supers.get(node)
+        if found is None:
+            found = self._supers[node] = {
+                scope: self.plan.passage(node, scope)
+                for scope in self._graph.superscopes(node)
+                if not self._graph.scopes[scope].abstract
+            }
+        return found
+
+    def subs(self, scope: str) -> Mapping[str, AnyPassage]:
+        """The scopes that are members of a scope."""
+        found = self._subs.get(scope)
+        if found is None:
+            found = self._subs[scope] = {
+                member: self.plan.passage(member, scope)
+                for member in self._graph.members(scope)
+                if not is_client(member) and not self._graph.scopes[member].abstract
+            }
+        return found
+
+    def gates(self, scope: str) -> Mapping[str, AnyPassage]:
+        """The superscopes from which something may cross into the scope here."""
+        found = self._gates.get(scope)
+        if found is None:
+            found = {}
+            if scope in self.scopes:
+                for above, passage in self.supers(scope).items():
+                    gateway = self.gateway(scope, above)
+                    if (gateway is None and above in self.scopes) or gateway == self._broker:
+                        found[above] = passage
+            self._gates[scope] = found
+        return found
+
+    def gateway(self, scope: str, above: str) -> str | None:
+        """The broker where everything crosses between a scope and its superscope, if one is designated."""
+        edge = self._graph.superscopes(scope).get(above)
+        return edge.gateway if edge is not None and edge.placement is Placement.GATEWAY else None
+
+    def neighbours(self, scope: str) -> frozenset[str]:
+        """The tree neighbours of this broker that carry a scope, too."""
+        if scope == ROOT_SCOPE:
+            return self._tree.neighbours
+        if scope not in self.scopes:
+            return frozenset()
+        return self._tree.neighbours & self.overlay(scope)
+
+    def admits(self, sub: str, scope: str, neighbour: str) -> bool:
+        """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
+        edge = self._graph.superscopes(sub).get(scope)
+        return edge is not None and edge.placement is Placement.ONCE and self._carries(neighbour, sub)
+
+    def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path."""
+        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client))
+        return [Sighting(seen.notification, seen.path) for seen in found]
