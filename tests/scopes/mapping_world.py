@@ -10,8 +10,13 @@ from hypothesis.strategies import SearchStrategy
 from strategies import KINDS, NAMES, filters, scalars, values
 
 from tidings.model import Filter, Notification
+from tidings.scopes._compute import Compute
 from tidings.scopes._convert import Convert
+from tidings.scopes._documents import Form
 from tidings.scopes._mapping import AnyStep, Mapping
+from tidings.scopes._named import Named, register_mapping
+from tidings.scopes._pack import Pack, Unpack
+from tidings.scopes._represent import How, Represent
 from tidings.scopes._steps import Add, Annotate, Drop, Keep, Only, Rename
 
 names = st.sampled_from(NAMES)
@@ -32,6 +37,34 @@ def converts(*, wild: bool = False) -> SearchStrategy[Convert]:
     return st.builds(Convert, names, factors(wild=wild), offsets, st.none() | names, st.booleans())
 
 
+_OPERANDS = ("a", "b", "c.d", '"in"', "2", "0.5", "0")
+
+
+def expressions() -> SearchStrategy[str]:
+    """Arithmetic over the names, at least one of them."""
+    parts = st.recursive(
+        st.sampled_from(_OPERANDS),
+        lambda inner: (
+            st.tuples(inner, st.sampled_from("+-*/"), inner).map(" ".join).map("({})".format) | inner.map("-{}".format)
+        ),
+        max_leaves=4,
+    )
+    return st.tuples(st.sampled_from(_OPERANDS[:4]), st.sampled_from("+-*/"), parts).map(" ".join) | st.sampled_from(
+        _OPERANDS[:4]
+    )
+
+
+def _swapped(notification: Notification) -> dict[str, object]:
+    other = {"a": "b", "b": "a"}
+    return {other.get(name, name): value for name, value in notification.items()}
+
+
+_SWAP = Mapping((Rename("a", "\0"), Rename("b", "a"), Rename("\0", "b")))
+register_mapping("swap a and b", _swapped, wanted=_SWAP.wanted, offered=_SWAP.offered, inverse="swap a and b")
+register_mapping("count", lambda notification: {"a": len(notification)})
+register_mapping("break", lambda notification: {"a": 1 // len(notification), "b": object()})
+
+
 def steps(*, wild: bool = False) -> dict[str, SearchStrategy[AnyStep]]:
     """A strategy for each kind of step."""
     return {
@@ -42,6 +75,11 @@ def steps(*, wild: bool = False) -> dict[str, SearchStrategy[AnyStep]]:
         "Annotate": st.builds(Annotate, names, scalars(KINDS, wild=wild)),
         "Only": filters(wild=wild).map(Only),
         "Convert": converts(wild=wild),
+        "Compute": st.builds(Compute, names, expressions()),
+        "Represent": st.builds(Represent, names, st.sampled_from(How), st.sampled_from(["utf-8", "cp500", "ascii"])),
+        "Pack": st.builds(Pack, names, st.sampled_from(Form), some_names | st.just(())),
+        "Unpack": st.builds(Unpack, names, st.sampled_from(Form)),
+        "Named": st.sampled_from(["swap a and b", "count", "break"]).map(Named),
     }
 
 

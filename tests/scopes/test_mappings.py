@@ -12,8 +12,13 @@ from scopes.mapping_world import converts, mappings, promises, steps
 from strategies import SOAK, filters, notifications
 
 from tidings.model import EVERYTHING, NOTHING, Filter, Kind, Location, MappingError, Notification, ValueRefused
+from tidings.scopes._compute import Compute
 from tidings.scopes._convert import Convert
-from tidings.scopes._mapping import EdgeMapping, Mapping, decode, edge_mapping, encode, mapping
+from tidings.scopes._documents import Form
+from tidings.scopes._mapping import AnyStep, EdgeMapping, Mapping, decode, edge_mapping, encode, mapping
+from tidings.scopes._named import Named, register_mapping
+from tidings.scopes._pack import Pack, Unpack
+from tidings.scopes._represent import How, Represent
 from tidings.scopes._step import MappingFailed
 from tidings.scopes._steps import Add, Annotate, Drop, Keep, Only, Rename
 
@@ -45,6 +50,21 @@ def test_no_filter_loses_a_notification_at_a_step(kind: str, data: st.DataObject
     for _ in range(3):
         filter = data.draw(filters(wild=wild))
         check_soundness(Mapping((step,)), filter, data.draw(notifications(wild=wild)))
+
+
+@pytest.mark.req("VIS-508")
+@given(
+    st.one_of(steps()["Pack"], st.builds(Represent, st.just("a"), st.sampled_from(How))),
+    st.one_of(list(steps().values())),
+    filters(),
+    notifications(),
+)
+def test_no_filter_loses_a_notification_on_its_way_through_another_representation(
+    first: AnyStep, then: AnyStep, filter: Filter, notification: Notification
+) -> None:
+    inverse = first.inverse()
+    check_soundness(Mapping((first, inverse, then)), filter, notification)  # type: ignore[arg-type]
+    check_soundness(Mapping((first, then, inverse)), filter, notification)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("VIS-508")
@@ -104,8 +124,9 @@ def test_an_inverse_takes_back_what_the_mapping_did(one: Mapping, notification: 
     assert inverse is not None
     if there is not None:
         back = inverse.apply(there)
-        assert back is not None
-        assert one.apply(back) == there
+        again = None if back is None else one.apply(back)
+        # A document of XML has no room for every text, and no document for more than 65,536 characters.
+        assert again == there or (again is None and any(isinstance(step, Unpack) for step in one.steps))
 
 
 def test_a_mapping_cannot_be_changed() -> None:
@@ -284,6 +305,192 @@ def test_a_conversion_and_its_inverse_differ_by_rounding_only(step: Convert, num
         assert type(back) is int
 
 
+# Arithmetic.
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("a + b * 2", 11),
+        ("(a + b) * 2", 16),
+        ("a - b - 1", 1),
+        ("a / b / 2", 5 / 3 / 2),
+        ("-a * -b", 15),
+        ("a - -(b)", 8),
+        ('"two words" * 1e2', 100.0),
+        ("c.d + .5", 7.5),
+        ("2 * a", 10),
+    ],
+)
+def test_an_expression_means_what_arithmetic_says(expression: str, result: float) -> None:
+    notification = Notification({"a": 5, "b": 3, "c.d": 7, "two words": 1})
+    mapped = mapping(Compute("x", expression)).apply(notification)
+    assert mapped is not None
+    assert mapped["x"] == result
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("", "the end at column 1"),
+        ("a +", "the end at column 4"),
+        ("(a", r"write '\)'"),
+        ("a b", "'b' at column 3"),
+        ("a ** 2", r"'\*' at column 4"),
+        ("f(a)", r"'\(' at column 2"),
+        ("a; b", "';' at column 2"),
+        ("__import__('os')", "at column 11"),
+        ("2 * 3", "use Add"),
+        ("a * 1e999", "larger than any float"),
+        ("-" * 40 + "a", "at most 32 levels"),
+        ("a" * 2000, "2,000 characters"),
+    ],
+)
+def test_an_expression_that_cannot_be_read_is_refused(expression: str, problem: str) -> None:
+    with pytest.raises(MappingError, match=problem):
+        Compute("x", expression)
+
+
+def test_a_computation_needs_its_operands() -> None:
+    total = mapping(Compute("total", "price * size"))
+    assert total.apply(Notification(price=2, size=3)) == Notification(price=2, size=3, total=6)
+    assert total.apply(Notification(price=2, total="x")) == Notification(price=2, total="x")
+    for price in ("2", True, [1, 2], 2**62):
+        assert total.apply(Notification(price=price, size=3)) is None
+    assert mapping(Compute("x", "1 / a")).apply(Notification(a=0)) is None
+    assert wanted(Compute("x", "a * 2"), "x > 5 AND b = 1") == "(a EXISTS AND b = 1) OR (a IS NULL AND b = 1 AND x > 5)"
+    assert wanted(Compute("a", "a * 2"), "a > 5") == "a EXISTS"
+    assert wanted(Compute("a", "a * 2"), "a = 'x' OR a IS NULL") == "a IS NULL"
+    assert offered(Compute("x", "a * 2"), "a > 5 AND x = 1") == "a > 5 AND x EXISTS"
+
+
+# Other representations.
+
+SAP = Notification(type="quote", symbol="SAP", price=182.4, at=datetime(2026, 1, 1, tzinfo=UTC), tags=["a", "<b>\r\n&"])
+
+
+@pytest.mark.parametrize("form", list(Form))
+@given(notifications(wild=True))
+def test_a_document_gives_back_the_notification(form: Form, notification: Notification) -> None:
+    there = mapping(Pack("body", form)).apply(notification)
+    if there is None:
+        assert form is Form.XML, "which has no place for control characters"
+        return
+    back = mapping(Unpack("body", form)).apply(there)
+    assert back == notification
+    assert back is not None
+    in_order = Notification(dict(sorted(notification.items())))
+    assert repr(back) == repr(in_order).replace(" fold=1,", ""), "1 comes back as 1, not as 1.0"
+
+
+@pytest.mark.req("VIS-506", "VIS-509")
+def test_xml_outside_is_binary_on_the_trading_floor() -> None:
+    floor = edge_mapping(mapping(Unpack("fix", Form.BINARY), Pack("fixml", Form.XML, ("type",))))
+    inside = mapping(Pack("fix", Form.BINARY)).apply(SAP)
+    assert inside is not None
+    assert isinstance(inside["fix"], bytes)
+    outside = floor.outward.apply(inside)
+    assert outside is not None
+    assert str(outside["fixml"]).startswith('<notification><attribute name="at" kind="time">2026-01-01')
+    assert set(outside) == {"type", "fixml"}
+    assert floor.inward.apply(outside) == inside
+    assert floor.outward.offered(Filter.parse("fix EXISTS")).matches(outside)
+    assert floor.inward.wanted(Filter.parse("fix EXISTS")).matches(outside)
+
+
+@pytest.mark.req("VIS-506", "VIS-509")
+def test_xml_outside_is_ebcdic_on_the_mainframe() -> None:
+    mainframe = edge_mapping(mapping(Represent("fixml", How.BYTES_TO_TEXT, "cp500")))
+    outside = mapping(Pack("fixml", Form.XML)).apply(SAP)
+    assert outside is not None
+    inside = mainframe.inward.apply(outside)
+    assert inside is not None
+    assert bytes(inside["fixml"]).startswith("<notification".encode("cp500"))  # type: ignore[arg-type]
+    assert mainframe.outward.apply(inside) == outside
+    asked = Filter.parse("symbol = X'E2C1D7'")
+    symbols = Represent("symbol", How.TEXT_TO_BYTES, "cp500")
+    assert str(mapping(symbols).wanted(asked)) == "symbol = 'SAP'"
+
+
+def test_what_has_no_other_representation_is_blocked() -> None:
+    text, number = mapping(Represent("a", How.NUMBER_TO_TEXT)), mapping(Represent("a", How.TEXT_TO_NUMBER))
+    assert text.apply(Notification(a=[1, 1.5])) == Notification(a=["1", "1.5"])
+    assert number.apply(Notification(a=["007", "1.50", "-1e3"])) == Notification(a=[7, 1.5, -1000.0])
+    for other in ("", "x", "1_0", "0x1", "1e999", " 1", "9" * 20, "nan", "٣", 5, True):
+        assert number.apply(Notification(a=other)) is None
+    assert mapping(Represent("a", How.TEXT_TO_BYTES, "ascii")).apply(Notification(a="ä")) is None
+    assert mapping(Represent("a", How.BYTES_TO_TEXT)).apply(Notification(a=b"\xff")) is None
+    assert wanted(Represent("a", How.NUMBER_TO_TEXT), "a IN ('5', 'x')") == "a = 5"
+    assert wanted(Represent("a", How.NUMBER_TO_TEXT), "a <> '5'") == "a EXISTS", "5.0 is '5.0'"
+    assert wanted(Represent("a", How.TEXT_TO_BYTES), "a <> X'61'") == "a <> 'a'"
+    assert wanted(Represent("a", How.TEXT_TO_NUMBER), "a = 5") == "a EXISTS"
+    assert offered(Represent("a", How.NUMBER_TO_TEXT), "a = 5") == "a IN ('5', '5.0')"
+
+
+@pytest.mark.parametrize(
+    ("form", "document"),
+    [
+        (Form.JSON, "[1]"),
+        (Form.JSON, '{"a": NaN}'),
+        (Form.JSON, '{"a": {"time": "noon"}}'),
+        (Form.JSON, "[" * 5000),
+        (Form.XML, "<notification>"),
+        (Form.XML, '<!DOCTYPE x [<!ENTITY y "z">]><notification/>'),
+        (Form.XML, "<other/>"),
+        (Form.XML, '<notification><attribute name="a" kind="number">x</attribute></notification>'),
+        (Form.XML, '<notification><attribute name="a">x</attribute></notification>'),
+        (Form.XML, '<notification><attribute kind="text">x</attribute></notification>'),
+        (Form.XML, '<notification><attribute name="a"><item kind="z"/></attribute></notification>'),
+        (Form.BINARY, b"\xc1"),
+        (Form.BINARY, b"\x81\xa1a\xd4\x05\x00"),
+        (Form.JSON, 5),
+    ],
+)
+def test_what_is_no_document_is_blocked(form: Form, document: object) -> None:
+    with pytest.raises(MappingFailed):
+        mapping(Unpack("a", form)).run(Notification(a=document))
+
+
+def test_a_document_of_a_stranger_is_flattened() -> None:
+    unpack = mapping(Unpack("a", Form.JSON))
+    assert unpack.apply(Notification(a='{"b": {"c": 1, "d": null}, "e": null}')) == Notification({"b.c": 1})
+    assert unpack.apply(Notification(b=1)) == Notification(b=1)
+
+
+# Functions of one's own.
+
+
+def test_a_function_that_is_not_registered_is_refused() -> None:
+    one = decode(encode(mapping(Named("nobody's"))), Mapping)
+    assert one.unknown == ("nobody's",)
+    for use in (lambda: one.apply(SAP), lambda: one.wanted(EVERYTHING), one.inverse, lambda: edge_mapping(one, one)):
+        with pytest.raises(MappingError, match=r"no mapping 'nobody's' is registered.*register_mapping"):
+            use()
+
+
+def test_a_function_that_fails_blocks_and_says_why() -> None:
+    one = mapping(Named("break"))
+    assert one.apply(Notification()) is None
+    assert one.apply(Notification(a=1)) is None
+    with pytest.raises(MappingFailed, match="the mapping 'break' failed: ZeroDivisionError"):
+        one.run(Notification())
+
+
+@pytest.mark.req("VIS-508")
+def test_a_function_brings_its_filter_mappings_and_its_inverse() -> None:
+    one = mapping(Named("swap a and b"))
+    assert one.apply(Notification(a=1, c=2)) == Notification(b=1, c=2)
+    assert one.inverse() == one
+    assert str(one.wanted(Filter.parse("a = 1"))) == "b = 1"
+    assert mapping(Named("count")).wanted(Filter.parse("a = 1")) == EVERYTHING
+    assert mapping(Named("count")).wanted(NOTHING) == NOTHING
+    register_mapping("bad filters", dict, wanted=lambda _: 1 / 0, offered=lambda _: None)  # type: ignore[arg-type, return-value]
+    assert mapping(Named("bad filters")).wanted(Filter.parse("a = 1")) == EVERYTHING
+    assert mapping(Named("bad filters")).offered(Filter.parse("a = 1")) == EVERYTHING
+    with pytest.raises(MappingError, match="registered already"):
+        register_mapping("count", dict)
+
+
 # What is refused.
 
 
@@ -300,6 +507,11 @@ def test_a_conversion_and_its_inverse_differ_by_rounding_only(step: Convert, num
         (lambda: Add("a", {"b": 1}), "not one value"),
         (lambda: Only(Filter.parse("a WITHIN myloc")), "myloc"),
         (lambda: Mapping((Add("a", 1),) * 65), "65 steps"),
+        (lambda: Represent("a", How.TEXT_TO_BYTES, "idna"), "encoding 'idna'"),
+        (lambda: Represent("a", "number"), "not known"),  # type: ignore[arg-type]
+        (lambda: Pack("a", "json"), "not known"),  # type: ignore[arg-type]
+        (lambda: Pack("a", Form.JSON, "b"), "list of names"),  # type: ignore[arg-type]
+        (lambda: register_mapping("", dict), "cannot name"),
         (edge_mapping, "neither direction"),
         (
             lambda: edge_mapping(mapping(Rename("b", "c"), Drop(("a",)))),

@@ -93,7 +93,7 @@ def _read(text: object) -> Value:
         constraint = _equal(Filter.parse(f"x = {text}"))
     except FilterError:
         constraint = None
-    if not isinstance(constraint, Equal):
+    if not isinstance(constraint, Equal) or str(constraint) != f"x = {text}":  # each value is written in one way
         raise MappingError(f"{text!r:.60} is not a constant; write it as in a filter: 'EUR', 12.5, TRUE")
     return constraint.value
 

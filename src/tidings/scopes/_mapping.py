@@ -13,12 +13,18 @@ import msgspec
 
 from tidings.model import NOTHING, Filter, MappingError, Notification, ValueRefused
 
+from ._compute import Compute
 from ._constant import dec_hook, enc_hook
 from ._convert import Convert
+from ._named import Named
+from ._pack import Pack, Unpack
+from ._represent import Represent
 from ._step import MappingFailed
 from ._steps import Add, Annotate, Drop, Keep, Only, Rename
 
-AnyStep: TypeAlias = Rename | Drop | Keep | Add | Annotate | Only | Convert
+AnyStep: TypeAlias = (
+    Rename | Drop | Keep | Add | Annotate | Only | Convert | Compute | Represent | Pack | Unpack | Named
+)
 
 MAX_STEPS = 64
 """The most steps of one mapping."""
@@ -85,6 +91,11 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if None in steps else Mapping(tuple(steps))  # type: ignore[arg-type]
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """The functions that it names and that are not registered in this process."""
+        return tuple(step.function for step in self.steps if isinstance(step, Named) and not step.is_known)
+
+    @property
     def is_identity(self) -> bool:
         """Whether it says plainly that nothing changes."""
         return not self.steps
@@ -126,6 +137,9 @@ def edge_mapping(outward: Mapping | None = None, inward: Mapping | None = None) 
     """
     if outward is None and inward is None:
         raise MappingError("neither direction of the edge is given; an edge without a mapping needs none")
+    for given in (outward, inward):
+        if given is not None and given.unknown:
+            raise MappingError(f"no mapping '{given.unknown[0]}' is registered here; call register_mapping first")
     if outward is not None and inward is not None:
         return EdgeMapping(outward, inward)
     if outward is not None:
