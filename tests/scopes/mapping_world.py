@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from strategies import KINDS, NAMES, filters, scalars, values
+from strategies import KINDS, ORDERED, filters, scalars, values
 
-from tidings.model import Filter, Notification
+from tidings.model import Constraint, Filter, Location, Negated, Notification, Scalar, kind_of
+from tidings.model.operators import Equal, Exists, IsNull, Member, Range, Within, like
 from tidings.scopes._compute import Compute
 from tidings.scopes._convert import Convert
 from tidings.scopes._documents import Form
@@ -19,7 +21,9 @@ from tidings.scopes._pack import Pack, Unpack
 from tidings.scopes._represent import How, Represent
 from tidings.scopes._steps import Add, Annotate, Drop, Keep, Only, Rename
 
-names = st.sampled_from(NAMES)
+FEW = ("a", "b", "in")
+"""So few names that every step meets every notification."""
+names = st.sampled_from(FEW)
 pairs = st.lists(names, min_size=2, max_size=2, unique=True)
 some_names = st.lists(names, min_size=1, max_size=3).map(tuple)
 
@@ -37,7 +41,7 @@ def converts(*, wild: bool = False) -> SearchStrategy[Convert]:
     return st.builds(Convert, names, factors(wild=wild), offsets, st.none() | names, st.booleans())
 
 
-_OPERANDS = ("a", "b", "c.d", '"in"', "2", "0.5", "0")
+_OPERANDS = ("a", "b", '"in"', "2", "0.5", "0")
 
 
 def expressions() -> SearchStrategy[str]:
@@ -49,8 +53,8 @@ def expressions() -> SearchStrategy[str]:
         ),
         max_leaves=4,
     )
-    return st.tuples(st.sampled_from(_OPERANDS[:4]), st.sampled_from("+-*/"), parts).map(" ".join) | st.sampled_from(
-        _OPERANDS[:4]
+    return st.tuples(st.sampled_from(_OPERANDS[:3]), st.sampled_from("+-*/"), parts).map(" ".join) | st.sampled_from(
+        _OPERANDS[:3]
     )
 
 
@@ -73,7 +77,7 @@ def steps(*, wild: bool = False) -> dict[str, SearchStrategy[AnyStep]]:
         "Keep": some_names.map(Keep),
         "Add": st.builds(Add, names, values(KINDS, wild=wild)),
         "Annotate": st.builds(Annotate, names, scalars(KINDS, wild=wild)),
-        "Only": filters(wild=wild).map(Only),
+        "Only": filters(names=FEW, wild=wild).map(Only),
         "Convert": converts(wild=wild),
         "Compute": st.builds(Compute, names, expressions()),
         "Represent": st.builds(Represent, names, st.sampled_from(How), st.sampled_from(["utf-8", "cp500", "ascii"])),
@@ -86,6 +90,31 @@ def steps(*, wild: bool = False) -> dict[str, SearchStrategy[AnyStep]]:
 def mappings(*, wild: bool = False, max_size: int = 4) -> SearchStrategy[Mapping]:
     every = st.one_of(list(steps(wild=wild).values()))
     return st.lists(every, max_size=max_size).map(lambda some: Mapping(tuple(some)))
+
+
+_SCALARS: tuple[Scalar, ...] = (
+    *(True, False, 0, 1, -2, 2.5, -0.5, "", "1", "ab", "1.0", b"", b"a", b"\xf1"),
+    *(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC), Location("/p"), Location("/q/p")),
+)
+
+
+def questions(notification: Notification) -> list[Constraint]:
+    """Constraints of every sort on every name, among them what can be asked about just these values."""
+    known = [item for value in notification.values() for item in (value if isinstance(value, tuple) else (value,))]
+    asked: list[Constraint] = []
+    for name in FEW:
+        asked += [IsNull(name), Exists(name), like(name, "%b"), Negated(like(name, "a_")), Range(name, b"a")]
+        asked += [Within(name, Location("/p")), Negated(Within(name, Location("/p")))]
+        for scalar in (*_SCALARS, *known):
+            equal = Equal(name, scalar)
+            asked += [equal, Negated(equal)]
+            if kind_of(scalar) in ORDERED:
+                asked += [Range(name, scalar), Range(name, high=scalar), Range(name, scalar, scalar)]
+                asked += [Range(name, scalar, low_open=True), Range(name, high=scalar, high_open=True)]
+        for kind in KINDS:
+            alike = tuple(scalar for scalar in (*_SCALARS, *known) if kind_of(scalar) is kind)
+            asked += [Member(name, alike[:2]), Negated(Member(name, alike[-2:]))]
+    return asked
 
 
 def scalarised(notification: Notification) -> Iterator[Notification]:

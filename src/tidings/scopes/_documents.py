@@ -41,7 +41,7 @@ class Form(enum.Enum):
 
 
 def dumped(attributes: Attributes, form: Form) -> str | bytes:
-    """The attributes as a document, or `MappingFailed`; in the order of their names, as equal notifications are equal."""
+    """The attributes as a document, or `MappingFailed`; sorted, so that equal notifications make equal documents."""
     attributes = dict(sorted(attributes.items()))
     match form:
         case Form.JSON:
