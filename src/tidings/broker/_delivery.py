@@ -48,6 +48,7 @@ class Delivery:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._now = broker.runtime.now
+        self._advertised = broker.routing.advertisements
         self._floods = broker.routing.algorithm == "flooding"
         self.plain = True
         """Whether nobody advises PUB-MATCH, PUB-SEND and DELIVER."""
@@ -65,7 +66,7 @@ class Delivery:
 
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
-        broker, publications, quality = self._broker, self._broker.publications, message.quality
+        broker, publications, scoping = self._broker, self._broker.publications, self._broker.scoping
         check_publication(message)
         if not publications.is_new(link.name, message.seq):
             self._repeated(link, message)
@@ -73,14 +74,14 @@ class Delivery:
         notification = checked_body(message.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
-        advertised = broker.entries.advertisements(link).values() if broker.routing.advertisements else ()
-        if broker.routing.advertisements and not advertises(advertised, notification):
+        if self._advertised and not advertises(broker.entries.advertisements(link).values(), notification):
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
-        if quality is _STORED:
+        if message.quality is _STORED:
             publications.check_room()
-        if link in self._waiting or (passages := broker.scoping.passages(link)) is None or broker.scoping.held(link):
+        passages = scoping.passages(link)
+        if passages is None or link in self._waiting or (scoping.hold is not None and scoping.held(link)):
             self._wait(link, message, notification)
         else:
             self._accept(link, message, notification, passages)

@@ -7,13 +7,16 @@ derive from it; what the parts mean is theirs.
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 from ._codec import WireError
 from ._framing import MAX_PART, Parser, Part, part
 
 WRITE_HIGH = 1_048_576
 """Bytes in the transport's buffer above which the peer counts as slow."""
+READ_BYTES = 65_536
+"""The most bytes of one read, where the transport lets us choose: asyncio's own 256 kB are allocated anew by the system
+for every read, and what so many bytes become no longer fits into a processor's cache."""
 CLOSE_SECONDS = 5.0
 """How long a peer may take to read the last bytes before the connection is closed without them."""
 
@@ -40,6 +43,8 @@ class Stream(asyncio.Protocol):
         # Not every loop derives its transports from asyncio's classes: uvloop does not.
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_HIGH)
+        if hasattr(transport, "max_size"):
+            cast(Any, transport).max_size = READ_BYTES
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: hand over all whole parts at once."""
