@@ -81,7 +81,7 @@ class Delivery:
         if message.quality is _STORED:
             publications.check_room()
         passages = scoping.passages(link)
-        if passages is None or link in self._waiting or (scoping.hold is not None and scoping.held(link)):
+        if passages is None or link in self._waiting or scoping.held(link):
             self._wait(link, message, notification)
         else:
             self._accept(link, message, notification, passages)
