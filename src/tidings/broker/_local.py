@@ -115,16 +115,18 @@ class LocalBroker:
         A `seq` of the caller's own must be larger than every one before: each publication happens once.
         """
         body = encode_body(notification)
-        if seq is not None and seq <= self._published:
+        if seq is None:
+            seq = self._published + 1
+        elif seq <= self._published:
             raise AlreadyPublished(
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
-        self._published = self._published + 1 if seq is None else seq
-        message = Publish(self._published, body, quality, ttl)
+        self._published = seq
+        message = Publish(seq, body, quality, ttl)
         if quality is not Quality.FIRE:
-            self._unacknowledged[self._published] = message
+            self._unacknowledged[seq] = message
         self._send(Frame(message))
-        return self._published
+        return seq
 
     @property
     def unacknowledged(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 
+import msgspec
+
 from tidings import model
 from tidings.model import EventKey, TidingsError
 from tidings.wire import Refused
@@ -14,21 +16,19 @@ class RefusedByService(TidingsError):
     """The service did not do what it was asked for; the text says why and what would help."""
 
 
-class Receipt:
+class Receipt(msgspec.Struct, eq=False):
     """Of one publication. `await` it for the key of the event, once the publication has reached its quality."""
 
-    __slots__ = ("_asked", "_failures", "_future", "_outcome", "number")
-
-    def __init__(self, number: int, outcome: EventKey | TidingsError | None = None) -> None:
-        self.number = number
-        """The publication's number among those of this client."""
-        self._outcome = outcome
-        self._future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
-        self._asked = False
+    number: int
+    """The publication's number among those of this client."""
+    _outcome: EventKey | TidingsError | None = None
+    _asked: bool = False
+    _future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
+    _failures: list[TidingsError] | None = None
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True
-        if isinstance(self._outcome, TidingsError) and self._outcome in self._failures:
+        if self._failures is not None and self._outcome in self._failures:
             self._failures.remove(self._outcome)  # whoever asks hears it here, not when flushing
         return self._heard().__await__()
 
