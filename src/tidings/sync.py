@@ -159,8 +159,9 @@ class Client:
         callback: Callable[[Notification], None] | None = None,
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
+        durable: str | None = None,
     ) -> Subscription:
-        """Subscribe, and wait until the whole network knows.
+        """Subscribe, and wait until the whole network knows. `durable` is as in `tidings.Client.subscribe`.
 
         Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
         not use this client.
@@ -168,10 +169,16 @@ class Client:
 
         async def work() -> asynchronous.Subscription:
             heard = None if callback is None else functools.partial(_call, callback)
-            subscription = self._client.subscribe(filter, callback=heard, on_gap=on_gap, receive_own=receive_own)
+            subscription = self._client.subscribe(
+                filter, callback=heard, on_gap=on_gap, receive_own=receive_own, durable=durable
+            )
             return await subscription
 
         return Subscription(self._thread, self._thread.call(work()))
+
+    def forget(self, name: str) -> None:
+        """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
+        self._thread.call(self._client.forget(name))
 
     def advertise(self, filter: Matches | str) -> str:
         """Announce what this client may publish; returns its id once the network knows."""
@@ -236,9 +243,15 @@ class Subscription(Iterator[Notification]):
                 self._here.append(await anext(self._subscription))
         except StopAsyncIteration:
             return False
+        if self._subscription.durable is not None:
+            return True  # asking for more would say that this one has been handled
         for _ in range(min(self._subscription.waiting, BATCH)):
             self._here.append(await anext(self._subscription))
         return True
+
+    def acknowledge(self) -> None:
+        """Of a durable subscription: what was taken is handled. Returns when the broker has that on disk."""
+        self._thread.call(self._subscription.acknowledge())
 
     def update(self, filter: Matches | str) -> None:
         """Change the filter. What passes both the old and the new one arrives without loss and once."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from serving import serving
 from typer.testing import CliRunner, Result
 
 import tidings
@@ -22,7 +22,7 @@ from tidings.cli._shown import Lines, as_json, gap_as_json, gap_as_text
 from tidings.cli._status import tree_of
 from tidings.cli._top import rates
 from tidings.cli._values import notification_of, value_of
-from tidings.net import Access, Identity, Options, serve
+from tidings.net import Access, Identity, Options
 from tidings.wire import Counters, Gap, Status, TreeStatus
 
 TOKEN = "a-token-for-the-tests"
@@ -31,34 +31,15 @@ TOKEN = "a-token-for-the-tests"
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An open broker with a store, and one behind it that asks for tokens."""
-    yield from _serving(Options(name="cli", port=0, data=tmp_path_factory.mktemp("store")))
+    with serving(Options(name="cli", port=0, data=tmp_path_factory.mktemp("store"))) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[str]:
     """A broker that asks for a token."""
-    yield from _serving(Options(name="closed", port=0, access=Access({TOKEN: Identity("someone")})))
-
-
-def _serving(options: Options) -> Iterator[str]:
-    started = threading.Event()
-    ports: list[int] = []
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def run() -> None:
-        async with serve(options) as server:
-            ports.append(server.port)
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    started.wait()
-    yield f"tidings://127.0.0.1:{ports[0]}"
-    loop.call_soon_threadsafe(stop.set)
-    thread.join()
-    loop.close()
+    with serving(Options(name="closed", port=0, access=Access({TOKEN: Identity("someone")}))) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)

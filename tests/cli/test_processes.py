@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+import tidings.sync
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 
@@ -250,3 +252,103 @@ def test_the_first_example_of_the_readme_works(commands: Commands) -> None:
         with contextlib.suppress(queue.Empty):
             out = program.line(patience=0.2)
     assert out == "SAP 182.4\n"
+
+
+DURABLE = """
+import asyncio, tidings
+
+def told(gap):
+    print("gap", gap.first, gap.last, flush=True)
+
+async def main():
+    async with tidings.connect("{url}", name="alice") as client:
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes", on_gap=told)
+        print("ready", flush=True)
+        async for notification in subscription:
+            print("got", notification["n"], flush=True)
+            if notification["n"] % 5 == 0:
+                await subscription.acknowledge()
+                print("acknowledged", notification["n"], flush=True)
+
+asyncio.run(main())
+"""
+
+
+class _Reader:
+    """A process with a durable subscription, and what it has printed."""
+
+    def __init__(self, commands: Commands, url: str) -> None:
+        self._process = commands.python(DURABLE.format(url=url))
+        self.lines: list[str] = []
+        self.until("ready")
+
+    def until(self, line: str) -> None:
+        while line not in self.lines:
+            self.lines.append(self._process.line().strip())
+
+    def kill(self) -> None:
+        """kill -9; what it printed before is read to the end."""
+        self._process.signal(signal.SIGKILL)
+        self.lines += self._process.end()[1].splitlines()
+
+    def numbers(self, what: str) -> list[int]:
+        return [int(line.split()[1]) for line in self.lines if line.startswith(what)]
+
+
+def test_a_durable_subscription_survives_kill_9_of_its_client_and_of_its_broker(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store")
+    url = str(told["url"])
+    again = ("--data", "store", "--port", url.rsplit(":", 1)[1])
+
+    def publish(first: int, last: int) -> None:
+        with tidings.sync.connect(url) as client:
+            client.publish_many([{"n": n} for n in range(first, last + 1)], quality="stored")
+
+    def restart() -> Process:
+        server.kill()
+        return commands.serve(*again)[0]
+
+    first = _Reader(commands, url)
+    publish(1, 20)
+    first.until("acknowledged 10")
+    first.kill()
+    publish(21, 30)
+    server = restart()
+    publish(31, 40)
+    second = _Reader(commands, url)
+    second.until("acknowledged 25")
+    server = restart()  # under the feet of the second
+    publish(41, 50)
+    second.until("got 48")
+    second.kill()
+    server = restart()
+    publish(51, 55)
+    third = _Reader(commands, url)
+    third.until("acknowledged 55")
+    third.kill()
+
+    before = 0
+    for reader in (first, second, third):
+        got = reader.numbers("got")
+        gaps = [line for line in reader.lines if line.startswith("gap")]
+        assert all(line.endswith("None") for line in gaps), "a crash may have cost what was only accepted, and no more"
+        assert got == list(range(got[0], got[-1] + 1)), "each once, in order, nothing left out"
+        assert before < got[0], "nothing that was acknowledged came again"
+        before = max(reader.numbers("acknowledged"))
+    assert second.numbers("got")[0] <= max(first.numbers("got")) + 1
+    assert third.numbers("got")[0] <= max(second.numbers("got")) + 1
+    assert third.numbers("got")[-1] == 55
+
+
+def test_sub_goes_on_where_it_ended(commands: Commands) -> None:
+    _, told = commands.serve("--data", "store")
+    words = ("sub", "EXISTS(n)", "--durable", "mine", "--client", "alice", "--json", "--broker", str(told["url"]))
+    for published, printed in (((1, 2, 3), (1, 2)), ((4, 5, 6), (3, 4))):
+        subscriber = commands.start(*words, "--count", "2")
+        subscriber.line("stderr")
+        for n in published:
+            commands.start("pub", "--broker", str(told["url"]), "--quality", "stored", f"n={n}").end()
+        assert subscriber.end()[:2] == (0, "".join(f'{{"n":{n}}}\n' for n in printed))
+    code, _, error = commands.start("sub", "TRUE", "--durable", "mine", "--broker", str(told["url"])).end()
+    assert code == 2
+    assert "--client" in error

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import threading
 from collections.abc import Iterator
 
 import pytest
+from serving import serving
 
 import tidings
 from tidings import sync
 from tidings.broker import RoutingOptions
 from tidings.model import NotAdvertised
-from tidings.net import Access, Identity, Options, serve
+from tidings.net import Access, Identity, Options
 
 
 @pytest.fixture(scope="module")
@@ -22,34 +22,15 @@ def address() -> Iterator[str]:
     """A broker in a thread of its own."""
     quotes = Identity("q", tidings.Filter.parse("q = 1"))
     access = Access({"all": Identity("all", administer=True), "quotes": quotes})
-    yield from _serving(Options(name="b", port=0, access=access))
+    with serving(Options(name="b", port=0, access=access)) as url:
+        yield url
 
 
 @pytest.fixture
 def advertising() -> Iterator[str]:
     """A broker where publishers must advertise."""
-    yield from _serving(Options(name="b", port=0, routing=RoutingOptions(advertisements=True)))
-
-
-def _serving(options: Options) -> Iterator[str]:
-    started = threading.Event()
-    ports: list[int] = []
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def run() -> None:
-        async with serve(options) as server:
-            ports.append(server.port)
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    started.wait()
-    yield f"tidings://127.0.0.1:{ports[0]}"
-    loop.call_soon_threadsafe(stop.set)
-    thread.join()
-    loop.close()
+    with serving(Options(name="b", port=0, routing=RoutingOptions(advertisements=True))) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,13 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
 from ._book import Book, Entry
+from ._bounds import check_progress
 from ._broker import Broker, Role
 from ._context import Context
 from ._covering import Covering
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
-from ._local import LocalBroker, Observer
+from ._local import Answer, LocalBroker, Observer
 from ._merging import Merging
 from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
 from ._registration import Registration
@@ -22,6 +23,7 @@ __all__ = [
     "OPEN_PASSAGE",
     "Advice",
     "Announcement",
+    "Answer",
     "Book",
     "Broker",
     "Context",
@@ -50,5 +52,6 @@ __all__ = [
     "Tree",
     "View",
     "WaveKind",
+    "check_progress",
     "check_tree",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tidings.model import Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
@@ -42,9 +42,14 @@ def check_request(message: Subscribe | Advertise, count: int) -> None:
     if isinstance(message, Subscribe):
         if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
             raise TidingsError(f"at most {MAX_META:,} characters can be added to a subscription")
-        if len(message.after) > MAX_POSITIONS or any(len(origin) > MAX_ID for origin in message.after):
-            raise TidingsError(f"positions of at most {MAX_POSITIONS:,} origins, with names of {MAX_ID} characters")
-        check_positions(message.after.values())
+        check_progress(message.after)
+
+
+def check_progress(after: Mapping[str, tuple[int, int]]) -> None:
+    """Raise `TidingsError` for positions in origins that are too many or cannot be."""
+    if len(after) > MAX_POSITIONS or any(len(origin) > MAX_ID for origin in after):
+        raise TidingsError(f"positions of at most {MAX_POSITIONS:,} origins, with names of {MAX_ID} characters")
+    check_positions(after.values())
 
 
 def check_positions(positions: Iterable[tuple[int, int]]) -> None:

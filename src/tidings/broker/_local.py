@@ -17,11 +17,11 @@ border broker has another number; it is recognised by the publisher's own, among
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from tidings.model import AlreadyPublished, EventKey, Filter, Matches, Notification
+from tidings.model import AlreadyPublished, EventKey, Filter, Identity, Matches, Notification
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -29,10 +29,12 @@ from tidings.wire import (
     DeliverAck,
     Frame,
     Gap,
+    Kept,
     Marks,
     Publish,
     PublishAck,
     Quality,
+    Recalled,
     Refused,
     Settled,
     StatusReply,
@@ -46,6 +48,8 @@ from tidings.wire import (
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
+Answer: TypeAlias = StatusReply | Recalled | Kept
+"""What a broker answers a question of a client with; it has the id of the question."""
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
 
@@ -65,8 +69,11 @@ class Observer(Protocol):
     def gap(self, gap: Gap) -> None:
         """Notifications are lost for some subscriptions."""
 
-    def answered(self, reply: StatusReply) -> None:
-        """The broker has answered a question about itself."""
+    def answered(self, reply: Answer) -> None:
+        """The broker has answered a question."""
+
+    def progressed(self) -> None:
+        """The border broker says how far everything has been sent."""
 
 
 class LocalBroker:
@@ -99,6 +106,8 @@ class LocalBroker:
         self._first = self._published = published
         self.duplicates = 0
         """Second copies that were dropped."""
+        self.delivering: Identity | None = None
+        """Of the notification that the callbacks are called with."""
 
     # --- what the application calls -------------------------------------------------------------------
 
@@ -141,21 +150,36 @@ class LocalBroker:
         id: str | None = None,
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
+        after: Mapping[str, tuple[int, int]] | None = None,
     ) -> str:
-        """Subscribe; the id of the subscription. The same id again changes its filter, without a gap."""
+        """Subscribe; the id of the subscription. The same id again changes its filter, without a gap.
+
+        `after` says how far an earlier subscription had come that this one goes on with: it is owed what follows.
+        """
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         if id is None:
-            self._numbers += 1
-            id = f"s{self._numbers}"
+            id = self.new_id()
         self._requests += 1
         message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}), number=self._requests)
         known = self._subscriptions.get(id)
         self._subscriptions[id] = subscription = LocalSubscription(message, callback)
         if known is not None:
             subscription.follows(known)
-        self._out(message)
+        elif after is not None:
+            subscription.goes_on(after)
+        self._out(message if after is None else msgspec.structs.replace(message, after=dict(after)))
         return id
+
+    def new_id(self) -> str:
+        """An id for a subscription that nothing else has."""
+        self._numbers += 1
+        return f"s{self._numbers}"
+
+    def position(self, id: str) -> dict[str, tuple[int, int]] | None:
+        """How far a subscription has seen each origin; None if it does not exist or has never settled."""
+        subscription = self._subscriptions.get(id)
+        return subscription.after if subscription is not None and subscription.settled else None
 
     def unsubscribe(self, id: str) -> None:
         """End a subscription. No callback runs for it any more. Ending it again does nothing."""
@@ -220,7 +244,6 @@ class LocalBroker:
                     if subscription.confirmed:
                         subscription.mark(message.marks)
                 self._acknowledge(message.marks)
-                return
             case PublishAck():
                 for seq in range(message.seq - message.count + 1, message.seq + 1):
                     self._unacknowledged.pop(seq, None)
@@ -260,12 +283,14 @@ class LocalBroker:
                 observer.refused(message)
             case Gap():
                 observer.gap(message)
-            case StatusReply():
+            case Marks():
+                observer.progressed()
+            case StatusReply() | Recalled() | Kept():
                 observer.answered(message)
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope
-        identity = envelope.identity
+        identity = self.delivering = envelope.identity
         notification = decode_body(envelope.body)
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)

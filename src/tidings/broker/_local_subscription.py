@@ -8,7 +8,7 @@ origin's memory, may be the application's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from tidings.model import Identity, Notification
@@ -65,6 +65,11 @@ class LocalSubscription:
         self.settled = self.confirmed = True
         self.unsure = not self.message.receive_own
         self.mark(marks)
+
+    def goes_on(self, after: Mapping[str, Position]) -> None:
+        """It goes on with an earlier subscription, which had come so far."""
+        self.settled = True
+        self.marks.update(after)
 
     def begins_anew(self) -> None:
         """It is announced to a border broker that does not know it."""

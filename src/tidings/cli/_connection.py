@@ -69,7 +69,10 @@ Key = Annotated[
 ClientName = Annotated[
     str | None,
     typer.Option(
-        "--client-name", metavar="NAME", help="The name of this client at the broker; a random one if not given."
+        "--client-name",
+        "--client",
+        metavar="NAME",
+        help="The name of this client at the broker; a random one if not given.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -17,7 +17,7 @@ from tidings.model import Filter
 from tidings.wire import Gap
 
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
-from ._errors import ExitCode, complain
+from ._errors import ExitCode, UsageError, complain
 from ._shown import Lines, as_json, gap_as_json, gap_as_text
 
 
@@ -33,6 +33,13 @@ def sub(
         typer.Option(metavar="SECONDS", min=0, help="Give up after this time, with exit code 1 if --count is not met."),
     ] = None,
     client_name: ClientName = None,
+    durable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Go on after what was printed the last time under this name and --client.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     token_file: TokenFile = None,
     ca: Ca = None,
@@ -44,9 +51,11 @@ def sub(
     TRUE as the filter means everything. What was lost on the way is reported, too.
     """
     wanted = Filter.parse(filter)
+    if durable is not None and client_name is None:
+        raise UsageError("--durable is kept under the name of a client; give one with --client")
     client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     printer = _JsonPrinter() if as_json else _Printer()
-    complete = asyncio.run(_listen(client, wanted, printer, count, timeout))
+    complete = asyncio.run(_listen(client, wanted, printer, durable, count, timeout))
     if not complete:
         complain(f"fewer than {count} notifications came in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
@@ -79,12 +88,17 @@ class _JsonPrinter(_Printer):
 
 
 async def _listen(
-    client: tidings.Client, wanted: Filter, printer: _Printer, count: int | None, timeout: float | None
+    client: tidings.Client,
+    wanted: Filter,
+    printer: _Printer,
+    durable: str | None,
+    count: int | None,
+    timeout: float | None,
 ) -> bool:
     """Print until the end; whether everything came that was asked for."""
     seen = 0
     async with client:
-        subscription = client.subscribe(wanted, on_gap=printer.gap)
+        subscription = client.subscribe(wanted, on_gap=printer.gap, durable=durable)
         await subscription
         try:
             async with asyncio.timeout(timeout):

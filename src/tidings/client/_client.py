@@ -1,7 +1,7 @@
 """The client: what an application uses to publish and subscribe.
 
 Everything happens on the event loop of whoever connected; there is no thread and, besides one task that keeps the
-connection, nothing in the background. Leaving the context manager ends everything.
+connection and one for each durable subscription, nothing in the background. Leaving the context manager ends it all.
 """
 
 from __future__ import annotations
@@ -14,12 +14,27 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple, TypeAlias
 
-from tidings.broker import LocalBroker
-from tidings.model import EventKey, Filter, Matches, Notification, TidingsError
-from tidings.wire import Frame, Gap, Quality, Refused, Status, StatusReply, StatusRequest, Welcome, decode_status
+from tidings.broker import Answer, LocalBroker
+from tidings.model import EventKey, Filter, Identity, Matches, Notification, TidingsError
+from tidings.wire import (
+    Forget,
+    Frame,
+    Gap,
+    Keep,
+    Quality,
+    Recall,
+    Refused,
+    Status,
+    StatusReply,
+    StatusRequest,
+    Welcome,
+    decode_status,
+)
 
 from ._address import Address, ConnectionFailed
+from ._durable import Durable
 from ._link import Link
 from ._receipt import UNHEARD, Receipt, error_of
 from ._subscription import Subscription
@@ -28,8 +43,20 @@ log = logging.getLogger("tidings.client")
 
 STATUS_TIMEOUT = 5.0
 """Seconds to wait for a broker to say how it is."""
+KEEP_TIMEOUT = 5.0
+"""Seconds to wait, when a client closes, until the broker has kept how far durable subscriptions have come."""
 MAX_UNACKNOWLEDGED = 8_192
 """Publications that may wait for their acknowledgement before `publish` waits, too."""
+
+
+Question: TypeAlias = StatusRequest | Recall | Keep | Forget
+
+
+class _Asked(NamedTuple):
+    """A question that the broker has not answered yet."""
+
+    question: Question
+    answer: asyncio.Future[Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +108,8 @@ class Client:
         self._idle: asyncio.Event = asyncio.Event()
         self._subscriptions: dict[str, Subscription] = {}
         self._advertisements: dict[str, asyncio.Future[None]] = {}
-        self._answers: dict[str, asyncio.Future[bytes]] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._durables: dict[str, Durable] = {}
         self._questions = 0
         self._behind: set[Subscription] = set()
         self._published = 0
@@ -99,10 +127,24 @@ class Client:
         try:
             if error is None:
                 await self.flush()
+                await self._keep_durables()
         finally:
+            for durable in self._durables.values():
+                durable.end()
             for subscription in list(self._subscriptions.values()):
                 subscription.finish(None)
             await self._link.close()
+
+    async def _keep_durables(self) -> None:
+        """Have the broker keep how far the application has come, if it does so in time."""
+        keeping = [asyncio.create_task(durable.keep()) for durable in self._durables.values()]
+        if keeping:
+            done, late = await asyncio.wait(keeping, timeout=KEEP_TIMEOUT)
+            for task in late:
+                task.cancel()
+            problems = [task.exception() for task in done] + ["no answer in time"] * len(late)
+            for problem in filter(None, problems):
+                log.warning("how far a durable subscription has come was not kept: %s", problem)
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
@@ -177,27 +219,83 @@ class Client:
         callback: Callable[[Notification], None] | None = None,
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
+        durable: str | None = None,
     ) -> Subscription:
         """Subscribe. Iterate over the result, or give a `callback`, which must not block.
 
-        `on_gap` is called with what was lost; without it, losses are logged as warnings.
+        `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
+        broker keeps how far the application has come, under this client's name and that one: after a crash, or after
+        `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
         """
         self._check()
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         subscription = Subscription(self, filter, callback, on_gap, receive_own)
-        subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
+        if durable is not None:
+            self._claim(durable)
+            subscription.id = self._local.new_id()
+            subscription.durable = self._durables[durable] = Durable(self, subscription, durable)
+        else:
+            subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
         self._subscriptions[subscription.id] = subscription
         return subscription
 
+    def _claim(self, name: str) -> None:
+        """A durable subscription is used by one part of the application at a time."""
+        known = self._durables.pop(name, None)
+        if known is not None and known.subscription.id in self._subscriptions:
+            self._durables[name] = known
+            raise TidingsError(
+                f"durable subscription '{name}' is in use by this client; unsubscribe it first, or choose another name"
+            )
+        if known is not None:
+            known.leave()
+
+    def begin(self, subscription: Subscription, after: dict[str, tuple[int, int]] | None) -> None:
+        """Begin a durable subscription where it goes on; see `Subscription.begin`."""
+        self._local.subscribe(
+            subscription.filter,
+            subscription.notify,
+            id=subscription.id,
+            receive_own=subscription.receive_own,
+            after=after,
+        )
+
+    async def forget(self, name: str) -> None:
+        """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
+        self._check()
+        known = self._durables.pop(name, None)
+        if known is not None:
+            known.subscription.unsubscribe()
+            known.end()
+        await self.ask(lambda id: Forget(id, name))
+
+    def tell(self, message: Keep) -> None:
+        """Tell the broker something whose answer nobody waits for."""
+        self._link.send(Frame(message))
+
+    def position(self, subscription: Subscription) -> dict[str, tuple[int, int]] | None:
+        """How far a subscription has seen each origin; None if it has ended."""
+        return self._local.position(subscription.id)
+
+    @property
+    def delivering(self) -> Identity:
+        """Who published what is being handed over, and where."""
+        assert self._local.delivering is not None
+        return self._local.delivering
+
     def change(self, subscription: Subscription) -> None:
         """Tell the service the new filter of a subscription; see `Subscription.update`."""
+        if subscription.id not in self._local.subscriptions:
+            return  # a durable one that has not begun; it will, with this filter
         self._local.subscribe(
             subscription.filter, subscription.notify, id=subscription.id, receive_own=subscription.receive_own
         )
 
     def end(self, subscription: Subscription) -> None:
         """End a subscription; see `Subscription.unsubscribe`."""
+        if subscription.durable is not None:
+            subscription.durable.unsubscribed()
         self._local.unsubscribe(subscription.id)
         self._subscriptions.pop(subscription.id, None)
 
@@ -228,18 +326,27 @@ class Client:
 
     async def status(self, timeout: float = STATUS_TIMEOUT) -> Status:
         """What the broker says about itself; only those who may administer it are answered."""
+        try:
+            async with asyncio.timeout(timeout):
+                reply = await self.ask(StatusRequest)
+        except TimeoutError:
+            raise TidingsError(f"the broker did not say how it is within {timeout:g} seconds; try again") from None
+        assert isinstance(reply, StatusReply)
+        return decode_status(reply.body)
+
+    async def ask(self, question: Callable[[str], Question]) -> Answer:
+        """What the broker answers; `question` makes the message of an id. It is asked again in a new session."""
         self._check()
         self._questions += 1
         id = f"q{self._questions}"
-        answer = self._answers[id] = asyncio.get_running_loop().create_future()
-        self._link.send(Frame(StatusRequest(id)))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        message = question(id)
+        self._asked[id] = _Asked(message, answer)
+        self._link.send(Frame(message))
         try:
-            async with asyncio.timeout(timeout):
-                return decode_status(await answer)
-        except TimeoutError:
-            raise TidingsError(f"the broker did not say how it is within {timeout:g} seconds; try again") from None
+            return await answer
         finally:
-            del self._answers[id]
+            del self._asked[id]
 
     # --- flow control ---------------------------------------------------------------------------------
 
@@ -264,6 +371,8 @@ class Client:
     def _renewed(self, welcome: Welcome) -> None:
         self._local.go_on_after(welcome.published)
         self._local.announce()
+        for asked in self._asked.values():
+            self._link.send(Frame(asked.question))
 
     def _failed(self, error: ConnectionFailed) -> None:
         for subscription in list(self._subscriptions.values()):
@@ -271,9 +380,9 @@ class Client:
         for future in self._advertisements.values():
             if not future.done():
                 future.set_exception(error)
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(error)
+        for asked in self._asked.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(error)
         for number in list(self._receipts):
             self._settle(number, error)
 
@@ -317,16 +426,22 @@ class Client:
         elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
             self._local.unadvertise(refusal.reference)
             future.set_exception(error)
-        elif (answer := self._answers.get(refusal.reference)) is not None and not answer.done():
-            answer.set_exception(error)
+        elif (asked := self._asked.get(refusal.reference)) is not None:
+            if not asked.answer.done():
+                asked.answer.set_exception(error)
         else:
             log.warning("refused: %s", error)
 
-    def answered(self, reply: StatusReply) -> None:
-        """The broker has said how it is."""
-        answer = self._answers.get(reply.id)
-        if answer is not None and not answer.done():
-            answer.set_result(reply.body)
+    def answered(self, reply: Answer) -> None:
+        """The broker has answered a question."""
+        asked = self._asked.get(reply.id)
+        if asked is not None and not asked.answer.done():
+            asked.answer.set_result(reply)
+
+    def progressed(self) -> None:
+        """The broker says how far everything has been sent: durable subscriptions may have come further."""
+        for durable in self._durables.values():
+            durable.moved()
 
     def gap(self, gap: Gap) -> None:
         """Something was lost for some subscriptions."""

@@ -14,6 +14,7 @@ from tidings.wire import Gap
 
 if TYPE_CHECKING:
     from ._client import Client
+    from ._durable import Durable
 
 log = logging.getLogger("tidings.client")
 
@@ -51,6 +52,8 @@ class Subscription(AsyncIterator[Notification]):
         self._error: TidingsError | None = None
         self._ended = False
         self._paused = False
+        self.durable: Durable | None = None
+        """What makes it outlive this client, if it was asked for."""
         self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
         """What was lost, as far as it is known."""
 
@@ -60,6 +63,8 @@ class Subscription(AsyncIterator[Notification]):
         return self
 
     async def __anext__(self) -> Notification:
+        if self.durable is not None:
+            self.durable.asked()
         while not self._queue:
             if self._error is not None:
                 raise self._error
@@ -71,6 +76,8 @@ class Subscription(AsyncIterator[Notification]):
             finally:
                 self._wakeup = None
         notification = self._queue.popleft()
+        if self.durable is not None:
+            self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
             self._paused = False
             self._client.keeps_up(self)
@@ -95,12 +102,23 @@ class Subscription(AsyncIterator[Notification]):
         """How many notifications wait for the application."""
         return len(self._queue)
 
+    async def acknowledge(self) -> None:
+        """Of a durable subscription: what was taken is handled. Returns when the broker has that on disk.
+
+        Asking for the next notification acknowledges the one before, too, but does not wait.
+        """
+        if self.durable is None:
+            raise TidingsError(f"subscription {self.id} is not durable, so nothing is kept; subscribe with `durable`")
+        await self.durable.keep()
+
     def update(self, filter: Matches | str) -> None:
         """Change the filter. What passes both the old and the new one arrives without loss and once."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         self.filter = filter
         self._settled.clear()
+        if self.durable is not None:
+            self.durable.changes()
         self._client.change(self)
 
     def unsubscribe(self) -> None:
@@ -126,8 +144,12 @@ class Subscription(AsyncIterator[Notification]):
                 self._callback(notification)
             except Exception:  # a mistake of the application must not cost it the connection
                 log.exception("the callback of subscription %s failed", self.id)
+            if self.durable is not None:
+                self.durable.moved()
             return
         self._queue.append(notification)
+        if self.durable is not None:
+            self.durable.queued(self._client.delivering)
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
         if len(self._queue) >= MAX_QUEUE and not self._paused:
@@ -136,7 +158,24 @@ class Subscription(AsyncIterator[Notification]):
 
     def has_settled(self) -> None:
         """The service says so."""
+        if self.durable is not None:
+            self.durable.settled()
+        else:
+            self._settled.set()
+
+    def begin(self, after: dict[str, tuple[int, int]] | None) -> None:
+        """Of a durable one: it is known where it goes on."""
+        if not self._ended:
+            self._client.begin(self, after)
+
+    def is_kept(self) -> None:
+        """Of a durable one: it has settled, and the broker has it on disk."""
         self._settled.set()
+
+    def refused(self, error: TidingsError) -> None:
+        """Of a durable one: the broker does not keep it."""
+        self._client.end(self)
+        self.finish(error)
 
     def lost(self, gap: Gap) -> bool:
         """Something was lost; whether the application was told."""

@@ -19,6 +19,7 @@ from tidings.wire import Part, part
 
 from ._connection import Accepted
 from ._dialler import Dialler
+from ._durables import Durables
 from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
@@ -44,6 +45,7 @@ class Server:
         self.options = options
         self._features = list(features)
         self.host: Host
+        self.durables: Durables
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
@@ -69,6 +71,7 @@ class Server:
         features = [*self._features, *([Journal(self._store)] if self._store is not None else [])]
         self.host = Host(options, epoch, self._store, features)
         self.host.on_failure = self._fail
+        self.durables = Durables(self.host.broker, self._store)
         reporter = Reporter(self)
         try:
             self._listener = await loop.create_server(

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.broker import Link, LocalBroker
+from tidings.broker import Answer, Link, LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled, StatusReply
+from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled
 
 from ._trace import Op
 
@@ -184,7 +184,10 @@ class SimClient:
         self.refusals.append(refusal)
         self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
 
-    def answered(self, reply: StatusReply) -> None:
+    def progressed(self) -> None:
+        """Nothing waits for it."""
+
+    def answered(self, reply: Answer) -> None:
         """A simulated application asks no such questions."""
 
     def gap(self, gap: Gap) -> None:

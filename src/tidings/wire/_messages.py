@@ -9,6 +9,7 @@ brokers and on links between a client and its border broker, where both can say 
     Notify, Mark                    Subscribe, Unsubscribe         PublishAck, Settled, Refused
     Subscribe, Unsubscribe          Advertise, Unadvertise
     Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
+                                    Recall, Keep, Forget           Recalled, Kept
     Settled, Wave, WaveAnswer
     Fetch, Fetched
     Extension                       Extension                      Extension
@@ -304,6 +305,47 @@ class Fetched(Message, frozen=True):
     """With `last`: this is as much as one answer may hold; the rest follows `upto` and must be asked for."""
 
 
+# --- durable subscriptions ----------------------------------------------------------------------------
+
+
+class Recall(Message, frozen=True):
+    """A client asks what is kept under a name of its own. Answered by `Recalled`, or `Refused`, with the same id."""
+
+    id: str
+    name: str
+
+
+class Recalled(Message, frozen=True):
+    """What is kept: the filter as text, and the positions after which the subscription goes on."""
+
+    id: str
+    found: bool
+    filter: str = ""
+    positions: dict[str, tuple[int, int]] = {}
+
+
+class Keep(Message, frozen=True):
+    """The application has handled everything up to these positions: keep them, and the filter, under a name."""
+
+    id: str
+    name: str
+    filter: str
+    positions: dict[str, tuple[int, int]]
+
+
+class Forget(Message, frozen=True):
+    """Nobody will come back for what is kept under this name."""
+
+    id: str
+    name: str
+
+
+class Kept(Message, frozen=True):
+    """What was to be kept, or to be forgotten, is so on disk, synced."""
+
+    id: str
+
+
 # --- administration -----------------------------------------------------------------------------------
 
 
@@ -360,6 +402,11 @@ AnyMessage: TypeAlias = (
     | WaveAnswer
     | Fetch
     | Fetched
+    | Recall
+    | Recalled
+    | Keep
+    | Forget
+    | Kept
     | StatusRequest
     | StatusReply
     | Extension

@@ -1,0 +1,169 @@
+"""A durable subscription as its client sees it: where it goes on, and how far the broker knows that it has come.
+
+A task of its own leads it from one step to the next: what the broker keeps is recalled, the subscription begins there,
+settles, and is kept; then each progress of the application is kept, one at a time, as fast as the broker's disk allows.
+
+How far the application has come is known exactly. A callback has handled a notification when it returns. Whoever
+iterates has handled one when it asks for the next, acknowledges, or closes the client in order. What nobody wanted
+counts once everything before it is handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tidings.model import Identity, TidingsError
+from tidings.wire import Keep, Kept, Recall, Recalled
+
+if TYPE_CHECKING:
+    from ._client import Client
+    from ._subscription import Subscription
+
+log = logging.getLogger("tidings.client")
+
+RETRY = 1.0
+"""Seconds after which a broker that could not keep a position is asked again."""
+
+
+class Durable:
+    """The durable side of one subscription."""
+
+    def __init__(self, client: Client, subscription: Subscription, name: str) -> None:
+        self._client = client
+        self.subscription = subscription
+        self.name = name
+        self._queued: deque[Identity] = deque()
+        """Of the notifications that wait for the application."""
+        self._in_hand: Identity | None = None
+        """Of the one that the application has and may not have handled yet."""
+        self._handled: dict[str, tuple[int, int]] = {}
+        self._kept: dict[str, tuple[int, int]] | None = None
+        """What the broker is known to have on disk."""
+        self._filter = ""
+        self._confirmed = asyncio.Event()
+        self._moved = asyncio.Event()
+        self._error: TidingsError | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task = asyncio.create_task(self._run(), name=f"tidings durable subscription {name}")
+
+    # --- what the subscription tells ------------------------------------------------------------------
+
+    def queued(self, identity: Identity) -> None:
+        """A notification waits for the application."""
+        self._queued.append(identity)
+
+    def asked(self) -> None:
+        """The application asks for the next notification: it has handled the one before."""
+        identity, self._in_hand = self._in_hand, None
+        if identity is not None:
+            self._handled[identity.origin] = (identity.epoch, identity.seq)
+        self._moved.set()
+
+    def taken(self) -> None:
+        """The application has taken the next notification."""
+        self._in_hand = self._queued.popleft()
+
+    def moved(self) -> None:
+        """There may be progress."""
+        self._moved.set()
+
+    def settled(self) -> None:
+        """The network knows the filter."""
+        self._confirmed.set()
+        self._moved.set()
+
+    def changes(self) -> None:
+        """The filter changes: it has to settle again."""
+        self._confirmed.clear()
+
+    def unsubscribed(self) -> None:
+        """Nothing more comes; what is waiting may still be taken."""
+        self._position()
+        self._moved.set()
+
+    def leave(self) -> None:
+        """Somebody else takes the name over, and is to go on where this one has come to."""
+        if self._kept is not None:
+            self._client.tell(Keep("", self.name, self._filter, self._position()))
+        self.end()
+
+    def end(self) -> None:
+        """Nothing more is kept."""
+        self._task.cancel()
+        self._answer(TidingsError(f"durable subscription '{self.name}' has ended; subscribe again"))
+
+    async def keep(self) -> None:
+        """Count what the application has taken as handled, and wait until the broker has that on disk."""
+        self.asked()
+        if self._task.done():
+            raise self._error or TidingsError(f"durable subscription '{self.name}' has ended; subscribe again")
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
+
+    # --- the task -------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            recalled = await self._client.ask(lambda id: Recall(id, self.name))
+            assert isinstance(recalled, Recalled)
+            if recalled.found:
+                self._handled = dict(recalled.positions)
+                self._filter = recalled.filter
+            self.subscription.begin(recalled.positions if recalled.found else None)
+            await self._confirmed.wait()
+            await self._keep_once()
+            while True:
+                if self._confirmed.is_set():
+                    self.subscription.is_kept()
+                await self._moved.wait()
+                await self._keep_or_complain()
+        except TidingsError as error:
+            self._error = error
+            self.subscription.refused(error)
+            self._answer(error)
+
+    async def _keep_or_complain(self) -> None:
+        try:
+            await self._keep_once()
+        except TidingsError as error:
+            log.warning("the position of durable subscription '%s' is not kept: %s", self.name, error)
+            self._answer(error)
+            await asyncio.sleep(RETRY)
+            self._moved.set()
+
+    async def _keep_once(self) -> None:
+        """Have the broker keep what is news."""
+        self._moved.clear()
+        waiting, self._waiting = self._waiting, []
+        positions, filter = self._position(), str(self.subscription.filter)
+        try:
+            if positions != self._kept or filter != self._filter:
+                answer = await self._client.ask(lambda id: Keep(id, self.name, filter, positions))
+                assert isinstance(answer, Kept)
+                self._kept, self._filter = positions, filter
+        finally:
+            self._waiting = waiting + self._waiting
+        for future in waiting:
+            self._waiting.remove(future)
+            if not future.done():
+                future.set_result(None)
+
+    def _position(self) -> dict[str, tuple[int, int]]:
+        """How far the application has handled each origin."""
+        if (
+            not self._queued
+            and self._in_hand is None
+            and (seen := self._client.position(self.subscription)) is not None
+        ):
+            self._handled = seen
+        return dict(self._handled)
+
+    def _answer(self, error: TidingsError) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)

@@ -1,0 +1,138 @@
+"""Durable subscriptions: what a broker keeps on disk for clients that may die and come back.
+
+Theory of operation
+-------------------
+A durable subscription is an ordinary one whose positions outlive its client. The client asks what is kept under a name
+of its own (`Recall`), subscribes with these positions as any client does that was cut off, and then says how far the
+application has come (`Keep`). Everything else, from fetching what was missed to reporting what nobody holds any
+more, is the recovery that exists anyway; routing does not know that a subscription is durable.
+
+An origin that has come into the network since the client was last heard of is in no position. All that it has published
+in this incarnation is owed, so a `Recalled` names it with number 0. Epochs are times: that is how the two compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tidings.broker import Broker, Link, check_progress
+from tidings.model import TidingsError
+from tidings.store import Store
+from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
+
+MAX_DURABLE = 100
+"""The most durable subscriptions of one client."""
+MAX_DURABLE_IN_ALL = 100_000
+"""The most durable subscriptions of all clients together."""
+MAX_DURABLE_NAME = 256
+"""The most characters of the name of one."""
+MAX_DURABLE_FILTER = 65_536
+"""The most characters of its filter."""
+
+_TABLE = "durable"
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of one durable subscription."""
+
+    filter: str
+    positions: dict[str, tuple[int, int]]
+    at: int
+    """When the client said so, in microseconds since 1970 UTC."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Record).decode
+_names = msgspec.json.Decoder(tuple[str, str]).decode
+
+
+def _key(client: str, name: str) -> str:
+    return msgspec.json.encode((client, name)).decode()
+
+
+class Durables:
+    """The durable subscriptions that one broker keeps."""
+
+    def __init__(self, broker: Broker, store: Store | None) -> None:
+        self._broker = broker
+        self._store = store
+        self._records: dict[str, dict[str, _Record]] = {}
+        self.count = 0
+        """How many are kept."""
+        for key, value in (store.items(_TABLE) if store is not None else {}).items():
+            client, name = _names(key)
+            self._records.setdefault(client, {})[name] = _decode(value)
+            self.count += 1
+        broker.on_client_message(Recall, self._recall)
+        broker.on_client_message(Keep, self._keep)
+        broker.on_client_message(Forget, self._forget)
+
+    def _recall(self, link: Link, message: Recall) -> None:
+        self._check(message.name)
+        record = self._records.get(link.name, {}).get(message.name)
+        if record is None:
+            self._check_room(link.name, message.name)
+            self._broker.send(link, Recalled(message.id, found=False))
+            return
+        positions = dict(record.positions)
+        for origin, (epoch, _) in self._broker.recovery.marks_of(()).items():
+            if origin not in positions and epoch > record.at:
+                positions[origin] = (epoch, 0)
+        self._broker.send(link, Recalled(message.id, True, record.filter, positions))
+
+    def _keep(self, link: Link, message: Keep) -> None:
+        store = self._check(message.name)
+        check_progress(message.positions)
+        if len(message.filter) > MAX_DURABLE_FILTER:
+            raise TidingsError(
+                f"the filter of durable subscription '{message.name}' has {len(message.filter):,} characters; "
+                f"at most {MAX_DURABLE_FILTER:,} can be kept: write a shorter one"
+            )
+        records = self._records.setdefault(link.name, {})
+        if message.name not in records:
+            self._check_room(link.name, message.name)
+            self.count += 1
+        record = records[message.name] = _Record(message.filter, message.positions, self._broker.now())
+        store.put(_TABLE, _key(link.name, message.name), _encode(record), *self._answers(link, message.id))
+
+    def _forget(self, link: Link, message: Forget) -> None:
+        store = self._check(message.name)
+        records = self._records.get(link.name, {})
+        if records.pop(message.name, None) is not None:
+            self.count -= 1
+        if not records:
+            self._records.pop(link.name, None)
+        store.delete(_TABLE, _key(link.name, message.name), *self._answers(link, message.id))
+
+    def _answers(self, link: Link, id: str) -> tuple[Callable[[], None], Callable[[Exception], None]]:
+        def failed(error: Exception) -> None:
+            self._broker.send(link, Refused(type(error).__name__, str(error), id))
+
+        return lambda: self._broker.send(link, Kept(id)), failed
+
+    def _check(self, name: str) -> Store:
+        if self._store is None:
+            raise TidingsError(
+                f"broker '{self._broker.name}' has no store to keep '{name[:80]}' in; give it a data directory, "
+                "or subscribe without `durable`"
+            )
+        if not 0 < len(name) <= MAX_DURABLE_NAME:
+            raise TidingsError(
+                f"'{name[:80]}' has {len(name):,} characters; the name of a durable subscription has "
+                f"1 to {MAX_DURABLE_NAME}"
+            )
+        return self._store
+
+    def _check_room(self, client: str, name: str) -> None:
+        if len(self._records.get(client, ())) >= MAX_DURABLE:
+            raise TidingsError(
+                f"'{name}' would be one durable subscription too many: client '{client}' has {MAX_DURABLE} at broker "
+                f"'{self._broker.name}', which is the most; forget one that is no longer needed"
+            )
+        if self.count >= MAX_DURABLE_IN_ALL:
+            raise TidingsError(
+                f"broker '{self._broker.name}' keeps {self.count:,} durable subscriptions, which is the most, and has "
+                f"no room for '{name}'; forget some that are no longer needed"
+            )

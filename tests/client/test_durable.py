@@ -1,0 +1,205 @@
+"""Durable subscriptions: they go on where the application had come to, whoever has died in between."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from net.world import options, running, take, until, url
+
+import tidings
+from tidings.model import TidingsError
+from tidings.net import Server, serve
+
+
+async def publish(server: Server, *numbers: int, **more: object) -> None:
+    async with tidings.connect(url(server)) as publisher:
+        await publisher.publish_many([{"n": number, **more} for number in numbers], quality="stored")
+
+
+def numbers(notifications: list[tidings.Notification]) -> list[object]:
+    return [notification["n"] for notification in notifications]
+
+
+async def abandon(client: tidings.Client) -> None:
+    """Leave as a process does that is killed: the broker hears nothing."""
+    await client.__aexit__(RuntimeError, RuntimeError("killed"), None)
+
+
+@running
+async def test_what_was_published_while_the_client_was_away_comes_once_and_in_order(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            await publish(server, 1, 2, 3)
+            assert numbers(await take(subscription, 3)) == [1, 2, 3]
+        await publish(server, 4, 5)
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            await publish(server, 6)
+            assert numbers(await take(subscription, 3)) == [4, 5, 6]
+            assert not subscription.gaps
+
+
+@running
+async def test_what_was_not_handled_before_a_crash_comes_again_and_what_was_acknowledged_does_not(
+    tmp_path: Path,
+) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        client = await tidings.connect(url(server), name="alice").__aenter__()
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 1, 2, 3, 4)
+        await until(lambda: subscription.waiting == 4)
+        await take(subscription, 2)
+        await subscription.acknowledge()
+        await take(subscription, 1)  # it is in the hands of the application when that dies
+        await abandon(client)
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            assert numbers(await take(subscription, 2)) == [3, 4]
+
+
+@running
+async def test_what_a_callback_has_handled_is_kept(tmp_path: Path) -> None:
+    got: list[object] = []
+    async with serve(options(data=tmp_path)) as server:
+        for first in (1, 4):
+            async with tidings.connect(url(server), name="alice") as client:
+                subscription = await client.subscribe(
+                    "EXISTS(n)", durable="quotes", callback=lambda n: got.append(n["n"])
+                )
+                await publish(server, first, first + 1, first + 2)
+                await until(lambda upto=first + 2: upto in got)
+                await subscription.acknowledge()
+        assert got == [1, 2, 3, 4, 5, 6]
+
+
+@running
+async def test_after_unsubscribe_it_goes_on_in_the_same_client(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
+        async with client.subscribe("EXISTS(n)", durable="quotes") as subscription:
+            await publish(server, 1, 2)
+            await take(subscription, 2)
+            with pytest.raises(TidingsError, match="'quotes' is in use by this client; unsubscribe it first"):
+                client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 3)
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        assert numbers(await take(subscription, 2)) == [2, 3]  # nobody had asked for what follows 2
+
+
+@running
+async def test_another_filter_under_the_same_name_changes_it(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("n < 10", durable="quotes")
+            subscription.update("n < 20")
+            await subscription
+        await publish(server, 5, 15, 25)
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("n > 10", durable="quotes")
+            assert numbers(await take(subscription, 2)) == [15, 25]
+
+
+@running
+async def test_what_is_forgotten_begins_anew(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await client.forget("quotes")
+        await client.forget("never existed")
+        assert server.durables.count == 0
+        assert [n async for n in subscription] == []
+        await publish(server, 1)
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 2)
+        assert numbers(await take(subscription, 1)) == [2]
+
+
+@running
+async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 1, 2, 3)
+    async with serve(options(data=tmp_path)) as server:  # what is in memory is forgotten, too
+        assert server.store is not None
+        server.store.retain(older_than=2**62)
+        await publish(server, 4)
+        await until(lambda: server.store is not None and server.store.bounds(server.store.epochs()[0]) is None)
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            await until(lambda: subscription.gaps)
+            assert (subscription.gaps[0].first, subscription.gaps[0].last) == (1, 3)
+
+
+@running
+async def test_a_broker_that_has_come_since_is_not_missed(tmp_path: Path) -> None:
+    async with serve(options("a", data=tmp_path / "a")) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            await client.subscribe("EXISTS(n)", durable="quotes")
+        async with serve(options("b", data=tmp_path / "b", neighbours=(url(server),))) as other:
+            await until(lambda: "b" in server.host.broker.adjacency.tree.hops)
+            await publish(other, 1, 2)
+            await until(lambda: server.host.broker.progress.of("b"))
+            async with tidings.connect(url(server), name="alice") as client:
+                subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+                assert numbers(await take(subscription, 2)) == [1, 2]
+
+
+@running
+async def test_a_client_that_lost_its_broker_goes_on_and_keeps_going(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        port = server.port
+        client = await tidings.connect(url(server), name="alice").__aenter__()
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 1)
+        await take(subscription, 1)
+    async with serve(replace(options(data=tmp_path), port=port)) as server:
+        await publish(server, 2)
+        assert numbers(await take(subscription, 1)) == [2]
+        await subscription.acknowledge()
+        await abandon(client)
+        await publish(server, 3)
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            assert numbers(await take(subscription, 1)) == [3]
+
+
+@running
+async def test_the_number_of_durable_subscriptions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.net._durables.MAX_DURABLE", 2)
+    async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
+        await client.subscribe("TRUE", durable="one")
+        await client.subscribe("TRUE", durable="two")
+        with pytest.raises(TidingsError, match=r"'three' would be one durable subscription too many.*'alice'.*forget"):
+            await client.subscribe("TRUE", durable="three")
+        await client.forget("one")
+        await client.subscribe("TRUE", durable="three")
+
+
+@running
+async def test_a_name_that_cannot_be_and_a_broker_without_a_store_are_refused(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
+        for name in ("", "x" * 257):
+            with pytest.raises(TidingsError, match="1 to 256"):
+                await client.subscribe("TRUE", durable=name)
+    async with serve(options()) as server, tidings.connect(url(server), name="alice") as client:
+        with pytest.raises(TidingsError, match="no store to keep 'quotes' in; give it a data directory"):
+            await client.subscribe("TRUE", durable="quotes")
+        plain = await client.subscribe("TRUE")
+        with pytest.raises(TidingsError, match="not durable"):
+            await plain.acknowledge()
+
+
+@running
+async def test_two_clients_may_use_the_same_name(tmp_path: Path) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        for client_name in ("alice", "bob"):
+            async with tidings.connect(url(server), name=client_name) as client:
+                await client.subscribe("EXISTS(n)", durable="quotes")
+                await asyncio.sleep(0)
+        await publish(server, 1)
+        for client_name in ("alice", "bob"):
+            async with tidings.connect(url(server), name=client_name) as client:
+                assert numbers(await take(await client.subscribe("EXISTS(n)", durable="quotes"), 1)) == [1]
