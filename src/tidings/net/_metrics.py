@@ -63,6 +63,7 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _gauge("brokers_known", "Brokers that the tree connects, this one included.", len(status.tree.hops) + 1)
     yield _gauge("subscriptions", "Subscriptions in the table.", status.subscriptions)
     yield _gauge("advertisements", "Advertisements in the table.", status.advertisements)
+    yield _gauge("durable_subscriptions", "Durable subscriptions that are kept.", status.durable)
     yield _gauge("suspended_origins", "Origins whose missed notifications are being fetched.", len(status.suspended))
     counters = status.counters
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)

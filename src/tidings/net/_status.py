@@ -98,6 +98,7 @@ class Reporter:
             routing=dataclasses.asdict(options.routing),
             limits=dataclasses.asdict(options.limits),
             store=self.store(),
+            durable=server.durables.count,
         )
 
     def store(self) -> dict[str, int] | None:

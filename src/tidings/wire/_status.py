@@ -112,6 +112,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, bool | int | float | str]
     store: dict[str, int] | None
     """What the store has counted; None: the broker has none."""
+    durable: int = 0
+    """Durable subscriptions that are kept, whether their clients are there or not."""
 
 
 def encode_status(status: Status) -> bytes:
