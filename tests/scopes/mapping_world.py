@@ -12,14 +12,24 @@ from strategies import KINDS, ORDERED, filters, scalars, values
 
 from tidings.model import Constraint, Filter, Location, Negated, Notification, Scalar, kind_of
 from tidings.model.operators import Equal, Exists, IsNull, Member, Range, Within, like
-from tidings.scopes._compute import Compute
-from tidings.scopes._convert import Convert
-from tidings.scopes._documents import Form
 from tidings.scopes._mapping import AnyStep, Mapping
-from tidings.scopes._named import Named, register_mapping
-from tidings.scopes._pack import Pack, Unpack
-from tidings.scopes._represent import How, Represent
-from tidings.scopes._steps import Add, Annotate, Drop, Keep, Only, Rename
+from tidings.scopes.steps import (
+    Add,
+    Annotate,
+    Compute,
+    Convert,
+    Drop,
+    Form,
+    How,
+    Keep,
+    Named,
+    Only,
+    Pack,
+    Rename,
+    Represent,
+    Unpack,
+    register_mapping,
+)
 
 FEW = ("a", "b", "in")
 """So few names that every step meets every notification."""
