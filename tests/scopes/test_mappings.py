@@ -171,6 +171,8 @@ def test_bytes_that_are_no_mapping_are_refused(data: bytes) -> None:
 def test_an_inverse_takes_back_what_the_mapping_did(one: Mapping, notification: Notification) -> None:
     inverse = one.inverse()
     assume(inverse is not None and not any(isinstance(step, Convert) for step in one.steps))
+    # Where there was no document, Unpack did nothing, but its inverse packs: with steps before it, that is no way back.
+    assume(len(one.steps) == 1 or not any(isinstance(step, Unpack) for step in one.steps))
     there = one.apply(notification)
     assert inverse is not None
     if there is not None:
