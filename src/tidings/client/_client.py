@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, TypeAlias
 
 from tidings.broker import Answer, LocalBroker
 from tidings.model import EventKey, Filter, Identity, Matches, Notification, TidingsError
@@ -24,7 +23,6 @@ from tidings.wire import (
     Gap,
     Keep,
     Quality,
-    Recall,
     Refused,
     Status,
     StatusReply,
@@ -34,8 +32,9 @@ from tidings.wire import (
 )
 
 from ._address import Address, ConnectionFailed
-from ._durable import Durable
+from ._durable import Durable, Durables
 from ._link import Link
+from ._questions import Question, Questions
 from ._receipt import UNHEARD, Receipt, error_of
 from ._subscription import Subscription
 
@@ -43,20 +42,8 @@ log = logging.getLogger("tidings.client")
 
 STATUS_TIMEOUT = 5.0
 """Seconds to wait for a broker to say how it is."""
-KEEP_TIMEOUT = 5.0
-"""Seconds to wait, when a client closes, until the broker has kept how far durable subscriptions have come."""
 MAX_UNACKNOWLEDGED = 8_192
 """Publications that may wait for their acknowledgement before `publish` waits, too."""
-
-
-Question: TypeAlias = StatusRequest | Recall | Keep | Forget
-
-
-class _Asked(NamedTuple):
-    """A question that the broker has not answered yet."""
-
-    question: Question
-    answer: asyncio.Future[Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +95,8 @@ class Client:
         self._idle: asyncio.Event = asyncio.Event()
         self._subscriptions: dict[str, Subscription] = {}
         self._advertisements: dict[str, asyncio.Future[None]] = {}
-        self._asked: dict[str, _Asked] = {}
-        self._durables: dict[str, Durable] = {}
-        self._questions = 0
+        self._questions = Questions(lambda question: self._link.send(Frame(question)))
+        self._durables = Durables()
         self._behind: set[Subscription] = set()
         self._published = 0
         self._gaps = 0
@@ -127,24 +113,12 @@ class Client:
         try:
             if error is None:
                 await self.flush()
-                await self._keep_durables()
+                await self._durables.keep()
         finally:
-            for durable in self._durables.values():
-                durable.end()
+            self._durables.end()
             for subscription in list(self._subscriptions.values()):
                 subscription.finish(None)
             await self._link.close()
-
-    async def _keep_durables(self) -> None:
-        """Have the broker keep how far the application has come, if it does so in time."""
-        keeping = [asyncio.create_task(durable.keep()) for durable in self._durables.values()]
-        if keeping:
-            done, late = await asyncio.wait(keeping, timeout=KEEP_TIMEOUT)
-            for task in late:
-                task.cancel()
-            problems = [task.exception() for task in done] + ["no answer in time"] * len(late)
-            for problem in filter(None, problems):
-                log.warning("how far a durable subscription has come was not kept: %s", problem)
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
@@ -232,24 +206,14 @@ class Client:
             filter = Filter.parse(filter)
         subscription = Subscription(self, filter, callback, on_gap, receive_own)
         if durable is not None:
-            self._claim(durable)
+            self._durables.claim(durable)
             subscription.id = self._local.new_id()
-            subscription.durable = self._durables[durable] = Durable(self, subscription, durable)
+            subscription.durable = Durable(self, subscription, durable)
+            self._durables.add(subscription.durable)
         else:
             subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
         self._subscriptions[subscription.id] = subscription
         return subscription
-
-    def _claim(self, name: str) -> None:
-        """A durable subscription is used by one part of the application at a time."""
-        known = self._durables.pop(name, None)
-        if known is not None and known.subscription.id in self._subscriptions:
-            self._durables[name] = known
-            raise TidingsError(
-                f"durable subscription '{name}' is in use by this client; unsubscribe it first, or choose another name"
-            )
-        if known is not None:
-            known.leave()
 
     def begin(self, subscription: Subscription, after: dict[str, tuple[int, int]] | None) -> None:
         """Begin a durable subscription where it goes on; see `Subscription.begin`."""
@@ -263,11 +227,7 @@ class Client:
 
     async def forget(self, name: str) -> None:
         """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
-        self._check()
-        known = self._durables.pop(name, None)
-        if known is not None:
-            known.subscription.unsubscribe()
-            known.end()
+        self._durables.forget(name)
         await self.ask(lambda id: Forget(id, name))
 
     def tell(self, message: Keep) -> None:
@@ -337,16 +297,7 @@ class Client:
     async def ask(self, question: Callable[[str], Question]) -> Answer:
         """What the broker answers; `question` makes the message of an id. It is asked again in a new session."""
         self._check()
-        self._questions += 1
-        id = f"q{self._questions}"
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        message = question(id)
-        self._asked[id] = _Asked(message, answer)
-        self._link.send(Frame(message))
-        try:
-            return await answer
-        finally:
-            del self._asked[id]
+        return await self._questions.ask(question)
 
     # --- flow control ---------------------------------------------------------------------------------
 
@@ -371,8 +322,8 @@ class Client:
     def _renewed(self, welcome: Welcome) -> None:
         self._local.go_on_after(welcome.published)
         self._local.announce()
-        for asked in self._asked.values():
-            self._link.send(Frame(asked.question))
+        for question in self._questions:
+            self._link.send(Frame(question))
 
     def _failed(self, error: ConnectionFailed) -> None:
         for subscription in list(self._subscriptions.values()):
@@ -380,9 +331,7 @@ class Client:
         for future in self._advertisements.values():
             if not future.done():
                 future.set_exception(error)
-        for asked in self._asked.values():
-            if not asked.answer.done():
-                asked.answer.set_exception(error)
+        self._questions.end(error)
         for number in list(self._receipts):
             self._settle(number, error)
 
@@ -426,22 +375,16 @@ class Client:
         elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
             self._local.unadvertise(refusal.reference)
             future.set_exception(error)
-        elif (asked := self._asked.get(refusal.reference)) is not None:
-            if not asked.answer.done():
-                asked.answer.set_exception(error)
-        else:
+        elif not self._questions.refused(refusal.reference, error):
             log.warning("refused: %s", error)
 
     def answered(self, reply: Answer) -> None:
         """The broker has answered a question."""
-        asked = self._asked.get(reply.id)
-        if asked is not None and not asked.answer.done():
-            asked.answer.set_result(reply)
+        self._questions.answered(reply)
 
     def progressed(self) -> None:
         """The broker says how far everything has been sent: durable subscriptions may have come further."""
-        for durable in self._durables.values():
-            durable.moved()
+        self._durables.moved()
 
     def gap(self, gap: Gap) -> None:
         """Something was lost for some subscriptions."""

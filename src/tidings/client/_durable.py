@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidings.client")
 
+KEEP_TIMEOUT = 5.0
+"""Seconds to wait, when a client closes, until the broker has kept how far durable subscriptions have come."""
 RETRY = 1.0
 """Seconds after which a broker that could not keep a position is asked again."""
 
@@ -167,3 +169,55 @@ class Durable:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
+
+
+class Durables:
+    """The durable subscriptions of one client, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Durable] = {}
+
+    def add(self, durable: Durable) -> None:
+        """One begins."""
+        self._by_name[durable.name] = durable
+
+    def claim(self, name: str) -> None:
+        """A name is to be used: by one part of the application at a time."""
+        known = self._by_name.get(name)
+        if known is None:
+            return
+        if not known.subscription.ended:
+            raise TidingsError(
+                f"durable subscription '{name}' is in use by this client; unsubscribe it first, or choose another name"
+            )
+        del self._by_name[name]
+        known.leave()
+
+    def forget(self, name: str) -> None:
+        """One is to be kept no longer, here or anywhere."""
+        known = self._by_name.pop(name, None)
+        if known is not None:
+            known.subscription.unsubscribe()
+            known.end()
+
+    def moved(self) -> None:
+        """There may be progress."""
+        for durable in self._by_name.values():
+            durable.moved()
+
+    async def keep(self) -> None:
+        """Have the broker keep how far the application has come, if it does so in time."""
+        keeping = [asyncio.create_task(durable.keep()) for durable in self._by_name.values()]
+        if not keeping:
+            return
+        done, late = await asyncio.wait(keeping, timeout=KEEP_TIMEOUT)
+        for task in late:
+            task.cancel()
+        problems = [task.exception() for task in done] + [TimeoutError("no answer in time")] * len(late)
+        for problem in filter(None, problems):
+            log.warning("how far a durable subscription has come was not kept: %s", problem)
+
+    def end(self) -> None:
+        """The client ends."""
+        for durable in self._by_name.values():
+            durable.end()

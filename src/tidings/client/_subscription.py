@@ -98,6 +98,11 @@ class Subscription(AsyncIterator[Notification]):
         return self._settled.is_set() and self._error is None
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._ended
+
+    @property
     def waiting(self) -> int:
         """How many notifications wait for the application."""
         return len(self._queue)
