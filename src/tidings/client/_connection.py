@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from typing import TYPE_CHECKING
 
-from tidings.wire import Part, Reject, Stream, Welcome, WireError, decode_words
+from tidings.wire import Hello, Part, Reject, Stream, Welcome, WireError, decode_words, encode_words, part
 
-from ._address import ConnectionFailed, NotAdmitted
+from ._address import Address, ConnectionFailed, NotAdmitted
 
 if TYPE_CHECKING:
     from ._link import Link
 
 log = logging.getLogger("tidings.client")
+
+HANDSHAKE = 5.0
+"""Seconds that a broker may take to answer a hello."""
 
 
 class Connection(Stream):
@@ -25,6 +29,42 @@ class Connection(Stream):
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()
         self.gone: asyncio.Future[None] = self.loop.create_future()
         self.farewell: Reject | None = None
+
+    async def dial(self, address: Address, tls: ssl.SSLContext | None, hello: Hello) -> None:
+        """Connect, say hello, and wait until the broker lets this client in; else `ConnectionFailed`."""
+        context = (tls or ssl.create_default_context()) if address.tls else None
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                await self.loop.create_connection(lambda: self, address.host, address.port, ssl=context)
+                self.write(part(Part.HELLO, encode_words(hello)))
+                await self.answer
+        except TimeoutError:
+            raise ConnectionFailed("no answer came in time") from None
+        except ssl.SSLCertVerificationError as error:
+            raise NotAdmitted(
+                f"the certificate of the broker is not trusted: {error.verify_message}; name the CA that signed it"
+            ) from None
+        except (OSError, ssl.SSLError) as error:
+            if isinstance(error, ConnectionFailed):
+                raise
+            raise ConnectionFailed(str(error)) from None
+
+    async def watch(self, heartbeat: float) -> None:
+        """Give signs of life and look for them, until the connection is gone."""
+        before = self.loop.time()
+        while not self.gone.done():
+            await asyncio.wait([self.gone], timeout=heartbeat)
+            late = self.loop.time() - before > 2 * heartbeat
+            before = self.loop.time()
+            silence = self.loop.time() - self.last_heard
+            if self.paused:
+                self.write(part(Part.PING))  # this side does not listen, and says that it is there
+            elif silence > 3 * heartbeat and not late:  # after a pause nothing can have been heard
+                log.warning("the broker is silent; its connection is given up")
+                self.abort()
+                await self.gone
+            elif silence > heartbeat and not self.gone.done():
+                self.write(part(Part.PING))
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
         if self.answer.cancelled():

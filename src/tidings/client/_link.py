@@ -31,7 +31,6 @@ from tidings.wire import (
     ack_number,
     data_parts,
     decode_words,
-    encode_words,
     part,
 )
 
@@ -44,8 +43,6 @@ FIRST_RETRY = 0.05
 """Seconds before the first new attempt; each further round waits twice as long, with jitter."""
 LAST_RETRY = 5.0
 """The most seconds between two rounds of attempts."""
-HANDSHAKE = 5.0
-"""Seconds that a broker may take to answer a hello."""
 OUTBOX = 64
 """Publications that are encoded together at most."""
 _DATA = int(Part.DATA)  # members of an enum compare slowly
@@ -256,36 +253,19 @@ class Link:
     # --- connections ----------------------------------------------------------------------------------
 
     async def _connect(self, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-        context = self._tls if self._tls is not None else ssl.create_default_context() if address.tls else None
+        session = self._session
+        hello = Hello(
+            (VERSION,),
+            PeerRole.CLIENT,
+            self._name,
+            serialisers=(self._offered,),
+            session=session.id if session is not None else None,
+            received=session.received if session is not None else 0,
+            token=self._token,
+        )
         connection = Connection(self)
         try:
-            async with asyncio.timeout(HANDSHAKE):
-                await loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=context if address.tls else None
-                )
-                session = self._session
-                hello = Hello(
-                    (VERSION,),
-                    PeerRole.CLIENT,
-                    self._name,
-                    serialisers=(self._offered,),
-                    session=session.id if session is not None else None,
-                    received=session.received if session is not None else 0,
-                    token=self._token,
-                )
-                connection.write(part(Part.HELLO, encode_words(hello)))
-                await connection.answer
-        except TimeoutError:
-            raise ConnectionFailed("no answer came in time") from None
-        except ssl.SSLCertVerificationError as error:
-            raise NotAdmitted(
-                f"the certificate of the broker is not trusted: {error.verify_message}; name the CA that signed it"
-            ) from None
-        except (OSError, ssl.SSLError) as error:
-            if isinstance(error, ConnectionFailed):
-                raise
-            raise ConnectionFailed(str(error)) from None
+            await connection.dial(address, self._tls, hello)
         finally:
             if connection is not self._connection:
                 connection.answer.cancel()  # an answer that comes now is too late
@@ -313,7 +293,7 @@ class Link:
         while True:
             connection = self._connection
             if connection is not None:
-                await self._watch(connection)
+                await connection.watch(self._heartbeat)
                 if self._connection is connection:
                     self._connection = None
                 if connection.farewell is not None and not connection.farewell.retry:
@@ -325,22 +305,6 @@ class Link:
             except NotAdmitted as error:
                 self._fail(error)
                 return
-
-    async def _watch(self, connection: Connection) -> None:
-        before = connection.loop.time()
-        while not connection.gone.done():
-            await asyncio.wait([connection.gone], timeout=self._heartbeat)
-            late = connection.loop.time() - before > 2 * self._heartbeat
-            before = connection.loop.time()
-            silence = connection.loop.time() - connection.last_heard
-            if connection.paused:
-                connection.write(part(Part.PING))  # this side does not listen, and says that it is there
-            elif silence > 3 * self._heartbeat and not late:  # after a pause nothing can have been heard
-                log.warning("the broker is silent; its connection is given up")
-                connection.abort()
-                await connection.gone
-            elif silence > self._heartbeat and not connection.gone.done():
-                connection.write(part(Part.PING))
 
     async def _reconnect(self) -> None:
         """Go round until a broker takes this client; `NotAdmitted` if all of them will never."""
