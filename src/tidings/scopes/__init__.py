@@ -1,5 +1,6 @@
 """Scopes: who sees what. The scope graph, interfaces, mappings, and the service that keeps them."""
 
+from ._audit import AuditEntry, Sight
 from ._changes import (
     Anchor,
     AnyChange,
@@ -21,9 +22,10 @@ from ._changes import (
 from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping, Mapping, edge_mapping, mapping
-from ._messages import Answer, Ask, Look, Mode, Seen, Snapshot, Transaction
+from ._messages import Answer, Ask, Look, Mode, Review, Reviewed, Seen, Snapshot, Transaction, decode, encode
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
+from ._refusals import AuthorityUnreachable, NoAuthority, refusal_in
 from ._rights import Decision, NotAllowed, credential
 from ._service import Scopes
 from ._versions import Versions
@@ -36,6 +38,8 @@ __all__ = [
     "Answer",
     "AnyChange",
     "Ask",
+    "AuditEntry",
+    "AuthorityUnreachable",
     "CreateScope",
     "Decision",
     "DestroyScope",
@@ -49,10 +53,13 @@ __all__ = [
     "Mapping",
     "Membership",
     "Mode",
+    "NoAuthority",
     "NotAllowed",
     "Passage",
     "Placement",
     "Plan",
+    "Review",
+    "Reviewed",
     "Scope",
     "Scopes",
     "Seen",
@@ -62,6 +69,7 @@ __all__ = [
     "SetMapping",
     "SetPlacement",
     "SetSelective",
+    "Sight",
     "Snapshot",
     "Transaction",
     "Unanchor",
@@ -70,11 +78,14 @@ __all__ = [
     "apply",
     "client_node",
     "credential",
+    "decode",
     "delivery_paths",
     "edge_mapping",
+    "encode",
     "is_client",
     "mapping",
     "reach",
+    "refusal_in",
     "sightings",
     "visibility_roots",
     "visible",

@@ -21,6 +21,7 @@ from ._changes import (
     apply,
     warnings,
 )
+from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._rights import admitted, check_rights
 
@@ -53,11 +54,13 @@ class Authority:
         self._queue: deque[_Request] = deque()
         self._busy = False
         self._answers: dict[str, Answer] = {}
+        self.log = ScopeLog(service)
         self.completed = 0
         """The newest version that has been activated everywhere."""
 
     def start(self) -> None:
         """What was decided before a crash may not have reached everybody: it is told again."""
+        self.log.start()
         version = self._service.versions.newest
         if version:
             self._busy = True
@@ -92,7 +95,10 @@ class Authority:
         try:
             changes = self._checked(request.ask)
         except ScopeError as error:
-            self._end(request, Answer(request.ask.request, error=type(error).__name__, reason=str(error)))
+            self._refuse(request, type(error).__name__, str(error))
+            return
+        except Exception as error:  # whatever somebody sends, others can go on
+            self._refuse(request, "ScopeError", f"this change cannot be understood: {error!r:.200}")
             return
         _Change(self._service, self, request, changes).begin()
 
@@ -121,7 +127,11 @@ class Authority:
 
     def failed(self, request: _Request, reason: str) -> None:
         """A change was given up before anything had happened."""
-        self._end(request, Answer(request.ask.request, error="ScopeError", reason=reason))
+        self._refuse(request, "ScopeError", reason)
+
+    def _refuse(self, request: _Request, error: str, reason: str) -> None:
+        self.log.refused(request.ask, error, reason)
+        self._end(request, Answer(request.ask.request, error=error, reason=reason))
 
 
 class _Change:
@@ -162,10 +172,15 @@ class _Change:
         self._authority.failed(self._request, "not every broker could be made to wait; try again, or mode 'relaxed'")
 
     def _commit(self) -> None:
-        self._service.versions.add(self._transaction)
-        self._service.keep(self._transaction, self._prepare)
+        self._authority.log.accepted(self._request.ask, self._transaction)
+        self._service.keep(self._transaction, self._prepare, self._not_kept)
+
+    def _not_kept(self) -> None:
+        self._wave("release", str(self._version).encode(), lambda: None)
+        self._authority.failed(self._request, "the disk of the authority refuses it; make room there, then try again")
 
     def _prepare(self) -> None:
+        self._service.versions.add(self._transaction)  # only now: a neighbour that becomes ready is told what is here
         body = msgspec.msgpack.encode([encode(self._transaction)])
         self._wave("prepare", body, self._activate)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from tidings.model import ScopeError
 
+from ._audit import AuditEntry
 from ._changes import AnyChange
 from ._constant import dec_hook, enc_hook
 from ._graph import Graph, Membership, Scope
@@ -89,6 +90,24 @@ class Answer(ScopeMessage, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class Review(ScopeMessage, frozen=True):
+    """Somebody wants to know what was changed and refused lately; goes to the authority as an `Ask` does."""
+
+    request: str
+    limit: int = 100
+    """The most entries, the newest."""
+    who: str = ""
+    administrator: bool = False
+    """As in `Ask`: set by the border broker."""
+
+
+class Reviewed(ScopeMessage, frozen=True):
+    """What was changed and refused lately, the oldest first."""
+
+    request: str
+    entries: tuple[AuditEntry, ...]
+
+
 class State(ScopeMessage, frozen=True):
     """Everything that a broker knows of the graph, for a neighbour that has just become ready."""
 
@@ -117,7 +136,7 @@ class Seen(ScopeMessage, frozen=True):
     graph: Snapshot
 
 
-AnyScopeMessage: TypeAlias = Ask | Answer | State | Retire | Look | Seen
+AnyScopeMessage: TypeAlias = Ask | Answer | Review | Reviewed | State | Retire | Look | Seen
 
 _decoder: msgspec.msgpack.Decoder[AnyScopeMessage] = msgspec.msgpack.Decoder(AnyScopeMessage, dec_hook=dec_hook)
 _transactions = msgspec.msgpack.Decoder(Transaction, dec_hook=dec_hook)
@@ -133,6 +152,18 @@ def encode(message: AnyScopeMessage | Transaction | Snapshot) -> bytes:
 def decode(body: bytes) -> AnyScopeMessage:
     """The message in these bytes, or `ScopeError`."""
     return _decoded(_decoder, body, "message about scopes")
+
+
+class _Question(msgspec.Struct):
+    request: str = ""
+
+
+def request_in(body: bytes) -> str:
+    """Which question a message is that cannot be read otherwise; "" if not even that can be read."""
+    try:
+        return msgspec.msgpack.decode(body, type=_Question).request
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ""
 
 
 def decode_transaction(body: bytes) -> Transaction:

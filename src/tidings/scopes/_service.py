@@ -26,13 +26,14 @@ while after the last of them has gone. If the authority cannot be reached, nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, WaveKind
 from tidings.model import ROOT_SCOPE, ScopeError, TidingsError
 
+from ._audit import AuditEntry
 from ._changes import Anchor, AnyChange, Unanchor
 from ._graph import Graph, client_node
 from ._messages import (
@@ -41,6 +42,8 @@ from ._messages import (
     Ask,
     Look,
     Retire,
+    Review,
+    Reviewed,
     Seen,
     Snapshot,
     State,
@@ -49,6 +52,7 @@ from ._messages import (
     decode_snapshot,
     decode_transaction,
     encode,
+    request_in,
 )
 from ._rights import shown_to
 from ._versions import Versions
@@ -71,7 +75,14 @@ MAX_HOLD = 15_000_000
 TABLE = "graph"
 """Where the graph is in a broker's store."""
 
-Done = Callable[[Answer], None]
+NOBODY = (
+    "nothing says which broker orders changes of the scope graph; "
+    "set `authority = \"NAME\"` in the configuration of broker '{}' and of all others, to the same name"
+)
+"""Why a broker without an authority takes no changes."""
+
+Done = Callable[[Any], None]
+"""Called with an `Answer`, or with `Reviewed` if that was the question."""
 
 
 class Scopes(Feature):
@@ -82,7 +93,12 @@ class Scopes(Feature):
     priority = -100
 
     def __init__(self, authority: str, *, hook: object = None) -> None:
+        """`authority` is the broker that orders changes; "": none is named, so there is no graph to wait for."""
         self.authority_name = authority
+        self.objection: Callable[[], str] = lambda: ""
+        """Why this broker takes no changes of the graph now, if it does not; whoever runs it may know."""
+        self.on_audit: Callable[[AuditEntry], None] = lambda entry: None
+        """Told by the authority of everything that was changed or refused, besides its own log of them."""
         self._hook = hook
         self.versions = Versions()
         self._trails: dict[str, Link | Done] = {}
@@ -107,12 +123,14 @@ class Scopes(Feature):
         kept = broker.runtime.log.items(TABLE) if broker.runtime.log is not None else {}
         if kept:
             base = decode_snapshot(kept.pop("base")).graph() if "base" in kept else None
-            self.versions = Versions(base, (decode_transaction(kept[key]) for key in sorted(kept)))
+            changes = (decode_transaction(kept[key]) for key in sorted(kept))
+            after = base.version if base is not None else 0  # what is older was replaced by a whole graph
+            self.versions = Versions(base, (change for change in changes if change.version > after))
             self.scoping.recall = self.versions.recall
             self.prepare_all(self.versions.newest)
             self.scoping.activate(self.versions.newest)
             self.scoping.retire(self.versions.newest)
-        elif self.authority is None:
+        elif self.authority is None and self.authority_name:
             self.scoping.wait()
         if self.authority is not None:
             self.authority.start()
@@ -122,13 +140,39 @@ class Scopes(Feature):
         for version in range(since, self.versions.newest + 1):
             self.scoping.prepare(self.versions.plan(version))
 
-    def keep(self, transaction: Transaction, synced: Callable[[], None]) -> None:
-        """Put a version on disk, if there is one; `synced` follows."""
+    def keep(
+        self, transaction: Transaction, synced: Callable[[], None], failed: Callable[[], None] | None = None
+    ) -> None:
+        """Put a version on disk, if there is one; `synced` follows in a turn of its own, or `failed`."""
+        self.store(
+            TABLE,
+            f"{transaction.version:015d}",
+            encode(transaction),
+            synced,
+            lambda error: None if failed is None else self._later(failed),
+        )
+
+    def _later(self, action: Callable[[], None]) -> None:
+        self.context.call_later(0, action)
+
+    def store(
+        self,
+        table: str,
+        key: str,
+        value: bytes,
+        synced: Callable[[], None] = lambda: None,
+        failed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        """Put something on disk, if there is one. A disk that refuses says so by `failed`, and stops nothing."""
         log = self.broker.runtime.log
         if log is None:
             synced()
-        else:
-            log.put(TABLE, f"{transaction.version:015d}", encode(transaction), synced)
+            return
+
+        try:
+            log.put(table, key, value, lambda: self._later(synced), failed)
+        except TidingsError as error:
+            failed(error)
 
     # --- joinpoints -----------------------------------------------------------------------------------
 
@@ -164,14 +208,18 @@ class Scopes(Feature):
 
     def on_message(self, link: Link, body: bytes) -> None:
         """A message about the graph has come."""
-        message = decode(body)
         if link.is_client:
-            self._client_turn(link, message)
+            self._client_turn(link, body)
             return
+        message = decode(body)
         match message:
             case Ask():
                 self.asked(link, message)
             case Answer():
+                self._answered(message)
+            case Review():
+                self.asked(link, message)
+            case Reviewed():
                 self._answered(message)
             case State():
                 self._learned(link, message)
@@ -212,9 +260,8 @@ class Scopes(Feature):
         self.scoping.begin()
 
     def _keep_base(self, state: State) -> None:
-        log = self.broker.runtime.log
-        if log is not None and state.base.version > 0:
-            log.put(TABLE, "base", encode(state.base), lambda: None)
+        if state.base.version > 0:
+            self.store(TABLE, "base", encode(state.base))
 
     def _join(self, version: int) -> None:
         """Others are ahead: publish nothing until everybody in reach has what they have."""
@@ -282,23 +329,34 @@ class Scopes(Feature):
         template: Ask | None = None,
     ) -> str:
         """Ask the authority for a change; `done` is called with its answer, or when there is none."""
+        return self._forward(template or Ask("", changes), done, who, administrator)
+
+    def _forward(self, question: Ask | Review, done: Done, who: str, administrator: bool) -> str:
+        """Ask under a name of this broker's own; who asks and what it may is as this broker says."""
         self._numbers += 1
         request = f"{self.context.name}/{self.context.epoch}/{self._numbers}"
-        question = template or Ask("", changes)
-        question = msgspec.structs.replace(question, request=request, who=who, administrator=administrator)
-        self.asked(done, question)
+        self.asked(done, msgspec.structs.replace(question, request=request, who=who, administrator=administrator))
         return request
 
-    def asked(self, source: Link | Done, message: Ask) -> None:
+    def asked(self, source: Link | Done, message: Ask | Review) -> None:
         """Remember the way of a question, and send it on; or answer it, if this is the authority."""
         if len(self._trails) >= MAX_TRAILS:
             self._reply(source, Answer(message.request, error="ScopeError", reason="too many changes are under way"))
             return
         self._trails[message.request] = source
         self.context.call_later(TRAIL_TIME, lambda: self._lost(message.request))
-        if self.authority is not None:
+        if not self.authority_name:
+            self._answered(Answer(message.request, error="NoAuthority", reason=NOBODY.format(self.context.name)))
+        elif self.authority is None:
+            self._ask_authority(message)
+        elif isinstance(message, Review):
+            self._answered(self.authority.log.reviewed(message))
+        elif objection := self.objection():
+            self._answered(Answer(message.request, error="NoAuthority", reason=objection))
+        else:
             self.authority.asked(message, self._answered)
-            return
+
+    def _ask_authority(self, message: Ask | Review) -> None:
         link = self.broker.adjacency.hop_towards(self.authority_name)
         if link is None:
             reason = f"the authority '{self.authority_name}' cannot be reached from broker '{self.context.name}' now"
@@ -306,12 +364,12 @@ class Scopes(Feature):
         else:
             self.send(link, message)
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: Answer | Reviewed) -> None:
         source = self._trails.pop(answer.request, None)
         if source is not None:
             self._reply(source, answer)
 
-    def _reply(self, source: Link | Done, answer: Answer) -> None:
+    def _reply(self, source: Link | Done, answer: Answer | Reviewed) -> None:
         if not isinstance(source, Link):
             source(answer)
         elif source.is_client or self.broker.adjacency.is_open(source):
@@ -322,23 +380,36 @@ class Scopes(Feature):
         if request in self._trails:
             self._answered(Answer(request, error="AuthorityUnreachable", reason=reason))
 
-    def _client_turn(self, link: Link, message: AnyScopeMessage) -> None:
+    def _client_turn(self, link: Link, body: bytes) -> None:
         """A client asks. Who it is and what it may is for this broker to say."""
         administrator = link.guard is None or link.guard.administer
+        try:
+            message = decode(body)
+        except ScopeError as error:
+            self._misunderstood(link, body, error)
+            return
         match message:
-            case Ask():
+            case Ask() | Review():
                 reference = message.request
 
-                def done(answer: Answer) -> None:
+                def done(answer: Answer | Reviewed) -> None:
                     if self.broker.client(link.name) is link:
                         self.send(link, msgspec.structs.replace(answer, request=reference))
 
-                self.ask(message.changes, done, who=link.name, administrator=administrator, template=message)
+                self._forward(message, done, link.name, administrator)
             case Look():
                 graph = shown_to(self.versions.graph, link.name, administrator)
                 self.send(link, Seen(message.request, Snapshot.of(graph)))
             case _:
                 raise TidingsError(f"a client may not send {type(message).__name__}")
+
+    def _misunderstood(self, link: Link, body: bytes, error: ScopeError) -> None:
+        """A question that cannot be read is answered, if it says at least which one it is."""
+        reference = request_in(body)
+        if not reference:
+            raise error
+        self.broker.statistics.refused += 1
+        self.send(link, Answer(reference, error=type(error).__name__, reason=str(error)))
 
     # --- anchors --------------------------------------------------------------------------------------
 

@@ -1,0 +1,31 @@
+"""Refusals: what an answer of the authority means as an exception.
+
+ScopeError                   the change cannot be: the text says why, and what would help
+├── NotAllowed               whoever asked may not
+├── AuthorityUnreachable     nobody can say now; nothing was changed, or it is not known whether it was
+├── NoAuthority              nothing says which broker orders changes
+└── MappingError             a mapping cannot be built, read or turned round
+"""
+
+from __future__ import annotations
+
+from tidings.model import MappingError, ScopeError
+
+from ._messages import Answer
+from ._rights import NotAllowed
+
+
+class AuthorityUnreachable(ScopeError):
+    """The broker that orders changes of the scope graph does not answer; traffic goes on as it was."""
+
+
+class NoAuthority(ScopeError):
+    """No broker is named that orders changes of the scope graph."""
+
+
+_KINDS = {kind.__name__: kind for kind in (NotAllowed, AuthorityUnreachable, NoAuthority, MappingError)}
+
+
+def refusal_in(answer: Answer) -> ScopeError | None:
+    """The exception that an answer stands for; None: the change was made."""
+    return _KINDS.get(answer.error, ScopeError)(answer.reason) if answer.error else None
