@@ -31,6 +31,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
         **({"data": str(options.data)} if options.data is not None else {}),
         "role": options.role.value,
         "topology": "strict" if options.strict_topology else "tree",
+        **({"authority": options.authority} if options.authority is not None else {}),
         "neighbours": list(options.neighbours),
         **({"neighbour_token": "(hidden)"} if options.neighbour_token is not None else {}),
         "insecure": options.insecure,

@@ -49,6 +49,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="URL", help="A broker to connect to: tidings://host:port. May be given several times."),
     ] = None,
+    authority: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The broker that orders the scopes of the whole network.")
+    ] = None,
     role: Annotated[
         Role | None, typer.Option(help="border serves clients and brokers, inner only brokers. [default: border]")
     ] = None,
@@ -73,6 +76,7 @@ def serve(
         raise typer.BadParameter("--data and --no-store exclude each other; choose one", param_hint="--no-store")
     given: dict[str, Any] = {"name": name, "host": host, "port": port, "data": data, "role": role}
     given |= {"metrics_port": metrics_port, "neighbours": _urls(neighbour), "insecure": insecure or None}
+    given |= {"authority": authority}
     overrides = {key: value for key, value in given.items() if value is not None}
     configuration = load(config, overrides) if config is not None else Configuration(Options(**overrides))
     options = configuration.options

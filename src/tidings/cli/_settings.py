@@ -186,6 +186,7 @@ TOP: dict[str, Reader] = {
     "data": path,
     "role": choice(Role),
     "topology": one_of(("tree", "strict")),
+    "authority": text,
     "neighbours": urls,
     "neighbour_token": secret,
     "neighbour_token_file": file,

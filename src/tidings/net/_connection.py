@@ -203,6 +203,9 @@ class Accepted(Connection):
         kind = LinkKind.BROKER if hello.role is PeerRole.BROKER else LinkKind.CLIENT
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
+        if kind is LinkKind.BROKER and (objection := host.governance.objection_to(hello.name, hello.authority)):
+            self.reject(Reject("authority", objection, retry=True))
+            return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
@@ -226,6 +229,7 @@ class Accepted(Connection):
             self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
             return
         peer.epoch = hello.epoch
+        peer.authority = hello.authority
         peer.max_part = hello.max_part
         self.peer = peer
         peer.connected(self)

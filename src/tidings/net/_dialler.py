@@ -65,6 +65,7 @@ class Dialled(Connection):
             token=self._token,
             epoch=self.host.epoch,
             max_part=self.host.options.limits.max_part,
+            authority=self.host.governance.declared,
         )
         self.write(part(Part.HELLO, encode_words(hello)))
 

@@ -18,6 +18,7 @@ from tidings.model import TidingsError
 from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
 
 from ._access import Identity
+from ._governance import Governance
 from ._options import Options, SlowPolicy
 from ._peer import Batch, Peer
 
@@ -61,13 +62,14 @@ class Host:
         self._waiting: dict[Peer, Callable[[], None]] = {}
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
+        self.governance = Governance(options, self)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=features,
+            features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
 

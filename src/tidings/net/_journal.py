@@ -6,12 +6,16 @@ reads from it which subscription existed when, and compares what should have arr
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
 from tidings.model import EventKey
-from tidings.store import JournalKind, JournalRecord, Store
+from tidings.scopes import AuditEntry
+from tidings.store import JournalKind, JournalRecord, Store, StoreError
+
+log = logging.getLogger("tidings.net")
 
 
 class Journal(Feature):
@@ -56,6 +60,21 @@ class Journal(Feature):
     def _acknowledged(self, proceed: Callable[[], Any], link: Link, key: EventKey) -> Any:
         self._write(JournalKind.ACKNOWLEDGE, link, origin=key.origin, epoch=key.epoch, seq=key.seq)
         return proceed()
+
+    def audited(self, entry: AuditEntry) -> None:
+        """The authority of the scope graph has made or refused a change; for the journal it is plain text."""
+        what: dict[str, str | int | float | bool | None] = {
+            "graph_epoch": entry.version,
+            "change": "\n".join(entry.changes),
+            "more": entry.more,
+        }
+        what |= {"gained": "\n".join(map(str, entry.gained)), "lost": "\n".join(map(str, entry.lost))}
+        if entry.error:
+            what |= {"error": entry.error, "reason": entry.reason}
+        try:
+            self._store.record(JournalRecord(JournalKind.SCOPE, entry.at, entry.who, what))
+        except StoreError as error:  # the graph has a log of its own
+            log.warning("a change of the scope graph is missing in the journal: %s", error)
 
     def _write(self, kind: JournalKind, link: Link, **what: str | int) -> None:
         self._store.record(JournalRecord(kind, self.context.now(), link.name, dict(what)))

@@ -73,6 +73,8 @@ class Options:
     role: Role = Role.BORDER
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     strict_topology: bool = False
+    authority: str | None = None
+    """The broker that orders changes of the scope graph, the same in a whole network; see `Governance`."""
     neighbours: tuple[str, ...] = ()
     """The brokers to connect to, as `tidings://host:port` or `tidings+tls://host:port`."""
     neighbour_token: str | None = field(default=None, repr=False)

@@ -98,6 +98,8 @@ class Peer:
         """Notifications that were dropped because the peer was too slow."""
         self.epoch = 0
         """Of a neighbour: its incarnation."""
+        self.authority: str | None = None
+        """Of a neighbour that connected to this broker: who it says orders changes of the scope graph."""
         self.dialled = False
         """Whether this side opened the connection."""
 

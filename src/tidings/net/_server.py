@@ -42,6 +42,7 @@ class Server:
 
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
+        check_authority(options)
         self.options = options
         self._features = list(features)
         self.host: Host
@@ -68,8 +69,11 @@ class Server:
             self._store = Store.open(options.data, post=loop.call_soon_threadsafe, owner=options.name)
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
-        features = [*self._features, *([Journal(self._store)] if self._store is not None else [])]
+        journal = Journal(self._store) if self._store is not None else None
+        features = [*self._features, *([journal] if journal is not None else [])]
         self.host = Host(options, epoch, self._store, features)
+        if journal is not None:
+            self.host.governance.scopes.on_audit = journal.audited
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
         reporter = Reporter(self)
@@ -191,6 +195,15 @@ def check(options: Options) -> None:
                 f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
                 "configure it, listen on 127.0.0.1, or say --insecure"
             )
+
+
+def check_authority(options: Options) -> None:
+    """Raise `StartError` if this broker shall order changes of the scope graph for others and would forget them."""
+    if options.authority == options.name and options.data is None:
+        raise StartError(
+            f"'{options.name}' is the authority of its network and has no data directory: after a restart it would not "
+            "know the scopes that others still use; set `data`, leave --no-store out, or name another authority"
+        )
 
 
 def _reason(error: OSError) -> str:

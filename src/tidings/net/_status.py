@@ -17,6 +17,7 @@ from tidings.wire import (
     Counters,
     DialStatus,
     PeerStatus,
+    ScopeStatus,
     Status,
     StatusReply,
     StatusRequest,
@@ -99,6 +100,7 @@ class Reporter:
             limits=dataclasses.asdict(options.limits),
             store=self.store(),
             durable=server.durables.count,
+            scopes=self._scopes(),
         )
 
     def store(self) -> dict[str, int] | None:
@@ -123,6 +125,17 @@ class Reporter:
             told_subscriptions=len(told),
             told_advertisements=len(table.advertisements.told(link)) if link.is_broker else 0,
             told=tuple(str(filter)[:1_000] for filter in itertools.islice(told.values(), MAX_FILTERS)),
+        )
+
+    def _scopes(self) -> ScopeStatus:
+        service, scoping = self._server.host.governance.scopes, self._server.host.broker.scoping
+        return ScopeStatus(
+            count=len(service.graph.scopes) - 1,
+            carried=len(scoping.tables) - 1,
+            version=service.graph.version,
+            active=scoping.active.version,
+            authority=service.authority_name,
+            ready=scoping.ready,
         )
 
     def _tree(self) -> TreeStatus:

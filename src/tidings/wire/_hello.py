@@ -41,6 +41,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a broker: its incarnation."""
     max_part: int = MAX_PART
     features: tuple[str, ...] = ()
+    authority: str = ""
+    """Of a broker: who orders changes of the scope graph for it; "": nobody."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session

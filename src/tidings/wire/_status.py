@@ -79,6 +79,23 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
 
 
+class ScopeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker knows of the scope graph."""
+
+    count: int
+    """How many scopes there are, without the root scope."""
+    carried: int
+    """How many of them this broker carries."""
+    version: int
+    """The newest version of the graph that it knows."""
+    active: int
+    """The version by which it judges what is published now."""
+    authority: str
+    """The broker that orders changes; "": none is named, so there can be none."""
+    ready: bool
+    """False: it has heard nothing of the graph yet, and publications wait."""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """One broker at one moment."""
 
@@ -114,6 +131,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What the store has counted; None: the broker has none."""
     durable: int = 0
     """Durable subscriptions that are kept, whether their clients are there or not."""
+    scopes: ScopeStatus | None = None
+    """The scope graph; None: the broker is older than scopes."""
 
 
 def encode_status(status: Status) -> bytes:
