@@ -21,14 +21,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
 from tidings.model import EventKey, Matches, Notification, TidingsError
 from tidings.wire import Gap, Quality, Status
 
-__all__ = ["Client", "Subscription", "connect"]
+__all__ = ["Admin", "Client", "Subscription", "connect"]
 
 log = logging.getLogger("tidings.client")
 
@@ -36,6 +36,7 @@ BATCH = 1_000
 """Notifications that one visit to the loop's thread brings along at most."""
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 class _Thread:
@@ -90,6 +91,8 @@ class Client:
             self._thread.stop()
             raise
         self._closed = False
+        self.admin = Admin(self._thread, self._client.admin)
+        """The scope graph: who sees what."""
 
     @property
     def name(self) -> str:
@@ -195,6 +198,41 @@ class Client:
     def status(self) -> Status:
         """What the broker says about itself; only those who may administer it are answered."""
         return self._thread.call(self._client.status())
+
+
+def _blocking(
+    method: Callable[Concatenate[asynchronous.Admin, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[Admin, _P], _T]:
+    """The same method, waited for."""
+
+    @functools.wraps(method)
+    def call(self: Admin, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return self.thread.call(method(self.admin, *args, **kwargs))
+
+    return call
+
+
+class Admin:
+    """The scope graph, as far as this client may see and change it; as `tidings.client.Admin`, and waits."""
+
+    def __init__(self, thread: _Thread, admin: asynchronous.Admin) -> None:
+        self.thread = thread
+        self.admin = admin
+
+    create_scope = _blocking(asynchronous.Admin.create_scope)
+    destroy_scope = _blocking(asynchronous.Admin.destroy_scope)
+    set_interface = _blocking(asynchronous.Admin.set_interface)
+    impose = _blocking(asynchronous.Admin.impose)
+    set_attributes = _blocking(asynchronous.Admin.set_attributes)
+    set_administration = _blocking(asynchronous.Admin.set_administration)
+    join = _blocking(asynchronous.Admin.join)
+    leave = _blocking(asynchronous.Admin.leave)
+    set_selective = _blocking(asynchronous.Admin.set_selective)
+    set_mapping = _blocking(asynchronous.Admin.set_mapping)
+    set_placement = _blocking(asynchronous.Admin.set_placement)
+    change = _blocking(asynchronous.Admin.change)
+    graph = _blocking(asynchronous.Admin.graph)
+    log = _blocking(asynchronous.Admin.log)
 
 
 class Subscription(Iterator[Notification]):

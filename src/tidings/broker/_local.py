@@ -27,6 +27,7 @@ from tidings.wire import (
     AnyMessage,
     Deliver,
     DeliverAck,
+    Extension,
     Frame,
     Gap,
     Kept,
@@ -74,6 +75,9 @@ class Observer(Protocol):
 
     def progressed(self) -> None:
         """The border broker says how far everything has been sent."""
+
+    def extended(self, message: Extension) -> None:
+        """A feature of the broker has sent a message of its own."""
 
 
 class LocalBroker:
@@ -287,6 +291,8 @@ class LocalBroker:
                 observer.progressed()
             case StatusReply() | Recalled() | Kept():
                 observer.answered(message)
+            case Extension():
+                observer.extended(message)
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope

@@ -1,11 +1,14 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
 from ._address import ConnectionFailed, NotAdmitted
+from ._admin import Admin, Changed
 from ._client import Client, ClientStatistics, connect
 from ._receipt import Receipt, RefusedByService
 from ._subscription import Subscription
 
 __all__ = [
+    "Admin",
+    "Changed",
     "Client",
     "ClientStatistics",
     "ConnectionFailed",

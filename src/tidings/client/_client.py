@@ -18,6 +18,7 @@ from types import TracebackType
 from tidings.broker import Answer, LocalBroker
 from tidings.model import EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
+    Extension,
     Forget,
     Frame,
     Gap,
@@ -32,6 +33,7 @@ from tidings.wire import (
 )
 
 from ._address import Address, ConnectionFailed
+from ._admin import Admin
 from ._durable import Durable, Durables
 from ._link import Link
 from ._questions import Question, Questions
@@ -88,6 +90,8 @@ class Client:
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
         self._local = LocalBroker(self.name, self._link.send, self, published=time.time_ns() // 1_000)
         self._link.receive = self._local.receive
+        self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
+        """The scope graph: who sees what."""
         self._max_unacknowledged = max_unacknowledged
         self._receipts: dict[int, Receipt] = {}
         self._failures: list[TidingsError] = []
@@ -320,6 +324,7 @@ class Client:
     # --- what the link and the local broker call ------------------------------------------------------
 
     def _renewed(self, welcome: Welcome) -> None:
+        self.admin.renewed()
         self._local.go_on_after(welcome.published)
         self._local.announce()
         for question in self._questions:
@@ -332,6 +337,7 @@ class Client:
             if not future.done():
                 future.set_exception(error)
         self._questions.end(error)
+        self.admin.failed(error)
         for number in list(self._receipts):
             self._settle(number, error)
 
@@ -385,6 +391,11 @@ class Client:
     def progressed(self) -> None:
         """The broker says how far everything has been sent: durable subscriptions may have come further."""
         self._durables.moved()
+
+    def extended(self, message: Extension) -> None:
+        """A feature of the broker has sent something."""
+        if message.feature == "scopes":
+            self.admin.answered(message.body)
 
     def gap(self, gap: Gap) -> None:
         """Something was lost for some subscriptions."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Answer, Link, LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled
+from tidings.wire import Deliver, Extension, Frame, Gap, Quality, Refused, Settled
 
 from ._trace import Op
 
@@ -189,6 +189,9 @@ class SimClient:
 
     def answered(self, reply: Answer) -> None:
         """A simulated application asks no such questions."""
+
+    def extended(self, message: Extension) -> None:
+        """A simulated application does not talk to features; tests do, at the broker."""
 
     def gap(self, gap: Gap) -> None:
         """The service reports a loss."""

@@ -1,0 +1,340 @@
+"""`client.admin`: how administrators, people or programs, define who sees what.
+
+Every method asks the broker, which asks the authority of the network; what comes back has happened everywhere. What is
+refused is raised as a `ScopeError`, with the reason and the remedy, and has changed nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidings import scopes
+from tidings.model import Filter, ScopeError, TidingsError
+from tidings.scopes import (
+    CLOSED,
+    OPEN,
+    Answer,
+    AnyChange,
+    Ask,
+    AuditEntry,
+    AuthorityUnreachable,
+    CreateScope,
+    DestroyScope,
+    EdgeMapping,
+    Graph,
+    Impose,
+    Interface,
+    Join,
+    Leave,
+    Look,
+    Mode,
+    Placement,
+    Review,
+    Reviewed,
+    Seen,
+    SetAdministration,
+    SetAttributes,
+    SetInterface,
+    SetMapping,
+    SetPlacement,
+    SetSelective,
+    credential,
+    edge_mapping,
+    refusal_in,
+)
+
+ADMIN_TIMEOUT = 30.0
+"""Seconds to wait for the authority, unless the caller says otherwise."""
+MAX_REVIEW = 1_000
+"""The most entries that the log is asked for at a time."""
+
+AnyFilter: TypeAlias = Filter | str
+AnyInterface: TypeAlias = Interface | Mapping[str, AnyFilter]
+"""An interface, or what it lets pass by direction: `{"output": "type = 'quote'"}`. A direction left out is open."""
+AnyMapping: TypeAlias = EdgeMapping | scopes.Mapping
+"""A mapping of an edge, or of its outward direction; then the inward one is the inverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that has taken effect everywhere."""
+
+    version: int
+    """The version of the graph that it made."""
+    warnings: tuple[str, ...] = ()
+    """What is allowed and makes no sense, like an edge that nothing can ever cross."""
+    granted: tuple[AnyChange, ...] = ()
+    """What was done, if it differs from what was asked: whoever admits members may narrow an interface."""
+
+
+class Admin:
+    """The scope graph, as far as this client may see and change it. Clients are written `"@name"`."""
+
+    def __init__(self, send: Callable[[bytes], None], check: Callable[[], None]) -> None:
+        self._send = send
+        self._check = check
+        self._questions: dict[str, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count(1)
+
+    # --- scopes ---------------------------------------------------------------------------------------
+
+    async def create_scope(
+        self,
+        name: str,
+        *,
+        within: str | None = None,
+        input: AnyFilter | None = None,
+        output: AnyFilter | None = None,
+        imposed: AnyInterface | None = None,
+        abstract: bool = False,
+        attributes: Mapping[str, str] | None = None,
+        hidden: bool = False,
+        confidential: bool = False,
+        administrators: Iterable[str] = (),
+        admission: Iterable[str] = (),
+        credentials: Iterable[str] = (),
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Make a scope. What it lets in (`input`) and out (`output`) is nothing, unless it is said.
+
+        `within` another scope it is a member of that one, and called `within/name`; `credentials` let it in.
+        `admission` are secrets of which a new member must present one; the graph remembers their digests only.
+        """
+        id = name if within is None else f"{within}/{name}" if within else name
+        create = CreateScope(
+            id,
+            _interface({"input": input, "output": output}, CLOSED),
+            _interface(imposed, OPEN),
+            abstract,
+            dict(attributes or {}),
+            tuple(administrators),
+            hidden,
+            confidential,
+            tuple(map(credential, admission)),
+        )
+        changes: tuple[AnyChange, ...] = (create,) if within is None else (create, Join(id, within))
+        return await self.change(*changes, mode=mode, credentials=credentials, timeout=timeout)
+
+    async def destroy_scope(
+        self, scope: str, *, cascade: bool = False, mode: Mode | str = Mode.RELAXED, timeout: float = ADMIN_TIMEOUT
+    ) -> Changed:
+        """End a scope; with `cascade` its memberships end with it, without it must have none."""
+        return await self.change(DestroyScope(scope, cascade), mode=mode, timeout=timeout)
+
+    async def set_interface(
+        self,
+        scope: str,
+        *,
+        input: AnyFilter | None = None,
+        output: AnyFilter | None = None,
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """What a scope lets in from its superscopes and out to them; nothing in a direction that is left out."""
+        interface = _interface({"input": input, "output": output}, CLOSED)
+        return await self.change(SetInterface(scope, interface), mode=mode, timeout=timeout)
+
+    async def impose(
+        self,
+        scope: str,
+        *,
+        input: AnyFilter = "TRUE",
+        output: AnyFilter = "TRUE",
+        member: str | None = None,
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """What a scope lets its members get (`input`) and publish (`output`): all of them, or one."""
+        interface = _interface({"input": input, "output": output}, OPEN)
+        return await self.change(Impose(scope, interface, member), mode=mode, timeout=timeout)
+
+    async def set_attributes(
+        self, scope: str, attributes: Mapping[str, str | None], *, timeout: float = ADMIN_TIMEOUT
+    ) -> Changed:
+        """Say something about a scope; an attribute that is None is removed, others stay."""
+        return await self.change(SetAttributes(scope, dict(attributes)), timeout=timeout)
+
+    async def set_administration(
+        self,
+        scope: str,
+        *,
+        administrators: Iterable[str] | None = None,
+        admission: Iterable[str] | None = None,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Who may change a scope, and the secrets of which a new member must present one; None: as it is."""
+        secrets = None if admission is None else tuple(map(credential, admission))
+        clients = None if administrators is None else tuple(administrators)
+        return await self.change(SetAdministration(scope, clients, secrets), timeout=timeout)
+
+    # --- members --------------------------------------------------------------------------------------
+
+    async def join(
+        self,
+        member: str,
+        scope: str,
+        *,
+        selective: AnyInterface | None = None,
+        imposed: AnyInterface | None = None,
+        mapping: AnyMapping | None = None,
+        placement: Placement | str = Placement.ONCE,
+        gateway: str = "",
+        credentials: Iterable[str] = (),
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Make a client (`"@name"`) or a scope a member of a scope."""
+        join = Join(
+            member,
+            scope,
+            _interface(selective, OPEN),
+            _interface(imposed, OPEN),
+            _mapping(mapping),
+            Placement(placement),
+            gateway,
+        )
+        return await self.change(join, mode=mode, credentials=credentials, timeout=timeout)
+
+    async def leave(
+        self, member: str, scope: str, *, mode: Mode | str = Mode.RELAXED, timeout: float = ADMIN_TIMEOUT
+    ) -> Changed:
+        """End a membership."""
+        return await self.change(Leave(member, scope), mode=mode, timeout=timeout)
+
+    async def set_selective(
+        self,
+        member: str,
+        scope: str,
+        *,
+        input: AnyFilter = "TRUE",
+        output: AnyFilter = "TRUE",
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """What a member lets pass between itself and one of its superscopes."""
+        interface = _interface({"input": input, "output": output}, OPEN)
+        return await self.change(SetSelective(member, scope, interface), mode=mode, timeout=timeout)
+
+    async def set_mapping(
+        self,
+        member: str,
+        scope: str,
+        mapping: AnyMapping | None,
+        *,
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """What notifications become between a member and a superscope; None: what they are."""
+        return await self.change(SetMapping(member, scope, _mapping(mapping)), mode=mode, timeout=timeout)
+
+    async def set_placement(
+        self,
+        member: str,
+        scope: str,
+        placement: Placement | str,
+        gateway: str = "",
+        *,
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """At which brokers notifications cross between a scope and a superscope."""
+        change = SetPlacement(member, scope, Placement(placement), gateway)
+        return await self.change(change, mode=mode, timeout=timeout)
+
+    # --- everything at once, and looking ---------------------------------------------------------------
+
+    async def change(
+        self,
+        *changes: AnyChange,
+        mode: Mode | str = Mode.RELAXED,
+        credentials: Iterable[str] = (),
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Make several changes as one: all of them take effect together, or none does."""
+        number = self._number()
+        ask = Ask(number, changes, Mode(mode), tuple(credentials))
+        answer: Answer = await self._ask(number, scopes.encode(ask), timeout, "make the change")
+        if (refusal := refusal_in(answer)) is not None:
+            raise refusal
+        return Changed(answer.version, answer.warnings, answer.changes)
+
+    async def graph(self, *, timeout: float = ADMIN_TIMEOUT) -> Graph:
+        """The newest version of the scope graph, as far as this client may see it."""
+        number = self._number()
+        seen: Seen = await self._ask(number, scopes.encode(Look(number)), timeout, "show the scope graph")
+        return seen.graph.graph()
+
+    async def log(self, limit: int = 100, *, timeout: float = ADMIN_TIMEOUT) -> list[AuditEntry]:
+        """What was changed and refused lately, the oldest first.
+
+        Those who may change everything see all of it, others what they have asked for themselves.
+        """
+        number = self._number()
+        question = Review(number, min(limit, MAX_REVIEW))
+        answer: Answer | Reviewed = await self._ask(number, scopes.encode(question), timeout, "show the log")
+        if isinstance(answer, Answer):
+            raise refusal_in(answer) or TidingsError("the broker answered another question")
+        return list(answer.entries)
+
+    # --- questions and answers ------------------------------------------------------------------------
+
+    def _number(self) -> str:
+        return f"admin-{next(self._numbers)}"
+
+    async def _ask(self, number: str, question: bytes, timeout: float, what: str) -> Any:
+        self._check()
+        future = self._questions[number] = asyncio.get_running_loop().create_future()
+        self._send(question)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise AuthorityUnreachable(
+                f"nobody answered the wish to {what} within {timeout:g} seconds; "
+                "it may still come true: look at the graph before you try again"
+            ) from None
+        finally:
+            del self._questions[number]
+
+    def answered(self, body: bytes) -> None:
+        """The broker has sent something about scopes."""
+        message = scopes.decode(body)
+        future = self._questions.get(getattr(message, "request", ""))
+        if future is None or future.done():
+            return
+        if isinstance(message, Answer | Reviewed | Seen):
+            future.set_result(message)
+
+    def failed(self, error: TidingsError) -> None:
+        """No answer can come any more."""
+        for future in self._questions.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def renewed(self) -> None:
+        """The client is connected anew: what it asked before will not be answered here."""
+        self.failed(
+            AuthorityUnreachable("the connection was lost before the answer came; look at the graph, then try again")
+        )
+
+
+def _interface(given: AnyInterface | Mapping[str, AnyFilter | None] | None, default: Interface) -> Interface:
+    """An interface from what an administrator gives; a direction that is left out is as in the default."""
+    if isinstance(given, Interface):
+        return given
+    sides = {"input": default.input, "output": default.output}
+    for side, filter in (given or {}).items():
+        if side not in sides:
+            raise ScopeError(f"an interface has 'input' and 'output', not '{side}'; rename it")
+        if filter is not None:
+            sides[side] = Filter.parse(filter) if isinstance(filter, str) else filter
+    return Interface(**sides)
+
+
+def _mapping(given: AnyMapping | None) -> EdgeMapping | None:
+    return edge_mapping(given) if isinstance(given, scopes.Mapping) else given
