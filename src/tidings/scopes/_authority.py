@@ -122,7 +122,7 @@ class Authority:
         """A change has taken effect everywhere."""
         asked = request.ask.changes
         granted = transaction.changes if transaction.changes != asked else ()
-        found = tuple(warnings(self._service.graph))
+        found = tuple(warnings(self._service.graph, since=transaction.version))
         self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
 
     def failed(self, request: _Request, reason: str) -> None:

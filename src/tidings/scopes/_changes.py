@@ -6,6 +6,7 @@ with one is said before anything has happened, with the remedy.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ import msgspec
 
 from tidings.model import ROOT_SCOPE, Filter, ScopeError
 
+from ._effective import Terms, inward_terms, offered, outward_terms
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
 from ._interface import CLOSED, OPEN, Interface, both
 from ._mapping import EdgeMapping
@@ -25,6 +27,8 @@ MAX_SUPERSCOPES = 256
 """The most superscopes of one member."""
 MAX_PATHS = 1_000
 """The most ways up from one member: each costs a copy of what it publishes."""
+MAX_DEPTH = 100
+"""The most scopes on one way up: a notification carries its way with it."""
 MAX_ATTRIBUTES = 16_384
 """The most characters of a scope's attributes."""
 
@@ -209,7 +213,7 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         change.interface,
         change.imposed,
         change.abstract,
-        change.attributes,
+        dict(change.attributes),
         change.administrators,
         change.hidden,
         change.confidential,
@@ -266,11 +270,7 @@ def _join(graph: Graph, change: Join, version: int) -> Graph:
     )
     _check_placement(edge)
     joined = graph.with_edge(edge)
-    if any(_ways(joined, node) > MAX_PATHS for node in joined.below(member) | {member}):
-        raise ScopeError(
-            f"if '{member}' joins '{scope}', there are more than {MAX_PATHS:,} ways up from one member; "
-            "use fewer superscopes at each level"
-        )
+    _check_ways(joined, edge)
     return joined
 
 
@@ -281,9 +281,33 @@ def _way(graph: Graph, start: str, end: str) -> list[str]:
     return next([start, *_way(graph, scope, end)] for scope in graph.superscopes(start) if end in graph.above(scope))
 
 
-def _ways(graph: Graph, node: str) -> int:
-    """How many ways up there are from a node."""
-    return 1 + sum(_ways(graph, scope) for scope in graph.superscopes(node))
+def _check_ways(graph: Graph, edge: Membership) -> None:
+    """Refuse an edge that makes the ways up from anywhere too many or too long."""
+    known: dict[str, tuple[int, int]] = {}
+    for node in graph.below(edge.member):
+        ways, depth = _ways(graph, node, known)
+        if ways > MAX_PATHS:
+            raise ScopeError(
+                f"if '{edge.member}' joins '{edge.scope}', there are {ways:,} ways up from '{node}', at most "
+                f"{MAX_PATHS:,} are allowed; use fewer superscopes at each level"
+            )
+        if depth > MAX_DEPTH:
+            raise ScopeError(
+                f"if '{edge.member}' joins '{edge.scope}', '{node}' is inside {depth} scopes, at most "
+                f"{MAX_DEPTH} are allowed; use fewer levels"
+            )
+
+
+def _ways(graph: Graph, node: str, known: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    """How many ways up there are from a node, and how many scopes are on the longest. Abstract scopes count, too."""
+    found = known.get(node)
+    if found is None:
+        ways, depth = 1, 0
+        for scope in graph.superscopes(node):
+            more, above = _ways(graph, scope, known)
+            ways, depth = ways + more, max(depth, above + 1)
+        found = known[node] = ways, depth
+    return found
 
 
 def _check_placement(edge: Membership) -> None:
@@ -330,25 +354,34 @@ def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacemen
             return moved
 
 
-def warnings(graph: Graph) -> Iterator[str]:
-    """What is allowed and makes no sense: edges that nothing can ever cross."""
+def warnings(graph: Graph, since: int = 0) -> Iterator[str]:
+    """What is allowed and makes no sense: edges that nothing can ever cross, though nobody has closed them.
+
+    With `since`, only the edges that are as they are since that version.
+    """
     for edge in graph.memberships():
-        scope = graph.scopes[edge.scope]
-        inner = OPEN if is_client(edge.member) else graph.scopes[edge.member].interface
-        for direction in ("input", "output"):
-            inside = [getattr(inner, direction), getattr(edge.selective, direction)]
-            outside = [getattr(edge.imposed, direction), getattr(scope.imposed, direction)]
-            sides = [inside, outside] if edge.mapping is not None else [inside + outside]
-            for side in sides:
-                stated = [one for one in side if one.conjunctions]
-                if len(stated) == len(side) and not _can_match(stated):
-                    yield (
-                        f"nothing can ever pass from '{edge.member}' to '{edge.scope}'"
-                        if direction == "output"
-                        else f"nothing can ever pass from '{edge.scope}' to '{edge.member}'"
-                    ) + ": its interfaces exclude each other"
+        if edge.scope in graph.upward(edge.member) and graph.revised(edge) >= since:
+            if _contradicts(outward_terms(graph, edge)):
+                yield f"nothing can pass from '{edge.member}' to '{edge.scope}': {_CONTRADICTION}"
+            if _contradicts(inward_terms(graph, edge)):
+                yield f"nothing can pass from '{edge.scope}' to '{edge.member}': {_CONTRADICTION}"
 
 
-def _can_match(filters: list[Filter]) -> bool:
-    joined, exact = both(*filters)
-    return not exact or bool(joined.canonical().conjunctions)
+_CONTRADICTION = "its interfaces exclude each other, and only lists could satisfy them all"
+
+
+def _contradicts(terms: Terms) -> bool:
+    """Whether no value can be on both sides, lists understood element by element."""
+    before, after = ([stage.filter for stage in side] for side in (terms.before, terms.after))
+    if not all(filter.conjunctions for filter in before + after):
+        return False  # closed on purpose
+    if terms.mapping is None:
+        return _exclude_each_other(before + after)
+    if terms.mapping.is_blocked:
+        return False
+    return _exclude_each_other(before) or _exclude_each_other([offered(terms.mapping, both(*before)[0]), *after])
+
+
+def _exclude_each_other(filters: list[Filter]) -> bool:
+    pairs = itertools.combinations_with_replacement(filters, 2)  # a filter may contradict itself
+    return any(not one.overlaps(other) for one, other in pairs)

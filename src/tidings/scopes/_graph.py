@@ -125,6 +125,17 @@ class Graph:
         """The edges from a node to its superscopes, by scope."""
         return self._supers.get(node, _NONE)
 
+    def upward(self, node: str) -> Mapping[str, Membership]:
+        """The edges by which notifications climb from a node and come down to it, by scope.
+
+        Nothing passes an abstract scope. A client that is left with no other is a member of the root scope, on the
+        root scope's terms: so grouping clients for people never changes what they see.
+        """
+        if not is_client(node) and self.scopes[node].abstract:
+            return _NONE
+        edges = {id: edge for id, edge in self.superscopes(node).items() if not self.scopes[id].abstract}
+        return edges if edges or not is_client(node) else {ROOT_SCOPE: Membership(node, ROOT_SCOPE)}
+
     def members(self, scope: str) -> Mapping[str, Membership]:
         """The edges from the members of a scope, by member. Clients that are members of nothing are not listed."""
         return self._members.get(scope, _NONE)
@@ -151,6 +162,11 @@ class Graph:
         except KeyError:
             raise ScopeError(f"'{member}' is not a member of '{scope}'") from None
 
+    def revised(self, edge: Membership) -> int:
+        """The version since which what may pass an edge is what it is."""
+        inner = self.scopes.get(edge.member)
+        return max(edge.since, self.scopes[edge.scope].revised, inner.revised if inner is not None else 0)
+
     def memberships(self) -> Iterator[Membership]:
         """All edges."""
         for edges in self._supers.values():
@@ -159,6 +175,10 @@ class Graph:
     def nodes(self) -> set[str]:
         """All scopes, and the clients that are members of one."""
         return {*self.scopes, *self._supers}
+
+    def leaves(self) -> list[str]:
+        """The clients that are members of a scope, and the scopes without members."""
+        return [node for node in sorted(self.nodes()) if not self.members(node)]
 
     def roots(self) -> list[str]:
         """The scopes without a superscope."""
@@ -200,7 +220,7 @@ class Graph:
             for member, edge in self.members(scope).items():
                 if not is_client(member) and not self.scopes[member].abstract:
                     found |= {edge.gateway} if edge.placement is Placement.GATEWAY else self.anchored(member)
-            found |= {edge.gateway for edge in self.superscopes(scope).values() if edge.placement is Placement.GATEWAY}
+            found |= {edge.gateway for edge in self.upward(scope).values() if edge.placement is Placement.GATEWAY}
             known = self._anchored[scope] = frozenset(found)
         return known
 

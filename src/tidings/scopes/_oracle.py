@@ -24,14 +24,12 @@ class Sighting(NamedTuple):
 
 def superscopes(graph: Graph, node: str) -> list[str]:
     """The superscopes in which something can be published; a client that is a member of none is in the root scope."""
-    if is_client(node) and not graph.superscopes(node):
-        return [ROOT_SCOPE]
-    return [scope for scope in graph.superscopes(node) if not graph.scopes[scope].abstract]
+    return list(graph.upward(node))
 
 
 def members(graph: Graph, scope: str) -> list[str]:
-    """The members that can get something; an abstract one cannot."""
-    return [m for m in graph.members(scope) if is_client(m) or not graph.scopes[m].abstract]
+    """The members that can get something: an abstract scope has none, and is none."""
+    return [member for member in graph.members(scope) if scope in graph.upward(member)]
 
 
 def ancestors(graph: Graph, node: str) -> set[str]:
@@ -103,9 +101,11 @@ def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting]) -
 def sightings(graph: Graph, publisher: str, notification: Notification, client: str) -> list[Sighting]:
     """Every form in which one client may see a publication, once for each path."""
     found = reach(graph, publisher, notification)
-    if not graph.superscopes(client) and client != publisher:
-        return [Sighting(client, at.notification, (*at.path, client)) for at in found if at.node == ROOT_SCOPE]
-    return [at for at in found if at.node == client]
+    if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
+        return [at for at in found if at.node == client]
+    # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by.
+    shown = ((at.path, _inward(graph, client, ROOT_SCOPE, at.notification)) for at in found if at.node == ROOT_SCOPE)
+    return [Sighting(client, one, (*path, client)) for path, one in shown if one is not None]
 
 
 def own(graph: Graph, publisher: str, notification: Notification) -> bool:
@@ -118,16 +118,8 @@ def own(graph: Graph, publisher: str, notification: Notification) -> bool:
 
 
 def _outward(graph: Graph, member: str, scope: str, notification: Notification) -> Notification | None:
-    passage = _passage(graph, member, scope)
-    return notification if passage is None else passage.outward(notification)
+    return Passage(graph, graph.upward(member)[scope]).outward(notification)
 
 
 def _inward(graph: Graph, member: str, scope: str, notification: Notification) -> Notification | None:
-    passage = _passage(graph, member, scope)
-    return notification if passage is None else passage.inward(notification)
-
-
-def _passage(graph: Graph, member: str, scope: str) -> Passage | None:
-    """None: a client that is a member of nothing, in the root scope."""
-    edge = graph.superscopes(member).get(scope)
-    return None if edge is None else Passage(graph, edge)
+    return Passage(graph, graph.upward(member)[scope]).inward(notification)

@@ -1,20 +1,15 @@
-"""The passage: everything that an edge of the graph does to what crosses it, in the order of its definition.
+"""The passage: an edge of the graph, ready to be crossed by notifications, and by filters the other way.
 
-    outward (member to scope)   base output, selective output, mapping, imposed on this member, imposed on all
-    inward  (scope to member)   imposed on all, imposed on this member, mapping, selective input, base input
-
-Base and selective filters see the member's data model, imposed ones the scope's. The first that blocks ends it. The
-base interface of a client is what it subscribes to and advertises, and is not part of the passage.
+What it does, and in which order, is the edge's effective interface (see `_effective`).
 """
 
 from __future__ import annotations
 
-import functools
+from tidings.model import Filter, Matches, Notification, Route
 
-from tidings.model import EVERYTHING, Filter, FilterError, Matches, Notification, Route
-
-from ._graph import Graph, Membership, is_client
-from ._interface import OPEN, both
+from ._effective import Stage, inward_terms, offered, outward_terms, wanted
+from ._graph import Graph, Membership
+from ._interface import both
 from ._mapping import Mapping
 
 
@@ -38,20 +33,14 @@ class Passage:
     )
 
     def __init__(self, graph: Graph, edge: Membership) -> None:
-        scope = graph.scopes[edge.scope]
-        inner = None if is_client(edge.member) else graph.scopes[edge.member]
-        base = inner.interface if inner is not None else OPEN
         self.edge = edge
         self.member, self.scope = edge.member, edge.scope
-        self.since = max(edge.since, scope.revised, inner.revised if inner is not None else 0)
+        self.since = graph.revised(edge)
         self.route = Route(edge.scope, source=edge.member, path=(edge.scope,))
-        mapping = edge.mapping
-        self._out_mapping = mapping.outward if mapping is not None and not mapping.outward.is_identity else None
-        self._in_mapping = mapping.inward if mapping is not None and not mapping.inward.is_identity else None
-        self._inside_out = _chain(base.output, edge.selective.output)
-        self._outside_out = _chain(edge.imposed.output, scope.imposed.output)
-        self._outside_in = _chain(scope.imposed.input, edge.imposed.input)
-        self._inside_in = _chain(edge.selective.input, base.input)
+        out, back = outward_terms(graph, edge), inward_terms(graph, edge)
+        self._out_mapping, self._in_mapping = out.mapping, back.mapping
+        self._inside_out, self._outside_out = _filters(out.before), _filters(out.after)
+        self._outside_in, self._inside_in = _filters(back.before), _filters(back.after)
         self.open_out = self._out_mapping is None and not self._inside_out and not self._outside_out
         # Nothing is tested inward: what passes a filter in the scope is just what the member gets.
         self.exact = self._in_mapping is None and not self._inside_in and not self._outside_in
@@ -92,8 +81,8 @@ class Passage:
         return f"Passage({self.member!r} in {self.scope!r}, since {self.since})"
 
 
-def _chain(*filters: Filter) -> tuple[Filter, ...]:
-    return tuple(one for one in filters if one != EVERYTHING)
+def _filters(stages: tuple[Stage, ...]) -> tuple[Filter, ...]:
+    return tuple(stage.filter for stage in stages)
 
 
 def _pass(
@@ -117,10 +106,7 @@ def _before(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filt
     """What a notification passes before, if it passes the filter after."""
     later, _ = both(*then, filter) if isinstance(filter, Filter) else both(*then)
     if mapping is not None:
-        try:
-            later = mapping.wanted(later)
-        except FilterError:
-            later = EVERYTHING
+        later = wanted(mapping, later)
     return both(*first, later)[0]
 
 
@@ -128,19 +114,5 @@ def _after(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filte
     """What a notification passes after, if it passed the filter before."""
     earlier, _ = both(*first, filter) if isinstance(filter, Filter) else both(*first)
     if mapping is not None:
-        try:
-            earlier = mapping.offered(earlier)
-        except FilterError:
-            earlier = EVERYTHING
+        earlier = offered(mapping, earlier)
     return both(*then, earlier)[0]
-
-
-class Passages:
-    """All passages of one version, made when they are asked for."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self.of = functools.cache(self._of)
-
-    def _of(self, member: str, scope: str) -> Passage:
-        return Passage(self._graph, self._graph.membership(member, scope))

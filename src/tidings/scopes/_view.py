@@ -9,7 +9,8 @@ from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 
 from . import _oracle
-from ._graph import Graph, Placement, client_node, is_client
+from ._graph import Graph, Placement, client_node
+from ._interface import OPEN
 from ._overlay import Spans
 from ._passage import Passage
 
@@ -29,7 +30,8 @@ class Plan:
         """One edge, ready to be crossed."""
         passage = self._passages.get((member, scope))
         if passage is None:
-            passage = self._passages[member, scope] = Passage(self.graph, self.graph.membership(member, scope))
+            edge = self.graph.upward(member).get(scope) or self.graph.membership(member, scope)
+            passage = self._passages[member, scope] = Passage(self.graph, edge)
         return passage
 
     def on(self, broker: str, tree: Tree) -> View:
@@ -68,7 +70,9 @@ class View:
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:
         """The scopes that a client is a member of."""
         node = client_node(client)
-        return self._above(node) if self._graph.superscopes(node) else _ROOT_ONLY
+        if not self._graph.superscopes(node) and self._graph.scopes[ROOT_SCOPE].imposed == OPEN:
+            return _ROOT_ONLY
+        return self._above(node)
 
     def supers(self, scope: str) -> Mapping[str, AnyPassage]:
         """The scopes that a scope is a member of."""
@@ -77,11 +81,7 @@ class View:
     def _above(self, node: str) -> Mapping[str, AnyPassage]:
         found = self._supers.get(node)
         if found is None:
-            found = self._supers[node] = {
-                scope: self.plan.passage(node, scope)
-                for scope in self._graph.superscopes(node)
-                if not self._graph.scopes[scope].abstract
-            }
+            found = self._supers[node] = {scope: self.plan.passage(node, scope) for scope in self._graph.upward(node)}
         return found
 
     def subs(self, scope: str) -> Mapping[str, AnyPassage]:
@@ -90,8 +90,8 @@ class View:
         if found is None:
             found = self._subs[scope] = {
                 member: self.plan.passage(member, scope)
-                for member in self._graph.members(scope)
-                if not is_client(member) and not self._graph.scopes[member].abstract
+                for member in self._graph.subscopes(scope)
+                if scope in self._graph.upward(member)
             }
         return found
 
