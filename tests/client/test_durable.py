@@ -12,6 +12,7 @@ from net.world import options, running, take, until, url
 import tidings
 from tidings.model import TidingsError
 from tidings.net import Server, serve
+from tidings.store import Store
 
 
 async def publish(server: Server, *numbers: int, **more: object) -> None:
@@ -203,3 +204,16 @@ async def test_two_clients_may_use_the_same_name(tmp_path: Path) -> None:
         for client_name in ("alice", "bob"):
             async with tidings.connect(url(server), name=client_name) as client:
                 assert numbers(await take(await client.subscribe("EXISTS(n)", durable="quotes"), 1)) == [1]
+
+
+@running
+async def test_a_record_that_cannot_be_read_costs_itself_and_not_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Store.open(tmp_path, post=lambda call: call(), owner="b") as store:
+        store.put("durable", '["alice","quotes"]', b"damaged")
+    async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
+        assert "cannot be read, and begins anew" in caplog.text
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(server, 1)
+        assert numbers(await take(subscription, 1)) == [1]

@@ -13,6 +13,7 @@ in this incarnation is owed, so a `Recalled` names it with number 0. Epochs are 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -21,6 +22,8 @@ from tidings.broker import Broker, Link, check_progress
 from tidings.model import TidingsError
 from tidings.store import Store
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
+
+log = logging.getLogger("tidings.net")
 
 MAX_DURABLE = 100
 """The most durable subscriptions of one client."""
@@ -62,8 +65,12 @@ class Durables:
         self.count = 0
         """How many are kept."""
         for key, value in (store.items(_TABLE) if store is not None else {}).items():
-            client, name = _names(key)
-            self._records.setdefault(client, {})[name] = _decode(value)
+            try:
+                (client, name), record = _names(key), _decode(value)
+            except msgspec.MsgspecError as error:
+                log.error("durable subscription %s cannot be read, and begins anew: %s", key, error)
+                continue
+            self._records.setdefault(client, {})[name] = record
             self.count += 1
         broker.on_client_message(Recall, self._recall)
         broker.on_client_message(Keep, self._keep)
