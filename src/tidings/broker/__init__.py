@@ -13,6 +13,7 @@ from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptio
 from ._registration import Registration
 from ._runtime import Log, Runtime, Timer
 from ._statistics import Statistics
+from ._table import Gate, Table
 from ._topology import Tree, check_tree
 from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, Sighting, View
 from ._waves import WaveKind
@@ -31,6 +32,7 @@ __all__ = [
     "Delta",
     "Entry",
     "Feature",
+    "Gate",
     "Guard",
     "Joinpoint",
     "Link",
@@ -48,6 +50,7 @@ __all__ = [
     "Runtime",
     "Sighting",
     "Statistics",
+    "Table",
     "Timer",
     "Tree",
     "View",

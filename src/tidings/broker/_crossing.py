@@ -70,9 +70,10 @@ class Crossing:
 
     def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
         """Route these copies, and whatever they become, of what came in on a link."""
-        publisher = source if source.is_client else None
         frames: _Frames = {}
         handed = _Handed(self._broker, published)
+        if source.is_client:
+            handed.own(view, source)
         outer, self._copies = self._copies, copies[::-1]
         while self._copies:
             copy = self._copies.pop()
@@ -84,11 +85,10 @@ class Crossing:
                         routes.append(route)
                 elif isinstance(link, Gate):
                     self._down(view, copy, link)
-                elif link is publisher:
-                    if inbound is publisher:
-                        handed.own(copy, entries)
-                else:
+                elif link.name != envelope.identity.publisher:
                     handed.note(view, copy, link, entries)
+                elif inbound is not source or not source.is_client:
+                    handed.moved(view, copy, link)
             if route.state is not RouteState.DOWNWARD:
                 self._up(view, copy, frames)
         self._copies = outer
@@ -160,16 +160,22 @@ class _Handed:
         self._forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
         self._got: dict[Link, dict[tuple[int, tuple[str, ...]], dict[Registration, None]]] = {}
 
-    def own(self, copy: Copy, entries: list[Entry]) -> None:
-        """The publisher itself gets what it published, as it published it, if its passage would let it back."""
-        for entry in entries:
-            registration, passage = entry.registration, entry.passage
-            if registration is None or passage is None or not registration.receive_own:
-                continue
-            if passage.inward(copy.envelope.notification) is not None and registration.filter.matches(
-                self._published.notification
-            ):
-                self._add(entry.link, 0, (), self._published, registration)
+    def own(self, view: View, publisher: Link) -> None:
+        """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""
+        subscriptions = self._broker.entries.subscriptions(publisher).values()
+        if subscriptions and any(map(self._returns, view.memberships(publisher.name).values())):
+            for subscription in subscriptions:
+                if subscription.receive_own and subscription.filter.matches(self._published.notification):
+                    self._add(publisher, 0, (), self._published, subscription)
+
+    def _returns(self, passage: Passage) -> bool:
+        outside = passage.outward(self._published.notification)
+        return outside is not None and passage.inward(outside) is not None
+
+    def moved(self, view: View, copy: Copy, publisher: Link) -> None:
+        """A publisher that has come here since gets what it published, if it comes as it was published."""
+        if len(copy.route.path) <= 1 and not copy.route.version:
+            self.own(view, publisher)
 
     def note(self, view: View, copy: Copy, link: Link, entries: list[Entry]) -> None:
         """A copy has reached a client: what it sees of it is judged by the version of the notification."""
@@ -178,11 +184,11 @@ class _Handed:
             if registration is None or passage is None:
                 continue
             shown: Notification | None = copy.envelope.notification
-            if passage.since > view.version:  # its membership is newer than the notification
-                old = view.memberships(link.name).get(copy.route.scope)
-                if old is None:
-                    continue
-                passage = old
+            if passage.since > view.version or not self._broker.scoping.steady:
+                then = view.memberships(link.name).get(copy.route.scope)
+                if then is None:
+                    continue  # it is a member now, or was one, but not when this was published
+                passage = then
             elif passage.exact:
                 self._add(link, copy.route.version, copy.route.path, copy.envelope, registration)
                 continue

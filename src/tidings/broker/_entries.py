@@ -169,7 +169,7 @@ class Entries:
     def _place(self, new: Registration, old: Registration | None, *, advertisement: bool) -> None:
         """Have one entry in each scope of the client; what `old` had there is replaced without a hole."""
         scoping = self._broker.scoping
-        memberships = scoping.newest.memberships(new.link.name) if scoping.ready else {}
+        memberships = scoping.memberships(new.link.name) if scoping.ready else {}
         parts = new.entries if old is None else old.entries
         new.placed = scoping.ready and memberships.keys() <= self._tables.keys()
         for scope, passage in memberships.items():
@@ -180,8 +180,12 @@ class Entries:
                 entry = self._part(new, passage, advertisement)
                 new.entries[scope] = entry
                 self._exchange(self._book(scope, advertisement), known, entry)
-        for scope in [scope for scope in parts if scope not in memberships]:
+        left = [scope for scope in parts if scope not in memberships]
+        for scope in left:
             self._remove(self._book(scope, advertisement), parts.pop(scope))
+        if new.settled and (left or not (new.entries or new.told)):
+            # What it waited for is gone, or there is nothing to wait for: a member of abstract scopes only.
+            self._broker.settling.tell(new, advertisement=advertisement)
 
     def _part(self, registration: Registration, passage: Passage, advertisement: bool) -> Entry:
         translate = passage.offered if advertisement else passage.wanted

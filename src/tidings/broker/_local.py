@@ -306,7 +306,7 @@ class LocalBroker:
                 continue
             if self._window:
                 source = (id, identity.publisher, envelope.routes[0].version)
-                if subscription.has_had(identity) or self._repetitions.known(source, identity.publisher_seq):
+                if subscription.has_passed(identity) or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue
             subscription.callback(notification)

@@ -47,10 +47,13 @@ class LocalSubscription:
             return False
         return self.filter.matches(notification)
 
-    def has_had(self, identity: Identity) -> bool:
-        """Whether this, or something behind it, has been handed over before; if not, it is now."""
+    def has_passed(self, identity: Identity) -> bool:
+        """Whether something behind this has been handed over before; if not, this is now.
+
+        One event may come in several forms, so what has just been handed over may come again.
+        """
         last, origin, position = self.last, identity.origin, (identity.epoch, identity.seq)
-        if last.get(origin, _NOWHERE) >= position:
+        if last.get(origin, _NOWHERE) > position:
             return True
         last[origin] = position
         return False

@@ -85,6 +85,8 @@ class _Suspension:
     fetched: dict[Position, Envelope] = field(default_factory=dict)
     number: int | None = None
     """The number of the fetch under way."""
+    watched: bool = False
+    """Whether there is an end to waiting for the origin."""
     patience: int = RETRY_INTERVAL
     """Microseconds after which the fetch under way is sent again."""
 
@@ -180,6 +182,8 @@ class Recovery:
         for suspension in self._all():
             suspension.number = None
             suspension.fetched.clear()
+            if not suspension.watched:
+                self._watch(suspension)
         for origin, mark in self._known().items():
             owed_already = {entry for known in self._suspended.get(origin, ()) for entry in known.owed}
             self._suspend(origin, mark, [entry for entry in clients if entry not in owed_already])
@@ -243,18 +247,27 @@ class Recovery:
             return
         suspension = _Suspension(origin, since, dict.fromkeys(entries))
         self._suspended.setdefault(origin, []).append(suspension)
+        self._watch(suspension)
 
-        def give_up() -> None:
-            if suspension not in self._suspended.get(origin, ()):
-                return
-            if self._reachable(origin):
-                self._broker.call_later(ORIGIN_TIMEOUT, give_up)
-                return
+    def _watch(self, suspension: _Suspension) -> None:
+        """Wait for an origin for so long and no longer."""
+        suspension.watched = True
+        self._broker.call_later(ORIGIN_TIMEOUT, lambda: self._timed_out(suspension))
+
+    def _timed_out(self, suspension: _Suspension) -> None:
+        if suspension not in self._suspended.get(suspension.origin, ()):
+            return
+        if not self._reachable(suspension.origin):
             epoch, seq = suspension.since
-            self._broker.delivery.report_gap(Gap(origin, epoch, seq + 1, None), suspension.owed)
+            self._broker.delivery.report_gap(Gap(suspension.origin, epoch, seq + 1, None), suspension.owed)
             self._end(suspension)
+        elif suspension.number is not None or self._has_settled(suspension):
+            self._watch(suspension)
+        else:
+            suspension.watched = False  # it waits for its subscriptions; the next tree looks after the origin again
 
-        self._broker.call_later(ORIGIN_TIMEOUT, give_up)
+    def _has_settled(self, suspension: _Suspension) -> bool:
+        return self.baseline and all(entry.settled for entry in suspension.owed)
 
     def _ask(self, attempt: int) -> None:
         if attempt == self._attempt:
@@ -284,8 +297,7 @@ class Recovery:
 
     def _fetch(self, suspension: _Suspension) -> None:
         """Ask the origin; wait until the subscriptions are settled on a tree that leads there."""
-        settled = self.baseline and all(entry.settled for entry in suspension.owed)
-        if not settled or not self._reachable(suspension.origin):
+        if not self._has_settled(suspension) or not self._reachable(suspension.origin):
             return  # the settling of the last one, or the next tree, brings us back here
         if len(self._fetches) >= MAX_FETCHES or self._broker.delivery.congested(suspension.owed):
             self._broker.call_later(CONTINUE_INTERVAL, lambda: self._fetch_later(suspension))

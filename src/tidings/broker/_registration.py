@@ -13,7 +13,7 @@ from ._links import Link
 class Registration:
     """A subscription or an advertisement of a client. Compared by identity."""
 
-    __slots__ = ("entries", "filter", "id", "link", "meta", "number", "per_path", "placed", "receive_own")
+    __slots__ = ("entries", "filter", "id", "link", "meta", "number", "per_path", "placed", "receive_own", "told")
 
     def __init__(
         self,
@@ -37,6 +37,8 @@ class Registration:
         """Whether each path through the scopes counts as a notification of its own."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
+        self.told = False
+        """Whether the client has been told that it has settled."""
         self.placed = True
         """Whether this broker carries every scope of the client; until then it is not settled."""
 

@@ -53,6 +53,9 @@ class Scoping:
         """Whether the graph is known. Until then clients are members of nothing, and what they publish waits."""
         self._holds: dict[str, Callable[[str], bool]] = {}
         self._waiters: list[tuple[list[tuple[Book, Link, str, int]], Callable[[], None]]] = []
+        self.activated: Callable[[int], None] = lambda version: None
+        """Called with every version by which this broker begins to judge."""
+        self._floors: dict[Link, int] = {}
         self._passages: dict[Link, tuple[Passage, ...] | None] = {}
 
     @property
@@ -85,6 +88,20 @@ class Scoping:
             found = self.active.memberships(client.name)
             self._passages[client] = tuple(found.values()) if found.keys() <= self.active.scopes else None
         return self._passages[client]
+
+    @property
+    def steady(self) -> bool:
+        """Whether there is one version only, so that being a member now means having been one then."""
+        return len(self._views) == 1
+
+    def memberships(self, client: str) -> Mapping[str, Passage]:
+        """The scopes that a client is a member of in any version; each passage as it is in the newest."""
+        if self.steady:
+            return self.active.memberships(client)
+        passages: dict[str, Passage] = {}
+        for version in sorted(self._views):
+            passages.update(self._views[version].memberships(client))
+        return passages
 
     def held(self, client: Link) -> bool:
         """Whether publications of this client wait for the graph, or for a change of it."""
@@ -150,6 +167,7 @@ class Scoping:
         if version > self.active.version:
             self.active = self._views[version]
             self._passages.clear()
+            self.activated(version)
             self._broker.delivery.release()
 
     def retire(self, version: int) -> None:
@@ -171,6 +189,7 @@ class Scoping:
         self._views = {version: plan.on(broker.name, broker.adjacency.tree) for version, plan in self._plans.items()}
         self.active = self._views[self.active.version]
         self._passages.clear()
+        self._floors.clear()
         for table in self.tables.values():
             table.gates.clear()
             table.supers.clear()
@@ -178,10 +197,19 @@ class Scoping:
         self.refresh()
         broker.delivery.release()
 
+    def set_floor(self, link: Link, version: int) -> None:
+        """A neighbour has no tables for versions before this one, so none of theirs can be linked to it."""
+        if self._floors.get(link, 0) < version:
+            self._floors[link] = version
+            self.refresh()
+
     def links(self, scope: str) -> list[Link]:
         """The tree neighbours that carry a scope in some version, ready or not."""
-        carriers = frozenset().union(*(view.neighbours(scope) for view in self._views.values()))
-        return [link for link in self._broker.adjacency.tree_links if link.name in carriers]
+        return [link for link in self._broker.adjacency.tree_links if self._shared(link, scope)]
+
+    def _shared(self, link: Link, scope: str) -> bool:
+        floor = self._floors.get(link, 0) if scope else 0
+        return any(link.name in view.neighbours(scope) for version, view in self._views.items() if version >= floor)
 
     def _wanted_links(self, table: Table) -> list[Link]:
         return [*self.links(table.scope), *table.gates.values()]
@@ -276,11 +304,13 @@ class Scoping:
         self._broker.entries.dissolved(table)
 
     def _reconsider(self) -> None:
-        """Which neighbour lets something into a subscope itself may have changed: tell each what it must hear."""
+        """Which neighbour lets something into a subscope itself may have changed, and, with advertisements, what may
+        come in from superscopes: tell each neighbour what it must hear."""
+        advertised = self._broker.routing.advertisements
         for table in self.tables.values():
-            inside = [entry for entry in table.subscriptions if isinstance(entry.link, Gate)]
-            if inside:
-                self._broker.entries.reconsider(table, inside)
+            affected = [entry for entry in table.subscriptions if advertised or isinstance(entry.link, Gate)]
+            if affected:
+                self._broker.entries.reconsider(table, affected)
 
     def entries(self) -> list[Entry]:
         """Every subscription and advertisement in every table."""

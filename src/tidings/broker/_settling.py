@@ -76,6 +76,7 @@ class Settling:
     def tell(self, registration: Registration, *, advertisement: bool) -> None:
         """Tell a client that what it asked for has settled."""
         link, id, number = registration.link, registration.id, registration.number
+        registration.told = True
         if not self._broker.recovery.baseline:
             self._unreported[registration] = advertisement
         elif advertisement:

@@ -172,7 +172,7 @@ class _FlatView:
     subs = gates = supers
 
     def neighbours(self, scope: str) -> frozenset[str]:
-        return self._neighbours
+        return self._neighbours if scope == ROOT_SCOPE else frozenset()
 
     def gateway(self, scope: str, above: str) -> str | None:
         return None

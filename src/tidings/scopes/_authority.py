@@ -11,6 +11,7 @@ import msgspec
 from tidings.model import ScopeError
 
 from ._changes import (
+    Anchor,
     AnyChange,
     Impose,
     Join,
@@ -24,6 +25,7 @@ from ._changes import (
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._rights import admitted, check_rights
+from ._service import missing_anchors
 
 if TYPE_CHECKING:
     from ._service import Scopes
@@ -32,6 +34,8 @@ MAX_QUEUE = 10_000
 """The most changes that wait for their turn."""
 MAX_REMEMBERED = 10_000
 """How many requests are remembered, so that one that comes again is answered and not done again."""
+KEEP_AGAIN = 1_000_000
+"""Microseconds after which what the disk refused is given to it again."""
 WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
 RESTART_DELAY = 1_000_000
@@ -59,17 +63,22 @@ class Authority:
         """The newest version that has been activated everywhere."""
 
     def start(self) -> None:
-        """What was decided before a crash may not have reached everybody: it is told again."""
+        """The broker is built, and what its disk holds has been read."""
         self.log.start()
-        version = self._service.versions.newest
-        if version:
-            self._busy = True
-            self._service.context.call_later(RESTART_DELAY, lambda: self._complete(version))
+        self.tell_again()
 
-    def _complete(self, version: int) -> None:
+    def tell_again(self) -> None:
+        """What was decided before a crash, or under another tree, may not have reached everybody: it is told again."""
+        if self._service.versions.newest and not self._busy:
+            self._busy = True
+            self._service.context.call_later(RESTART_DELAY, self._complete)
+
+    def _complete(self) -> None:
+        version = self._service.versions.newest
+
         def done(answer: bytes, complete: bool) -> None:
             if not complete:
-                self._service.context.call_later(WAVE_AGAIN, lambda: self._complete(version))
+                self._service.context.call_later(WAVE_AGAIN, self._complete)
                 return
             self._service.retire(version)
             self._busy = False
@@ -118,12 +127,12 @@ class Authority:
         request.reply(answer)
         self._service.context.call_later(0, self._next)
 
-    def done(self, request: _Request, transaction: Transaction) -> None:
+    def done(self, request: _Request, transaction: Transaction, version: int) -> None:
         """A change has taken effect everywhere."""
         asked = request.ask.changes
         granted = transaction.changes if transaction.changes != asked else ()
         found = tuple(warnings(self._service.graph, since=transaction.version))
-        self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
+        self._end(request, Answer(request.ask.request, version, granted, warnings=found))
 
     def failed(self, request: _Request, reason: str) -> None:
         """A change was given up before anything had happened."""
@@ -145,58 +154,91 @@ class _Change:
         self._request = request
         ask = request.ask
         version = service.versions.newest + 1
-        self._transaction = Transaction(version, changes, ask.who, service.context.now(), ask.request, ask.mode)
+        self._transactions = [Transaction(version, changes, ask.who, service.context.now(), ask.request, ask.mode)]
         self._deadline = service.context.now() + HOLD_TIME
+
+        self._held = str(version)
+        """Why publications wait."""
 
     @property
     def _version(self) -> int:
-        return self._transaction.version
+        return self._transactions[-1].version
 
     def begin(self) -> None:
         """Hold publications back first, if the mode says so."""
-        if self._transaction.mode is Mode.RELAXED:
+        if self._request.ask.mode is Mode.RELAXED:
             self._commit()
         else:
             self._hold()
 
     def _hold(self) -> None:
-        nodes = sorted(_changed_nodes(self._transaction.changes)) if self._transaction.mode is Mode.DRAIN else []
-        body = msgspec.msgpack.encode([str(self._version), *nodes])
+        nodes = sorted(_changed_nodes(self._transactions[0].changes)) if self._request.ask.mode is Mode.DRAIN else []
+        body = msgspec.msgpack.encode([self._held, *nodes])
         self._wave("hold", body, lambda: self._wave("flush", b"", self._commit, self._give_up), self._give_up)
 
     def _give_up(self) -> None:
         if self._service.context.now() < self._deadline:
             self._service.context.call_later(WAVE_AGAIN, self._hold)
             return
-        self._wave("release", str(self._version).encode(), lambda: None)
+        self._wave("release", self._held.encode(), lambda: None)
         self._authority.failed(self._request, "not every broker could be made to wait; try again, or mode 'relaxed'")
 
     def _commit(self) -> None:
-        self._authority.log.accepted(self._request.ask, self._transaction)
-        self._service.keep(self._transaction, self._prepare, self._not_kept)
+        self._authority.log.accepted(self._request.ask, self._transactions[-1])
+        self._service.keep(self._transactions[-1], self._kept, self._not_kept)
+
+    def _kept(self) -> None:
+        self._service.versions.add(
+            self._transactions[-1]
+        )  # only now: a neighbour that becomes ready is told what is here
+        self._prepare()
 
     def _not_kept(self) -> None:
-        self._wave("release", str(self._version).encode(), lambda: None)
+        if len(self._transactions) > 1:  # the change itself is kept, so it goes on as soon as there is room
+            self._service.context.call_later(KEEP_AGAIN, self._commit)
+            return
+        self._wave("release", self._held.encode(), lambda: None)
         self._authority.failed(self._request, "the disk of the authority refuses it; make room there, then try again")
 
     def _prepare(self) -> None:
-        self._service.versions.add(self._transaction)  # only now: a neighbour that becomes ready is told what is here
-        body = msgspec.msgpack.encode([encode(self._transaction)])
-        self._wave("prepare", body, self._activate)
+        """Everybody makes the tables of the new version. Who has members and is no anchor says so: it becomes one in
+        a version that follows at once, and nobody publishes before that one."""
+        body = msgspec.msgpack.encode([encode(one) for one in self._transactions])
+
+        def done(answer: bytes, complete: bool) -> None:
+            if not complete:
+                self._service.context.call_later(WAVE_AGAIN, self._prepare)
+            elif missing := missing_anchors(answer):
+                self._anchor(missing)
+            else:
+                self._activate()
+
+        self._service.context.wave("prepare", body, done)
+
+    def _anchor(self, missing: set[tuple[str, str]]) -> None:
+        known = self._service.graph.scopes
+        changes = tuple(Anchor(scope, broker) for scope, broker in sorted(missing) if scope in known)
+        if not changes:
+            self._activate()
+            return
+        first = self._transactions[0]
+        now = self._service.context.now()
+        self._transactions.append(Transaction(self._version + 1, changes, first.who, now, first.request, first.mode))
+        self._commit()
 
     def _activate(self) -> None:
         self._wave("activate", self._version.to_bytes(8, "big"), self._finish)
 
     def _finish(self) -> None:
         self._service.retire(self._version)
-        if self._transaction.mode is not Mode.RELAXED:
-            self._wave("release", str(self._version).encode(), self._done)
+        if self._request.ask.mode is not Mode.RELAXED:
+            self._wave("release", self._held.encode(), self._done)
         else:
             self._done()
 
     def _done(self) -> None:
         self._authority.completed = self._version
-        self._authority.done(self._request, self._transaction)
+        self._authority.done(self._request, self._transactions[0], self._version)
 
     def _wave(
         self, kind: str, body: bytes, then: Callable[[], None], otherwise: Callable[[], None] | None = None

@@ -114,12 +114,18 @@ class State(ScopeMessage, frozen=True):
     base: Snapshot
     transactions: tuple[Transaction, ...]
     active: int
+    """The newest version that anybody judges by, as far as the sender knows."""
+    floor: int = 0
+    """The oldest version that the sender still has tables for."""
 
 
 class Retire(ScopeMessage, frozen=True):
     """Nothing of the versions before this one is under way any more."""
 
     version: int
+    """0: the sender speaks for itself only."""
+    floor: int
+    """The oldest version that the sender still has tables for."""
 
 
 class Look(ScopeMessage, frozen=True):

@@ -5,7 +5,7 @@ What it does, and in which order, is the edge's effective interface (see `_effec
 
 from __future__ import annotations
 
-from tidings.model import Filter, Matches, Notification, Route
+from tidings.model import EVERYTHING, NOTHING, Filter, Matches, Notification, Route
 
 from ._effective import Stage, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership
@@ -111,8 +111,13 @@ def _before(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filt
 
 
 def _after(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filter, ...], filter: Matches) -> Matches:
-    """What a notification passes after, if it passed the filter before."""
-    earlier, _ = both(*first, filter) if isinstance(filter, Filter) else both(*first)
-    if mapping is not None:
-        earlier = offered(mapping, earlier)
-    return both(*then, earlier)[0]
+    """What a notification passes after, if it passed the filter before.
+
+    An advertisement speaks for every element of a list, an interface for some element, so the two cannot be joined into
+    one filter: what is offered is what was offered inside, unless nothing can pass at all.
+    """
+    if not all(one.conjunctions for one in (*first, *then)):
+        return NOTHING
+    if mapping is None:
+        return filter
+    return offered(mapping, filter) if isinstance(filter, Filter) else EVERYTHING

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, WaveKind
+from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, Tree, WaveKind
 from tidings.model import ROOT_SCOPE, ScopeError, TidingsError
 
 from ._audit import AuditEntry
@@ -68,6 +68,8 @@ ASK_AGAIN = 1_000_000
 """Microseconds after which a broker asks again to be admitted."""
 RETREAT_DELAY = 30_000_000
 """Microseconds after the last member of a scope has gone until its broker gives the scope up."""
+SETTLING_TIME = 500_000
+"""Microseconds that a new tree is given before a broker asks the authority again for what it needs."""
 WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
 MAX_HOLD = 15_000_000
@@ -83,6 +85,10 @@ NOBODY = (
 
 Done = Callable[[Any], None]
 """Called with an `Answer`, or with `Reviewed` if that was the question."""
+
+
+class AuthorityUnreachable(ScopeError):
+    """The broker that orders changes of the scope graph cannot be asked now."""
 
 
 class Scopes(Feature):
@@ -104,6 +110,7 @@ class Scopes(Feature):
         self._trails: dict[str, Link | Done] = {}
         self._asked: set[AnyChange] = set()
         self._numbers = 0
+        self._retreating = False
         self._joining: int | None = None
         self._target = 0
         """The newest version that others judge by, as far as this broker knows."""
@@ -178,7 +185,11 @@ class Scopes(Feature):
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """Clients that come and go bring their scopes with them."""
-        return {Joinpoint.ATTACH: self._attached, Joinpoint.DETACH: self._detached}
+        return {
+            Joinpoint.ATTACH: self._attached,
+            Joinpoint.DETACH: self._detached,
+            Joinpoint.TREE: self._new_tree,
+        }
 
     def _attached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
@@ -186,8 +197,15 @@ class Scopes(Feature):
 
     def _detached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        if self.scoping.newest.memberships(link.name).keys() - {ROOT_SCOPE}:
-            self.context.call_later(RETREAT_DELAY, self._retreat)
+        self._retreat_later()
+
+    def _new_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
+        proceed(old, new)
+        self._asked.clear()
+        if self.authority is not None:
+            self.authority.tell_again()
+        self.context.call_later(SETTLING_TIME, self.seek_anchors)
+        self._retreat_later()
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         """The waves by which versions come to be."""
@@ -204,7 +222,12 @@ class Scopes(Feature):
     def neighbour_ready(self, link: Link) -> None:
         """Tell a neighbour everything before anything else."""
         if self.scoping.ready:
-            self.send(link, self.versions.state(self.scoping.active.version))
+            self.send(link, self.versions.state(self.known_active, self._floor))
+
+    @property
+    def _floor(self) -> int:
+        """The oldest version that this broker still has tables for."""
+        return min(self.scoping.versions)
 
     def on_message(self, link: Link, body: bytes) -> None:
         """A message about the graph has come."""
@@ -224,7 +247,9 @@ class Scopes(Feature):
             case State():
                 self._learned(link, message)
             case Retire():
-                self.retire(message.version, link)
+                self.scoping.set_floor(link, message.floor)
+                if message.version:
+                    self.retire(message.version, link)
             case Look() | Seen():
                 self.broker.statistics.refused += 1
 
@@ -234,16 +259,23 @@ class Scopes(Feature):
 
     def _learned(self, link: Link, state: State) -> None:
         """A neighbour knows the graph; if it is ahead, those behind this broker hear of it before this broker acts."""
+        self.scoping.set_floor(link, state.floor)
         newest = state.base.version + len(state.transactions)
-        if self.scoping.ready and newest <= self.versions.newest and state.active <= self.scoping.active.version:
+        if self.scoping.ready and newest <= self.versions.newest and state.active <= self.known_active:
             return
+        onward = msgspec.structs.replace(state, floor=self._floor)
         for other in self.context.neighbours:
             if other is not link:
-                self.send(other, state)
+                self.send(other, onward)
         if newest > self.versions.newest or not self.scoping.ready:
             self._catch_up(state)
-        if state.active > self.scoping.active.version:
+        if state.active > self.known_active:
             self._join(state.active)
+
+    @property
+    def known_active(self) -> int:
+        """The newest version that anybody judges by, as far as this broker knows."""
+        return max(self._target, self.scoping.active.version)
 
     def _catch_up(self, state: State) -> None:
         known = self.versions.newest if self.scoping.ready else -1
@@ -278,6 +310,8 @@ class Scopes(Feature):
             self._joining = None
             self.scoping.activate(self._target)
             self.scoping.retire(self._target)
+            for link in self.context.neighbours:
+                self.send(link, Retire(0, self._floor))
             self.scoping.release("joining")
             self.seek_anchors()
 
@@ -310,12 +344,13 @@ class Scopes(Feature):
 
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
-        for link in self.context.neighbours:
-            if link is not source:
-                self.send(link, Retire(version))
         if self.scoping.ready:
             self.scoping.retire(version)
-            self.versions.forget_plans(min(self.scoping.versions))
+            self.versions.forget_plans(self._floor)
+            self._retreat_later()
+        for link in self.context.neighbours:
+            if link is not source:
+                self.send(link, Retire(version, self._floor))
 
     # --- questions and answers ------------------------------------------------------------------------
 
@@ -360,7 +395,9 @@ class Scopes(Feature):
         link = self.broker.adjacency.hop_towards(self.authority_name)
         if link is None:
             reason = f"the authority '{self.authority_name}' cannot be reached from broker '{self.context.name}' now"
-            self._answered(Answer(message.request, error="AuthorityUnreachable", reason=f"{reason}; try again later"))
+            self._answered(
+                Answer(message.request, error=AuthorityUnreachable.__name__, reason=f"{reason}; try again later")
+            )
         else:
             self.send(link, message)
 
@@ -378,7 +415,7 @@ class Scopes(Feature):
     def _lost(self, request: str) -> None:
         reason = "no answer came from the authority; whether the change was made is not known: look, then try again"
         if request in self._trails:
-            self._answered(Answer(request, error="AuthorityUnreachable", reason=reason))
+            self._answered(Answer(request, error=AuthorityUnreachable.__name__, reason=reason))
 
     def _client_turn(self, link: Link, body: bytes) -> None:
         """A client asks. Who it is and what it may is for this broker to say."""
@@ -419,20 +456,32 @@ class Scopes(Feature):
         scopes = (scope for link in self.broker.clients for scope in view.memberships(link.name))
         return set(scopes) - {ROOT_SCOPE}
 
+    def missing(self) -> list[tuple[str, str]]:
+        """The scopes that this broker must carry, and has not been admitted to: each with its own name."""
+        here, anchors = self.context.name, self.versions.graph.anchors
+        return [(scope, here) for scope in sorted(self._needed()) if here not in anchors.get(scope, ())]
+
     def seek_anchors(self) -> None:
         """Ask to be admitted wherever attached clients are members."""
-        if not self.scoping.ready:
-            return
-        here, graph = self.context.name, self.versions.graph
-        missing = [scope for scope in sorted(self._needed()) if here not in graph.anchors.get(scope, ())]
-        self._seek([Anchor(scope, here) for scope in missing])
+        if self.scoping.ready:
+            self._seek([Anchor(scope, here) for scope, here in self.missing()])
+
+    def _idle(self) -> list[str]:
+        """The scopes that this broker is admitted to, and that no attached client is a member of."""
+        here, needed = self.context.name, self._needed()
+        anchors = self.versions.graph.anchors
+        return [scope for scope, brokers in sorted(anchors.items()) if here in brokers and scope not in needed]
+
+    def _retreat_later(self) -> None:
+        if not self._retreating and self._idle():
+            self._retreating = True
+            self.context.call_later(RETREAT_DELAY, self._retreat)
 
     def _retreat(self) -> None:
         """Give up scopes that no attached client is a member of."""
-        here, needed = self.context.name, self._needed()
-        anchors = self.versions.graph.anchors
-        idle = [scope for scope, brokers in sorted(anchors.items()) if here in brokers and scope not in needed]
-        self._seek([Unanchor(scope, here) for scope in idle])
+        self._retreating = False
+        if self.scoping.ready:
+            self._seek([Unanchor(scope, self.context.name) for scope in self._idle()])
 
     def _seek(self, changes: list[AnyChange]) -> None:
         new = tuple(change for change in changes if change not in self._asked)
@@ -442,8 +491,10 @@ class Scopes(Feature):
 
         def done(answer: Answer) -> None:
             self._asked.difference_update(new)
-            if answer.error:
-                self.context.call_later(ASK_AGAIN, self.seek_anchors)
+            if answer.error and answer.error != AuthorityUnreachable.__name__:
+                self.context.call_later(
+                    ASK_AGAIN, self.seek_anchors
+                )  # the authority is busy; away, the next tree tells
 
         self.ask(new, done)
 
@@ -457,6 +508,11 @@ class Scopes(Feature):
         return bool(self.graph.superscopes(client_node(client)))
 
 
+def missing_anchors(answer: bytes) -> set[tuple[str, str]]:
+    """Which (scope, broker) the answer of a wave of kind "prepare" asks for."""
+    return set(msgspec.msgpack.decode(answer, type=list[tuple[str, str]])) if answer else set()
+
+
 class _Answered:
     """A wave of which only completeness counts."""
 
@@ -465,12 +521,12 @@ class _Answered:
         return b"ok"
 
 
-class _Prepare(_Answered):
+class _Prepare:
     def __init__(self, service: Scopes) -> None:
         self._service = service
 
     def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Make the tables; answer when everything that is announced in them has settled."""
+        """Make the tables; answer when everything that is announced in them has settled: which anchors are missing."""
         service = self._service
         try:
             known = service.prepare([decode_transaction(one) for one in msgspec.msgpack.decode(body, type=list[bytes])])
@@ -478,9 +534,13 @@ class _Prepare(_Answered):
             service.broker.statistics.refused += 1
             known = False
         if known:
-            service.scoping.when_settled(lambda: answer(b"ok"))
+            service.scoping.when_settled(lambda: answer(msgspec.msgpack.encode(service.missing())))
         else:
             answer(None)
+
+    def combine(self, answers: list[bytes]) -> bytes:
+        """All anchors that are missing."""
+        return msgspec.msgpack.encode(sorted(set().union(*map(missing_anchors, answers))))
 
 
 class _Activate(_Answered):

@@ -77,9 +77,9 @@ class Versions:
         at = version - self._base.version - 1
         return self._transactions[at] if 0 <= at < len(self._transactions) else None
 
-    def state(self, active: int) -> State:
+    def state(self, active: int, floor: int) -> State:
         """Everything, for a neighbour."""
-        return State(Snapshot.of(self._base), tuple(self._transactions), active)
+        return State(Snapshot.of(self._base), tuple(self._transactions), active, floor)
 
     def _fold(self) -> None:
         half = len(self._transactions) // 2

@@ -3,6 +3,7 @@
 from ._compute import Compute
 from ._convert import Convert
 from ._documents import Form
+from ._mapping import AnyStep
 from ._named import Named, register_mapping
 from ._pack import Pack, Unpack
 from ._represent import ENCODINGS, How, Represent
@@ -13,6 +14,7 @@ __all__ = [
     "ENCODINGS",
     "Add",
     "Annotate",
+    "AnyStep",
     "Compute",
     "Convert",
     "Drop",

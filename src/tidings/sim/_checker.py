@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidings.model import Notification
+
 from ._faults import Faults
 from ._liveness import Liveness
-from ._observer import Client, Observer, Violation
+from ._observer import Client, Observer, Publication, Violation
 from ._promises import Outcome, Promises
 from ._trace import Op, Record, Trace
 
@@ -78,13 +80,19 @@ class Checker:
         published = self._observer.published.get((record.publisher, record.publication))
         if published is None:
             self._broken(MATCHING, record, "this was never published")
-        elif published.record.notification != record.notification:
+        elif record.notification not in self._visible(published, record):
             self._broken(MATCHING, record, f"what was published is {published.record.notification}")
         elif published.refused and not published.resent:  # the first broker took it, and the second refused it
             self._broken(MATCHING, record, "this publication was refused")
 
+    def _visible(self, published: Publication, record: Record) -> frozenset[Notification]:
+        """In which forms the client may see it, under the version of the graph that has judged it."""
+        version = record.detail[4] if len(record.detail) > 4 else 0
+        assert isinstance(version, int)
+        return self._observer.visibility.forms(version, published.record, record.component)
+
     def _judge_repetition(self, client: Client, record: Record) -> None:
-        if (record.subscription, record.publisher, record.publication, *record.detail[3:]) in client.delivered:
+        if (record.subscription, record.publisher, record.publication, *record.detail[3:4]) in client.delivered:
             self._broken(ONCE, record, "this was delivered before")
             return
         subscription = client.subscriptions.get(record.subscription)
@@ -92,7 +100,7 @@ class Checker:
             return
         path = (record.publisher, *record.detail[:2])
         last = subscription.last.get(path, 0)
-        if record.publication < last:
+        if record.publication < last and self._observer.visibility.ordered:
             self._broken(ORDER, record, f"number {last} of this publisher came first")
         subscription.last[path] = max(last, record.publication)
 

@@ -162,7 +162,11 @@ class SimClient:
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=notification,
-            detail=(identity.origin, identity.epoch, identity.seq, self._current.envelope.routes[0].version),
+            detail=(
+                *(identity.origin, identity.epoch, identity.seq),
+                self._current.envelope.routes[0].version,
+                identity.graph_epoch,
+            ),
         )
 
     def broker_settled(self, reach: frozenset[str]) -> None:

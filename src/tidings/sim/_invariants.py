@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidings.broker import Book, Broker, Entry, Link
+from tidings.broker import Book, Broker, Entry, Gate, Link, Table
 from tidings.model import Filter, Matches, Notification
+from tidings.scopes import Scopes
 
 from ._network import Network
 
@@ -35,18 +36,29 @@ def _at(network: Network, broker: Broker, link: Link, samples: Sequence[Notifica
     if back is None or not broker.adjacency.is_open(link) or not neighbour.adjacency.is_open(back):
         yield f"{where}: the link is not open on both sides"
         return
-    algorithm = broker.routing.algorithm
+    for scope, table in broker.scoping.tables.items():
+        other = neighbour.scoping.tables.get(scope)
+        if (link in broker.scoping.links(scope)) != (other is not None and back in neighbour.scoping.links(scope)):
+            yield f"{where}: only one of them thinks that both carry '{scope}'"
+        elif other is not None and link in broker.scoping.links(scope):
+            yield from (f"{where}, '{scope}', {text}" for text in _told(broker, table, other, (link, back), samples))
+
+
+def _told(
+    broker: Broker, table: Table, other: Table, ends: tuple[Link, Link], samples: Sequence[Notification]
+) -> Iterator[str]:
+    link, back = ends
     pairs = (
-        (broker.root.subscriptions, neighbour.root.subscriptions, algorithm, "subscriptions"),
-        (broker.root.advertisements, neighbour.root.advertisements, _for_advertisements(broker), "advertisements"),
+        (table.subscriptions, other.subscriptions, broker.routing.algorithm, "subscriptions"),
+        (table.advertisements, other.advertisements, _for_advertisements(broker), "advertisements"),
     )
-    for book, other, reduction, what in pairs:
+    for book, theirs, reduction, what in pairs:
         told = book.told(link)
-        stored = {entry.id: entry.filter for entry in other.of(back)}
+        stored = {entry.id: entry.filter for entry in theirs.of(back)}
         if told != stored:
-            yield f"{where}: {what} told {_show(told)}, stored {_show(stored)}"
-        given = _relevant(broker, book, link)
-        yield from (f"{where}, {what}: {text}" for text in _reduced(reduction, told, given, samples))
+            yield f"{what} told {_show(told)}, stored {_show(stored)}"
+        given = _relevant(broker, table, book, link)
+        yield from (f"{what}: {text}" for text in _reduced(reduction, told, given, samples))
 
 
 def _for_advertisements(broker: Broker) -> str:
@@ -55,13 +67,30 @@ def _for_advertisements(broker: Broker) -> str:
     return "simple" if broker.routing.algorithm == "flooding" else broker.routing.algorithm
 
 
-def _relevant(broker: Broker, book: Book, link: Link) -> list[Entry]:
+def _relevant(broker: Broker, table: Table, book: Book, link: Link) -> list[Entry]:
     """The entries that the neighbour should know about, directly from the definition."""
     entries = [entry for entry in book if entry.link is not link and not _accepts_nothing(entry.filter)]
-    if book is broker.root.subscriptions and broker.routing.advertisements:
-        announced = broker.root.advertisements.of(link)
-        entries = [entry for entry in entries if any(_overlap(entry.filter, a.filter) for a in announced)]
+    if book is table.advertisements:
+        return entries
+    view = broker.scoping.active
+    entries = [
+        entry
+        for entry in entries
+        if not isinstance(entry.link, Gate)
+        or not view.admits(entry.link.passage.member, entry.link.passage.scope, link.name)
+    ]
+    if broker.routing.advertisements:
+        entries = [entry for entry in entries if _may_come(broker, table.scope, entry.filter, link)]
     return entries
+
+
+def _may_come(broker: Broker, scope: str, filter: Matches, link: Link) -> bool:
+    """Whether somebody behind the link has advertised, here or in a scope above, what may pass the filter here."""
+    table = broker.scoping.tables[scope]
+    if any(_overlap(filter, advertisement.filter) for advertisement in table.advertisements.of(link)):
+        return True
+    above = broker.scoping.active.supers(scope)
+    return any(_may_come(broker, name, passage.wanted(filter), link) for name, passage in above.items())
 
 
 def _accepts_nothing(filter: Matches) -> bool:
@@ -131,18 +160,31 @@ def _show(told: dict[str, Matches]) -> str:
     return "{" + ", ".join(f"{id}: {filter}" for id, filter in sorted(told.items())) + "}"
 
 
+def overgrown(network: Network) -> list[str]:
+    """Scopes that are carried without a reason, or not carried in spite of one, once the network has come to rest."""
+    found = []
+    for name, broker in network.brokers.items():
+        scoping = broker.scoping
+        if set(scoping.tables) != scoping.active.scopes:
+            found.append(f"{name} has tables of {sorted(scoping.tables)} and should of {sorted(scoping.active.scopes)}")
+        if len(scoping.versions) != 1:
+            found.append(f"{name} still knows the versions {scoping.versions}")
+        if isinstance(scopes := broker.features.get("scopes"), Scopes):
+            needed = {scope for link in broker.clients for scope in scoping.active.memberships(link.name)} - {""}
+            admitted = {scope for scope, brokers in scopes.graph.anchors.items() if name in brokers}
+            if needed != admitted:
+                found.append(f"{name} is admitted to {sorted(admitted)} and needs {sorted(needed)}")
+    return found
+
+
 def waste(network: Network) -> list[str]:
     """What brokers still hold although every client has left and the network has come to rest."""
     found = []
     for name, broker in network.brokers.items():
+        books = [book for table in broker.scoping.tables.values() for book in table.books]
         held = {
-            "subscriptions": len(broker.root.subscriptions),
-            "advertisements": len(broker.root.advertisements),
-            "told filters": sum(
-                len(book.told(link))
-                for book in (broker.root.subscriptions, broker.root.advertisements)
-                for link in broker.adjacency.tree_links
-            ),
+            "entries": sum(map(len, books)),
+            "told filters": sum(len(book.told(link)) for book in books for link in book.opened),
             "waves": len(broker.waves),
             "clients": len(broker.clients),
         }

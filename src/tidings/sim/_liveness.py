@@ -3,7 +3,8 @@
 For every publication since the last quiescence and every subscription that is active now:
 
     if   the subscription had settled before it, towards the broker it was published at,
-    and  it has passed every filter of the subscription since,
+    and  every version of the scope graph since shows it to the subscriber, in one and the same form,
+    and  that has passed every filter of the subscription since,
     and  (with advertisements) one that announces it had settled before it towards the subscriber's broker,
     then it was delivered, or a gap contains it and the promises for the faults of the run allow a gap.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tidings.model import Filter, Matches, Notification
 from tidings.wire import Quality
@@ -23,6 +25,14 @@ from ._trace import Op, Record
 
 ANSWERED = "answered"
 _OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
+
+
+class _Sight(NamedTuple):
+    """A publication as a client may see it."""
+
+    client: str
+    publication: Publication
+    form: Notification
 
 
 class Liveness:
@@ -74,9 +84,12 @@ class Liveness:
         for name, client in self._observer.clients.items():
             if client.broker is None or not self._announced_to(client.broker, publication):
                 continue
-            for id, subscription in client.subscriptions.items():
-                owed = self._owed(name, subscription, publication, guarantee, faults)
-                if owed in (Outcome.GAP, Outcome.DELIVERED) and not _delivered(client, id, publication):
+            if self._moved_since(name, client, publication):
+                continue
+            forms = self._observer.visibility.always(publication.versions, publication.record, name)
+            for (id, subscription), form in itertools.product(client.subscriptions.items(), forms):
+                owed = self._owed(subscription, _Sight(name, publication, form), guarantee, faults)
+                if owed in (Outcome.GAP, Outcome.DELIVERED) and not _delivered(client, id, publication, form):
                     endless = ORIGIN_GONE in faults
                     if not _told(subscription, publication, endless):
                         reason = f"it never reached {name}/{id}, whose filter is {subscription.filter}"
@@ -85,20 +98,23 @@ class Liveness:
                         reason = f"{name}/{id} was told a gap, and it should have been delivered"
                         yield Violation(guarantee, publication.record, reason)
 
+    def _moved_since(self, name: str, client: Client, publication: Publication) -> bool:
+        """Where there are scopes, a publisher gets its own publications where it published them, not elsewhere."""
+        record = publication.record
+        return name == record.publisher and client.interrupted > record.seq and bool(self._observer.visibility.graphs)
+
     def _announced_to(self, home: str, publication: Publication) -> bool:
         """Whether advertisements for it had settled towards the subscriber's broker."""
         return not self._advertisements or _announced(publication, home)
 
-    def _owed(
-        self, name: str, subscription: Subscription, publication: Publication, guarantee: str, faults: set[str]
-    ) -> Outcome:
-        """The most that any settling of the subscription promises for this publication."""
-        record = publication.record
+    def _owed(self, subscription: Subscription, sight: _Sight, guarantee: str, faults: set[str]) -> Outcome:
+        """The most that any settling of the subscription promises for this publication, as the client sees it."""
+        record = sight.publication.record
         best = Outcome.NOTHING
         for settling in subscription.settlings:
-            if settling.record.seq > record.seq or _origin(publication) not in settling.reach:
+            if settling.record.seq > record.seq or _origin(sight.publication) not in settling.reach:
                 continue
-            if not _passes_since(subscription, name, settling.record.seq, record):
+            if not _passes_since(subscription, settling.record.seq, sight):
                 continue
             own = {_OWN_FAULTS[op] for seq, op in subscription.interruptions if seq > settling.record.seq}
             best = max(best, self._promises.outcome(guarantee, faults | own))
@@ -132,17 +148,16 @@ def _alternatives(filter: Matches) -> list[Matches]:
     return [Filter([conjunction]) for conjunction in filter.conjunctions] if isinstance(filter, Filter) else [filter]
 
 
-def _delivered(client: Client, id: str, publication: Publication) -> bool:
-    return (id, publication.record.publisher, publication.record.publication, 0) in client.delivered
+def _delivered(client: Client, id: str, publication: Publication, form: Notification) -> bool:
+    return (id, publication.record.publisher, publication.record.publication, form) in client.seen
 
 
-def _passes_since(subscription: Subscription, name: str, seq: int, record: Record) -> bool:
+def _passes_since(subscription: Subscription, seq: int, sight: _Sight) -> bool:
     """Whether the notification passes every filter that the subscription has had from `seq` on."""
-    assert record.notification is not None
     later = [at for at, (since, *_) in enumerate(subscription.filters) if since > seq]
     first = later[0] - 1 if later else len(subscription.filters) - 1
     return all(
-        filter.matches(record.notification) and (receive_own or name != record.publisher)
+        filter.matches(sight.form) and (receive_own or sight.client != sight.publication.record.publisher)
         for _, filter, receive_own in subscription.filters[first:]
     )
 

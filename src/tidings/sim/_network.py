@@ -18,12 +18,13 @@ from dataclasses import dataclass
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
 from tidings.model import TidingsError, TopologyError
+from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
 from tidings.wire import Frame, Settled, decode, encode
 
 from ._client import SimClient
 from ._disk import SimDisk
 from ._scheduler import Event, Scheduler
-from ._trace import Trace
+from ._trace import Op, Trace
 
 MAX_UNREST = 3_600_000_000
 """Microseconds of virtual time in which a network must come to rest."""
@@ -220,7 +221,34 @@ class Network:
             strict_topology=self._strict,
             features=self._features(name),
         )
+        if isinstance(scopes := broker.features.get("scopes"), Scopes):
+            self._watch(name, broker, scopes)
         return broker
+
+    def _watch(self, name: str, broker: Broker, scopes: Scopes) -> None:
+        """Record by which versions of the scope graph a broker judges."""
+
+        def activated(version: int) -> None:
+            self.trace.add(Op.ACTIVE, name, detail=(version, scopes.versions.plan(version).graph))
+
+        broker.scoping.activated = activated
+        activated(broker.scoping.active.version)
+
+    def change(self, broker: str, changes: tuple[AnyChange, ...], mode: Mode = Mode.RELAXED) -> list[Answer]:
+        """Ask for a change of the scope graph at a broker; the list gets the answer."""
+        answers: list[Answer] = []
+        scopes = self.brokers[broker].features["scopes"]
+        assert isinstance(scopes, Scopes)
+
+        def done(answer: Answer) -> None:
+            answers.append(answer)
+            self.trace.add(Op.CHANGE, broker, detail=(request, answer.version, answer.error, answer.reason))
+
+        template = Ask("", changes, mode)
+        request = f"change {len(self.trace.records)}"
+        self.trace.add(Op.CHANGE, broker, detail=(request, mode, *changes))
+        scopes.ask(changes, done, administrator=True, template=template)
+        return answers
 
     def connect(self, one: str, two: str) -> None:
         """Configure a link between two brokers and bring it up."""

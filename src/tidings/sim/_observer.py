@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tidings.model import Matches
 
 from ._trace import Op, Record, describe
+from ._visibility import Visibility
 
 
 class Violation(NamedTuple):
@@ -63,6 +64,8 @@ class Client:
     advertisements: dict[str, Subscription] = field(default_factory=dict)
     delivered: set[tuple[object, ...]] = field(default_factory=set)
     """(subscription, publisher, publication, version)"""
+    seen: set[tuple[object, ...]] = field(default_factory=set)
+    """(subscription, publisher, publication, notification)"""
     interrupted: int = -1
     """The record at which it last lost its broker or left it."""
 
@@ -81,6 +84,8 @@ class Publication:
     resent: bool = False
     """Whether its client lost or left its broker before it was acknowledged, and handed it over again."""
     refused: str = ""
+    versions: set[int] = field(default_factory=set)
+    """The versions of the scope graph by which it may be judged, or which it may live to see."""
 
 
 class Observer:
@@ -91,6 +96,7 @@ class Observer:
         self.published: dict[tuple[str, int], Publication] = {}
         self.fresh: list[Publication] = []
         """The publications since the last QUIESCE."""
+        self.visibility = Visibility()
 
     def client(self, name: str) -> Client:
         """What is known of a client."""
@@ -124,7 +130,9 @@ class Observer:
             case Op.REFUSED:
                 self._refused(record)
             case Op.NOTIFY:
-                client.delivered.add((record.subscription, record.publisher, record.publication, *record.detail[3:]))
+                event = (record.subscription, record.publisher, record.publication)
+                client.delivered.add((*event, *record.detail[3:4]))
+                client.seen.add((*event, record.notification))
             case Op.GAP:
                 if (subscription := client.subscriptions.get(record.subscription)) is not None:
                     subscription.gaps.append(record.detail)
@@ -132,7 +140,11 @@ class Observer:
                 self._moved(client, record)
             case Op.QUIESCE:
                 self.fresh = []
-            case Op.FAULT:
+            case Op.ACTIVE:
+                version = self.visibility.activated(record)
+                for publication in self.fresh:
+                    publication.versions.add(version)
+            case Op.FAULT | Op.CHANGE:
                 pass
 
     def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
@@ -153,7 +165,7 @@ class Observer:
 
     def _published(self, client: Client, record: Record) -> None:
         advertisements = [(one.filter, _settled_towards(one)) for one in client.advertisements.values()]
-        publication = Publication(record, client.broker, advertisements)
+        publication = Publication(record, client.broker, advertisements, versions=self.visibility.versions)
         self.published[record.publisher, record.publication] = publication
         self.fresh.append(publication)
 

@@ -8,17 +8,20 @@ invariants of the brokers, and, once every client has left, by what they still h
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import traceback
 from dataclasses import dataclass, field
 
 from tidings.broker import RoutingOptions
+from tidings.scopes import Scopes
 
 from ._checker import check
-from ._invariants import broken_invariants, waste
+from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, Weather
 from ._plan import Plan
 from ._promises import Promises
+from ._scope_plan import ScopePlan
 from ._steps import Step, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
@@ -41,10 +44,33 @@ class Scenario:
     steps: tuple[Step, ...]
     mended: bool = True
     """Whether everything that breaks is mended before the end."""
+    authority: str = ""
+    """The broker that orders changes of the scope graph; empty: there are no scopes."""
+
+    @property
+    def name(self) -> str:
+        """What to give to `make replay`."""
+        return f"s{self.seed}" if self.authority else str(self.seed)
+
+    @classmethod
+    def scoped(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
+        """The scenario of a seed, with scopes that are there from the start and change all the time."""
+        flat = cls.random(seed, faults=faults, routing=routing)
+        rng = random.Random(f"scopes {seed}")
+        authority = rng.choice(flat.shape.brokers)
+        plan = ScopePlan(rng, flat.shape.brokers, [client for client, _ in flat.clients], authority)
+        length = max((step.at for step in flat.steps), default=0)
+        steps = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
+        return dataclasses.replace(flat, steps=tuple(steps), authority=authority)
+
+    @classmethod
+    def named(cls, name: str) -> Scenario:
+        """The scenario that a report has named."""
+        return cls.scoped(int(name[1:])) if name.startswith("s") else cls.random(int(name))
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
-        """The scenario of a seed."""
+        """The scenario of a seed, without scopes."""
         rng = random.Random(seed)
         faults = seed % 2 == 1 if faults is None else faults
         shape = _shape(rng)
@@ -58,7 +84,12 @@ class Scenario:
 
     def build(self) -> Network:
         """The network, with every client attached and every step under way."""
-        network = Network(self.seed, routing=self.routing, weather=self.weather)
+        network = Network(
+            self.seed,
+            routing=self.routing,
+            weather=self.weather,
+            features=lambda name: [Scopes(self.authority)] if self.authority else [],
+        )
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker))
         for one, two in self.shape.links:
@@ -84,6 +115,8 @@ class Scenario:
         violations += map(str, check(network.trace, promises, advertisements=self.routing.advertisements))
         rng = random.Random(self.seed)
         violations += broken_invariants(network, [random_notification(rng) for _ in range(20)])
+        if self.mended:
+            violations += overgrown(network)
         for client in network.clients.values():
             client.detach()
         network.run()
@@ -102,11 +135,11 @@ class Result:
         """What was broken, and the one command that shows it again."""
         scenario = self.scenario
         lines = [
-            f"seed {scenario.seed}: {len(self.violations)} violations "
+            f"seed {scenario.name}: {len(self.violations)} violations "
             f"({scenario.routing.algorithm}{' with advertisements' if scenario.routing.advertisements else ''}, "
             f"{len(scenario.shape.brokers)} brokers, {len(scenario.clients)} clients)",
             *self.violations[:20],
-            f"reproduce with: make replay SEED={scenario.seed}",
+            f"reproduce with: make replay SEED={scenario.name}",
         ]
         return "\n".join(lines)
 

@@ -6,6 +6,7 @@ import enum
 from typing import NamedTuple
 
 from tidings.model import Filter, Notification
+from tidings.scopes import AnyChange, Mode
 from tidings.wire import Quality
 
 from ._network import Network
@@ -25,6 +26,7 @@ class Verb(enum.Enum):
     HEAL = "heal"
     CRASH = "crash"
     RESTART = "restart"
+    CHANGE = "change"
 
 
 class Step(NamedTuple):
@@ -39,6 +41,8 @@ class Step(NamedTuple):
     notification: Notification | None = None
     quality: Quality = Quality.ACCEPTED
     receive_own: bool = True
+    changes: tuple[AnyChange, ...] = ()
+    mode: Mode = Mode.RELAXED
 
 
 def take(network: Network, step: Step) -> None:
@@ -52,6 +56,9 @@ def take(network: Network, step: Step) -> None:
             network.crash(*step.who)
         case Verb.RESTART:
             network.restart(*step.who)
+        case Verb.CHANGE:
+            if step.who[0] in network.brokers:
+                network.change(step.who[0], step.changes, step.mode)
         case _:
             _act(network, step)
 

@@ -30,6 +30,10 @@ class Op(enum.Enum):
     DETACH = "detach"
     LOST = "lost"
     """The border broker of a client has died; the client is without service until it is attached again."""
+    CHANGE = "change"
+    """Somebody asks for a change of the scope graph, or is answered."""
+    ACTIVE = "active"
+    """A broker judges what is published from now on by a version of the scope graph."""
     FAULT = "fault"
     QUIESCE = "quiesce"
 

@@ -1,0 +1,59 @@
+"""What the versions of a scope graph let whom see, as far as a trace tells: the checker's side of scopes.
+
+A trace without scopes has no versions; then everybody sees everything as it was published.
+"""
+
+from __future__ import annotations
+
+from tidings.model import Notification
+from tidings.scopes import Graph, Placement, client_node, sightings
+
+from ._trace import Record
+
+
+class Visibility:
+    """The versions that brokers have judged by, and which each of them judges by now."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[int, Graph] = {}
+        self._active: dict[str, int] = {}
+        self._forms: dict[tuple[int, str, int, str], frozenset[Notification]] = {}
+
+    def activated(self, record: Record) -> int:
+        """A broker judges by a version from now on."""
+        version, graph = record.detail
+        assert isinstance(version, int)
+        assert isinstance(graph, Graph)
+        self.graphs[version] = graph
+        self._active[record.component] = version
+        return version
+
+    @property
+    def versions(self) -> set[int]:
+        """By which some broker may judge what is published now."""
+        return set(self._active.values())
+
+    @property
+    def ordered(self) -> bool:
+        """Whether copies take no detours, so that what one publisher publishes arrives in order."""
+        edges = (edge for graph in self.graphs.values() for edge in graph.memberships())
+        return all(edge.placement is not Placement.GATEWAY for edge in edges)
+
+    def forms(self, version: int, published: Record, client: str) -> frozenset[Notification]:
+        """Every form in which a client may see a publication under one version."""
+        assert published.notification is not None
+        graph = self.graphs.get(version)
+        if graph is None:
+            return frozenset((published.notification,))
+        key = (version, published.publisher, published.publication, client)
+        if key not in self._forms:
+            found = sightings(graph, client_node(published.publisher), published.notification, client_node(client))
+            self._forms[key] = frozenset(seen.notification for seen in found)
+        return self._forms[key]
+
+    def always(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
+        """The forms that every one of these versions lets a client see."""
+        assert published.notification is not None
+        if not versions:
+            return frozenset((published.notification,))
+        return frozenset.intersection(*(self.forms(version, published, client) for version in versions))
