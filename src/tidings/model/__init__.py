@@ -6,6 +6,7 @@ from ._constraint import Constraint, Negated
 from ._encodings import on_subject
 from ._errors import (
     AlreadyPublished,
+    AmbiguousName,
     FeatureError,
     FilterError,
     FilterSyntaxError,
@@ -15,6 +16,7 @@ from ._errors import (
     ScopeError,
     TidingsError,
     TopologyError,
+    UnknownName,
     UnsupportedFilter,
     ValueRefused,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "ROOT_ROUTE",
     "ROOT_SCOPE",
     "AlreadyPublished",
+    "AmbiguousName",
     "Conjunction",
     "Constraint",
     "EventKey",
@@ -62,6 +65,7 @@ __all__ = [
     "ScopeError",
     "TidingsError",
     "TopologyError",
+    "UnknownName",
     "UnsupportedFilter",
     "Value",
     "ValueRefused",

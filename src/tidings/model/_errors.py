@@ -11,7 +11,9 @@
     ├── TopologyError      a link that must not exist, or a broker that cannot be reached
     ├── FeatureError       a feature that breaks the rules of weaving
     └── ScopeError         a scope, an interface or a mapping that cannot be
-        └── MappingError        a mapping that cannot be built, read or turned round
+        ├── MappingError        a mapping that cannot be built, read or turned round
+        ├── UnknownName         a name that no scope has, where it is used
+        └── AmbiguousName       a name that several scopes have, equally near to where it is used
 
 An error names the value, the place where it came in and the remedy.
 """
@@ -75,6 +77,14 @@ class ScopeError(TidingsError):
 
 class MappingError(ScopeError, ValueError):
     """A mapping that cannot be built, read or turned round."""
+
+
+class UnknownName(ScopeError, LookupError):
+    """A name that no scope has, where it is used."""
+
+
+class AmbiguousName(ScopeError, LookupError):
+    """A name that several scopes have, equally near to where it is used."""
 
 
 def _window(text: str, column: int, width: int = 72) -> tuple[str, int]:

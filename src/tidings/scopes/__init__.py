@@ -19,10 +19,13 @@ from ._changes import (
     apply,
     warnings,
 )
+from ._effective import Direction, EffectiveInterface, effective_interface
+from ._explain import Crossing, Explanation, Way, explain
 from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping, Mapping, edge_mapping, mapping
 from ._messages import Answer, Ask, Look, Mode, Review, Reviewed, Seen, Snapshot, Transaction, decode, encode
+from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
 from ._refusals import AuthorityUnreachable, NoAuthority, refusal_in
@@ -41,9 +44,13 @@ __all__ = [
     "AuditEntry",
     "AuthorityUnreachable",
     "CreateScope",
+    "Crossing",
     "Decision",
     "DestroyScope",
+    "Direction",
     "EdgeMapping",
+    "EffectiveInterface",
+    "Explanation",
     "Graph",
     "Impose",
     "Interface",
@@ -75,17 +82,21 @@ __all__ = [
     "Unanchor",
     "Versions",
     "View",
+    "Way",
     "apply",
     "client_node",
     "credential",
     "decode",
     "delivery_paths",
     "edge_mapping",
+    "effective_interface",
     "encode",
+    "explain",
     "is_client",
     "mapping",
     "reach",
     "refusal_in",
+    "resolve",
     "sightings",
     "visibility_roots",
     "visible",

@@ -131,7 +131,7 @@ class Graph:
         Nothing passes an abstract scope. A client that is left with no other is a member of the root scope, on the
         root scope's terms: so grouping clients for people never changes what they see.
         """
-        if not is_client(node) and self.scopes[node].abstract:
+        if not is_client(node) and self.scope(node).abstract:
             return _NONE
         edges = {id: edge for id, edge in self.superscopes(node).items() if not self.scopes[id].abstract}
         return edges if edges or not is_client(node) else {ROOT_SCOPE: Membership(node, ROOT_SCOPE)}
