@@ -51,9 +51,11 @@ class Versions:
         if version not in self._plans:
             if not self._base.version <= version <= self.newest:
                 raise KeyError(version)
-            before = self.plan(version - 1)
-            changes = self._transactions[version - self._base.version - 1].changes
-            self._plans[version] = Plan(apply(before.graph, changes))
+            start = max(known for known in self._plans if known < version)
+            graph = self._plans[start].graph
+            for transaction in self._transactions[start - self._base.version : version - self._base.version]:
+                graph = apply(graph, transaction.changes)
+            self._plans[version] = Plan(graph)
         return self._plans[version]
 
     def recall(self, version: int) -> Plan | None:
