@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from strategies import filters, notifications
 
 from tidings.model import EVERYTHING, NOTHING, Filter, FilterSyntaxError, Notification
+from tidings.scopes._graph import Graph, Membership, Scope
 from tidings.scopes._interface import CLOSED, OPEN, Interface, both
 from tidings.scopes._mapping import decode, encode
+from tidings.scopes._passage import Passage
 
 
 def test_a_direction_that_is_not_named_is_open() -> None:
@@ -59,3 +61,15 @@ def test_what_does_not_fit_is_left_out_and_said(notification: Notification) -> N
     assert small.covers(joined)
     if all(one.matches(notification) for one in (*wide, small)):
         assert joined.matches(notification)
+
+
+@pytest.mark.req("VIS-406")
+@given(filters(), notifications())
+def test_any_subscription_can_be_an_interface_and_lets_pass_what_it_matches(
+    one: Filter, notification: Notification
+) -> None:
+    for interface in (Interface(one, one), Interface.parse(input=str(one), output=str(one))):
+        some = Graph().with_scope(Scope("S", interface)).with_scope(Scope("T")).with_edge(Membership("S", "T"))
+        passage = Passage(some, some.membership("S", "T"))
+        assert (passage.inward(notification) is notification) == one.matches(notification)
+        assert (passage.outward(notification) is notification) == one.matches(notification)

@@ -18,7 +18,10 @@ from functools import partial
 from typing import Protocol
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scopes.graph_world import VALUES, Edge, Sides, World, note, random_world, value_of
+from strategies import SOAK
 
 from tidings.model import ROOT_SCOPE
 from tidings.scopes import Graph, Join, Leave, apply, reach, sightings, visible
@@ -306,7 +309,17 @@ def oracle(some: Graph, world: World, publisher: str, a: int) -> set[tuple[str, 
 @pytest.mark.req("VIS-507")
 @pytest.mark.parametrize("seed", range(60))
 def test_link_ends_that_know_what_came_in_are_the_oracle(seed: int) -> None:
-    world = random_world(f"linked{seed}")
+    check_links(random_world(f"linked{seed}"))
+
+
+@pytest.mark.soak
+@SOAK
+@given(st.integers(0))
+def test_link_ends_that_know_what_came_in_are_the_oracle_for_long(seed: int) -> None:
+    check_links(random_world(f"long links{seed}", scopes=9))
+
+
+def check_links(world: World) -> None:
     some = world.graph()
     for publisher in world.clients:
         for a in VALUES:

@@ -131,6 +131,18 @@ class Graph:
         Nothing passes an abstract scope. A client that is left with no other is a member of the root scope, on the
         root scope's terms: so grouping clients for people never changes what they see.
         """
+        edges = self._upward.get(node)
+        if edges is None:
+            if is_client(node) and node not in self._supers:
+                return {ROOT_SCOPE: Membership(node, ROOT_SCOPE)}  # not remembered: strangers come and go
+            edges = self._upward[node] = self._climbable(node)
+        return edges
+
+    @functools.cached_property
+    def _upward(self) -> dict[str, Mapping[str, Membership]]:
+        return {}
+
+    def _climbable(self, node: str) -> Mapping[str, Membership]:
         if not is_client(node) and self.scope(node).abstract:
             return _NONE
         edges = {id: edge for id, edge in self.superscopes(node).items() if not self.scopes[id].abstract}
