@@ -63,6 +63,8 @@ def test_what_is_not_there_is_named() -> None:
         ONE.scope("X")
     with pytest.raises(ScopeError, match="known scopes: none yet"):
         Graph().scope("X")
+    with pytest.raises(ScopeError, match="there is no scope 'c1'; the client of that name is written '@c1'"):
+        ONE.scope("c1")
     with pytest.raises(ScopeError, match="'T' is not a member of 'U'"):
         ONE.membership("T", "U")
     assert ONE.superscopes("nobody") == {}

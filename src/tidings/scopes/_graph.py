@@ -115,7 +115,8 @@ class Graph:
         try:
             return self.scopes[id]
         except KeyError:
-            raise ScopeError(f"there is no scope '{id}'; known scopes: {self._known()}") from None
+            client = f"; the client of that name is written '{CLIENT}{id}'" if CLIENT + id in self._supers else ""
+            raise ScopeError(f"there is no scope '{id}'{client}; known scopes: {self._known()}") from None
 
     def _known(self) -> str:
         names = sorted(id for id in self.scopes if id)
