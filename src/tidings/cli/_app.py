@@ -13,6 +13,7 @@ from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
 from ._pub import pub
+from ._scope import scope
 from ._serve import serve
 from ._status import status, topology
 from ._sub import sub
@@ -42,6 +43,7 @@ app.command()(sub)
 app.command()(top)
 app.command()(status)
 app.command()(topology)
+app.add_typer(scope, name="scope")
 app.add_typer(config, name="config")
 app.command()(demo)
 

@@ -23,6 +23,7 @@ import typer
 from tidings.client import ConnectionFailed, NotAdmitted
 from tidings.model import FilterError, TidingsError, ValueRefused
 from tidings.net import StartError
+from tidings.scopes import AuthorityUnreachable
 from tidings.store import StoreError
 
 from ._config import ConfigurationError
@@ -48,6 +49,7 @@ class UsageError(TidingsError):
 _CODES: list[tuple[type[Exception], ExitCode]] = [
     (NotAdmitted, ExitCode.NOT_ADMITTED),
     (ConnectionFailed, ExitCode.UNREACHABLE),
+    (AuthorityUnreachable, ExitCode.UNREACHABLE),
     (ConfigurationError, ExitCode.CONFIGURATION),
     (StartError, ExitCode.CANNOT_RUN),
     (StoreError, ExitCode.CANNOT_RUN),

@@ -89,6 +89,7 @@ def summary(status: Status) -> Group:
         "counted": f"{_published(status):,} published, {_delivered(status):,} delivered, "
         f"{status.counters.refused:,} refused, {status.counters.gaps:,} gaps",
         "store": _store(status),
+        "scopes": _scopes(status),
     }
     if status.suspended:
         rows["catching up"] = f"with {', '.join(map(printable, status.suspended))}"
@@ -118,6 +119,15 @@ def _store(status: Status) -> str:
     store = status.store
     failed = f", {store['failed']:,} FAILED" if store["failed"] else ""
     return f"{store['synced']:,} synced in {store['batches']:,} batches, {store['queued']:,} waiting{failed}"
+
+
+def _scopes(status: Status) -> str:
+    scopes = status.scopes
+    if scopes is None:
+        return "unknown: the broker is older than scopes"
+    who = f"ordered by {printable(scopes.authority)}" if scopes.authority else "no authority is named"
+    waiting = "" if scopes.ready else ", WAITING to hear of the graph"
+    return f"{scopes.count:,}, of which {scopes.carried:,} here, version {scopes.version}, {who}{waiting}"
 
 
 def peers_table(status: Status, limit: int | None = None) -> Table:

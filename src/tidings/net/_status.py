@@ -84,8 +84,8 @@ class Reporter:
             peers=tuple(self._peer(peer) for peer in (*neighbours, *clients[:max_clients])),
             peers_left_out=max(0, len(clients) - max_clients),
             dialled=tuple(map(dial_status, server.diallers)),
-            subscriptions=len(broker.root.subscriptions),
-            advertisements=len(broker.root.advertisements),
+            subscriptions=sum(len(table.subscriptions) for table in broker.scoping.tables.values()),
+            advertisements=sum(len(table.advertisements) for table in broker.scoping.tables.values()),
             counters=Counters(
                 messages_in=dict(statistics.messages_in),
                 messages_out=dict(statistics.messages_out),
@@ -109,9 +109,11 @@ class Reporter:
         return None if store is None else msgspec.structs.asdict(store.statistics())
 
     def _peer(self, peer: Peer) -> PeerStatus:
-        table = self._server.host.broker.root
+        tables = list(self._server.host.broker.scoping.tables.values())
         link = peer.link
-        told = table.subscriptions.told(link) if link.is_broker else {}
+        told = (
+            [filter for table in tables for filter in table.subscriptions.told(link).values()] if link.is_broker else []
+        )
         return PeerStatus(
             name=link.name,
             kind=link.kind.value,
@@ -120,11 +122,11 @@ class Reporter:
             unacknowledged=peer.session.waiting,
             dropped=peer.dropped,
             congested=peer.congested_since is not None,
-            subscriptions=len(table.subscriptions.of(link)),
-            advertisements=len(table.advertisements.of(link)),
+            subscriptions=sum(table.subscriptions.count(link) for table in tables),
+            advertisements=sum(table.advertisements.count(link) for table in tables),
             told_subscriptions=len(told),
-            told_advertisements=len(table.advertisements.told(link)) if link.is_broker else 0,
-            told=tuple(str(filter)[:1_000] for filter in itertools.islice(told.values(), MAX_FILTERS)),
+            told_advertisements=sum(len(table.advertisements.told(link)) for table in tables) if link.is_broker else 0,
+            told=tuple(str(filter)[:1_000] for filter in itertools.islice(told, MAX_FILTERS)),
         )
 
     def _scopes(self) -> ScopeStatus:

@@ -24,6 +24,7 @@ from ._explain import Crossing, Explanation, Way, explain
 from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping, Mapping, edge_mapping, mapping
+from ._mapping_file import read_mapping
 from ._messages import Answer, Ask, Look, Mode, Review, Reviewed, Seen, Snapshot, Transaction, decode, encode
 from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
@@ -95,6 +96,7 @@ __all__ = [
     "is_client",
     "mapping",
     "reach",
+    "read_mapping",
     "refusal_in",
     "resolve",
     "sightings",

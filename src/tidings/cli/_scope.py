@@ -1,0 +1,339 @@
+"""`tidings scope create|destroy|join|leave|set`: change who sees what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tidings
+from tidings.client import Changed
+from tidings.model import Filter, MappingError
+from tidings.scopes import (
+    AnyChange,
+    EdgeMapping,
+    Graph,
+    Impose,
+    Interface,
+    Mode,
+    Placement,
+    SetAdministration,
+    SetAttributes,
+    SetInterface,
+    SetMapping,
+    SetPlacement,
+    SetSelective,
+    credential,
+    read_mapping,
+)
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._errors import UsageError, complain
+from ._scope_looks import log, show, tree
+
+scope = typer.Typer(
+    no_args_is_help=True,
+    help="Scopes: who sees what. Clients are written @name; a scope inside another one outer/inner.",
+)
+
+Member = Annotated[str, typer.Argument(metavar="MEMBER", help="A client, @name, or a scope.", show_default=False)]
+ScopeName = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope.", show_default=False)]
+Input = Annotated[str | None, typer.Option("--input", metavar="FILTER", help="What may come in to it.")]
+Output = Annotated[str | None, typer.Option("--output", metavar="FILTER", help="What may go out from it.")]
+ImposedInput = Annotated[
+    str | None, typer.Option("--impose-input", metavar="FILTER", help="What members may get in the scope.")
+]
+ImposedOutput = Annotated[
+    str | None, typer.Option("--impose-output", metavar="FILTER", help="What members may publish in the scope.")
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attribute", metavar="NAME=VALUE", help="Something to say about it; NAME= removes it."),
+]
+Administrators = Annotated[
+    list[str] | None,
+    typer.Option("--administrator", metavar="CLIENT", help="A client that may change it. May be given several times."),
+]
+Admission = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Secrets, one per line, of which a new member must present one."),
+]
+Credentials = Annotated[Path | None, typer.Option(metavar="FILE", help="Secrets to present, one per line.")]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option("--mapping", metavar="FILE", help="What notifications become on the way, as JSON (docs/mappings.md)."),
+]
+How = Annotated[
+    Mode, typer.Option("--mode", help="When it takes effect for what is under way: relaxed, drain or instant.")
+]
+Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")]
+
+
+@scope.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
+    within: Annotated[
+        str | None, typer.Option(metavar="SCOPE", help="The scope that it becomes a member of, and is named after.")
+    ] = None,
+    input: Input = None,
+    output: Output = None,
+    impose_input: ImposedInput = None,
+    impose_output: ImposedOutput = None,
+    abstract: Annotated[bool, typer.Option("--abstract", help="It only groups; nothing is published in it.")] = False,
+    attribute: Attributes = None,
+    administrator: Administrators = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Only members and administrators may know of it.")] = False,
+    confidential: Annotated[
+        bool, typer.Option("--confidential", help="Its traffic must not pass brokers that are not trusted.")
+    ] = False,
+    admission: Admission = None,
+    credentials: Credentials = None,
+    mode: How = Mode.RELAXED,
+    timeout: Seconds = 30.0,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Make a scope. Nothing comes in or goes out, unless --input and --output say so."""
+    if name == "root" and within is None:
+        raise UsageError("`root` is how the command line calls the root scope; choose another name")
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+
+    async def work() -> Changed:
+        return await client.admin.create_scope(
+            name,
+            within=None if within is None else _root(within),
+            input=input,
+            output=output,
+            imposed=Interface.parse(input=impose_input or "TRUE", output=impose_output or "TRUE"),
+            abstract=abstract,
+            attributes={word: value for word, value in _attributes(attribute).items() if value is not None},
+            hidden=hidden,
+            confidential=confidential,
+            administrators=administrator or (),
+            admission=_secrets(admission),
+            credentials=_secrets(credentials),
+            mode=mode,
+            timeout=timeout,
+        )
+
+    _change(client, work, as_json)
+
+
+@scope.command()
+def destroy(
+    name: ScopeName,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Its memberships end with it.")] = False,
+    mode: How = Mode.RELAXED,
+    timeout: Seconds = 30.0,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """End a scope."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    _change(client, lambda: client.admin.destroy_scope(name, cascade=cascade, mode=mode, timeout=timeout), as_json)
+
+
+@scope.command()
+def join(
+    member: Member,
+    name: ScopeName,
+    input: Input = None,
+    output: Output = None,
+    impose_input: ImposedInput = None,
+    impose_output: ImposedOutput = None,
+    mapping: MappingFile = None,
+    placement: Annotated[Placement, typer.Option(help="Where notifications cross.")] = Placement.ONCE,
+    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
+    credentials: Credentials = None,
+    mode: How = Mode.RELAXED,
+    timeout: Seconds = 30.0,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Make a client or a scope a member of a scope. --input and --output hold for this membership only."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+
+    async def work() -> Changed:
+        return await client.admin.join(
+            member,
+            _root(name),
+            selective=Interface.parse(input=input or "TRUE", output=output or "TRUE"),
+            imposed=Interface.parse(input=impose_input or "TRUE", output=impose_output or "TRUE"),
+            mapping=_mapping(mapping),
+            placement=placement,
+            gateway=gateway,
+            credentials=_secrets(credentials),
+            mode=mode,
+            timeout=timeout,
+        )
+
+    _change(client, work, as_json)
+
+
+@scope.command()
+def leave(
+    member: Member,
+    name: ScopeName,
+    mode: How = Mode.RELAXED,
+    timeout: Seconds = 30.0,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """End a membership."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    _change(client, lambda: client.admin.leave(member, _root(name), mode=mode, timeout=timeout), as_json)
+
+
+@scope.command("set")
+def set_(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A scope; with --in, any member.", show_default=False)],
+    inside: Annotated[
+        str | None, typer.Option("--in", metavar="SCOPE", help="Change its membership of this scope, not itself.")
+    ] = None,
+    input: Input = None,
+    output: Output = None,
+    impose_input: ImposedInput = None,
+    impose_output: ImposedOutput = None,
+    mapping: MappingFile = None,
+    no_mapping: Annotated[bool, typer.Option("--no-mapping", help="With --in: nothing is changed on the way.")] = False,
+    placement: Annotated[Placement | None, typer.Option(help="With --in: where notifications cross.")] = None,
+    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
+    attribute: Attributes = None,
+    administrator: Administrators = None,
+    admission: Admission = None,
+    credentials: Credentials = None,
+    mode: How = Mode.RELAXED,
+    timeout: Seconds = 30.0,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Change a scope, or with --in a membership. What is not mentioned stays as it is."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    sides, imposed = (input, output), (impose_input, impose_output)
+
+    def changes(graph: Graph) -> list[AnyChange]:
+        if inside is not None:
+            edge = graph.membership(name, _root(inside))
+            found: list[AnyChange] = []
+            if any(sides):
+                found.append(SetSelective(name, edge.scope, _replaced(edge.selective, *sides)))
+            if any(imposed):
+                found.append(Impose(edge.scope, _replaced(edge.imposed, *imposed), name))
+            if mapping is not None or no_mapping:
+                found.append(SetMapping(name, edge.scope, _mapping(mapping)))
+            if placement is not None:
+                found.append(SetPlacement(name, edge.scope, placement, gateway))
+            return found
+        known = graph.scope(_root(name))
+        found = [SetInterface(known.id, _replaced(known.interface, *sides))] if any(sides) else []
+        if any(imposed):
+            found.append(Impose(known.id, _replaced(known.imposed, *imposed)))
+        if attribute:
+            found.append(SetAttributes(known.id, _attributes(attribute)))
+        if administrator is not None or admission is not None:
+            clients = None if administrator is None else tuple(administrator)
+            secrets = None if admission is None else tuple(map(credential, _secrets(admission)))
+            found.append(SetAdministration(known.id, clients, secrets))
+        return found
+
+    async def work() -> Changed:
+        wanted = changes(await client.admin.graph(timeout=timeout))
+        if not wanted:
+            raise UsageError("nothing to set; `tidings scope set --help` shows what can be")
+        return await client.admin.change(*wanted, mode=mode, credentials=_secrets(credentials), timeout=timeout)
+
+    _change(client, work, as_json)
+
+
+scope.command()(show)
+scope.command()(tree)
+scope.command()(log)
+
+
+# --- what the commands share ----------------------------------------------------------------------------
+
+
+def _change(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, Changed]], as_json: bool) -> None:
+    async def run() -> Changed:
+        async with client:
+            return await work()
+
+    changed = asyncio.run(run())
+    if as_json:
+        print(json.dumps({"version": changed.version, "warnings": changed.warnings}))
+        return
+    print(f"done, version {changed.version} of the scope graph")
+    if changed.granted:
+        complain("warning: less was granted than asked; `tidings scope show` tells what")
+    for warning in changed.warnings:
+        complain(f"warning: {warning}")
+
+
+def _root(name: str) -> str:
+    """The root scope has no name of its own; on the command line it is written `root`."""
+    return "" if name == "root" else name
+
+
+def _replaced(known: Interface, input: str | None, output: str | None) -> Interface:
+    return Interface(
+        known.input if input is None else Filter.parse(input), known.output if output is None else Filter.parse(output)
+    )
+
+
+def _attributes(words: list[str] | None) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not name or not equals:
+            raise UsageError(f"'{word}' is not of the form NAME=VALUE; write for example --attribute city=Berlin")
+        found[name] = value or None
+    return found
+
+
+def _secrets(file: Path | None) -> tuple[str, ...]:
+    """Secrets come from files: arguments can be seen by other users of the machine."""
+    if file is None:
+        return ()
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"'{file}' cannot be read: {error}; name a text file with one secret per line") from None
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def _mapping(file: Path | None) -> EdgeMapping | None:
+    if file is None:
+        return None
+    try:
+        return read_mapping(file.read_bytes())
+    except (OSError, MappingError) as error:
+        raise UsageError(f"'{file}' is no mapping: {error}") from None

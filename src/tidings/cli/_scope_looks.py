@@ -1,0 +1,240 @@
+"""`tidings scope show|tree|log`: look at who sees what, and at how it came to be so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+import tidings
+from tidings.model import ROOT_SCOPE
+from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._picture import picture
+from ._shown import printable
+
+SHOWN_CLIENTS = 20
+"""Clients of one scope that a tree shows; more are counted."""
+
+_T = TypeVar("_T")
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="SCOPE", help="The scope, or a client @name.", show_default=False)],
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Show one scope: interfaces, members, superscopes, and which brokers carry it."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    graph = _asked(client, client.admin.graph)
+    words = scope_words(graph, ROOT_SCOPE if name == "root" else name)
+    if as_json:
+        print(json.dumps(words))
+        return
+    table = Table.grid(padding=(0, 2))
+    for title, value in words.items():
+        for line in _lines(value):
+            table.add_row(Text(title, style="cyan"), Text(printable(line)))
+            title = ""
+    Console(highlight=False).print(table)
+
+
+def tree(
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture into this file.")] = None,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Draw the scope graph, superscopes above their members. Who is in several scopes appears in each."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    graph = _asked(client, client.admin.graph)
+    if svg is not None:
+        svg.write_text(picture(graph), encoding="utf-8")
+    if as_json:
+        nodes = sorted(graph.scopes)
+        print(json.dumps({"version": graph.version, "scopes": [scope_words(graph, node) for node in nodes]}))
+    elif svg is None:
+        console = Console(highlight=False)
+        for drawn in trees(graph):
+            console.print(drawn)
+
+
+def log(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="The most entries to show.")] = 20,
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Show who changed the scope graph, who was refused, and what became visible to whom; the newest last."""
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    entries = _asked(client, lambda: client.admin.log(limit))
+    console = Console(highlight=False, soft_wrap=True)
+    for entry in entries:
+        if as_json:
+            print(msgspec.json.encode(entry).decode())
+        else:
+            console.print(_entry(entry))
+
+
+def _asked(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    async def run() -> _T:
+        async with client:
+            return await work()
+
+    return asyncio.run(run())
+
+
+# --- one scope ------------------------------------------------------------------------------------------
+
+
+def scope_words(graph: Graph, name: str) -> dict[str, Any]:
+    """Everything that is known about a scope or a client, as plain words."""
+    edges = graph.superscopes(name)
+    if is_client(name):
+        return {"client": name, "member of": [_edge_words(edge, edge.scope) for edge in edges.values()] or ["root"]}
+    known = graph.scope(name)
+    return {
+        "scope": known.id or "root",
+        "interface": _interface_words(known.interface),
+        "imposed": _interface_words(known.imposed),
+        "abstract": known.abstract,
+        "hidden": known.hidden,
+        "confidential": known.confidential,
+        "attributes": known.attributes,
+        "administrators": list(known.administrators),
+        "admission": f"one of {len(known.admission)} secrets" if known.admission else "",
+        "member of": [_edge_words(edge, edge.scope) for edge in edges.values()],
+        "members": [_edge_words(edge, edge.member) for _, edge in sorted(graph.members(known.id).items())],
+        "brokers": sorted(graph.anchored(known.id)) if known.id else ["all"],
+    }
+
+
+def _interface_words(interface: Interface) -> dict[str, str]:
+    return {"input": str(interface.input), "output": str(interface.output)}
+
+
+def _edge_words(edge: Membership, other: str) -> dict[str, Any]:
+    words: dict[str, Any] = {"name": other or "root"}
+    for title, interface in (("selective", edge.selective), ("imposed", edge.imposed)):
+        if not interface.is_open:
+            words[title] = _interface_words(interface)
+    if edge.mapping is not None:
+        words["mapping"] = {
+            side: [repr(step) for step in getattr(edge.mapping, side).steps] for side in ("outward", "inward")
+        }
+    if edge.placement is not Placement.ONCE:
+        words["crosses"] = f"at {edge.gateway}" if edge.gateway else edge.placement.value
+    return words
+
+
+def _lines(value: object) -> list[str]:
+    """A value as lines for people; what says nothing is left out."""
+    match value:
+        case bool():
+            return ["yes"] if value else []
+        case dict():
+            if "name" in value:
+                more = [f"{key}: {', '.join(_lines(item))}" for key, item in value.items() if key != "name"]
+                return [f"{value['name']}" + (f"  ({'; '.join(more)})" if more else "")]
+            return [f"{key}: {', '.join(_lines(item))}" for key, item in value.items() if item != []]
+        case list():
+            return [line for item in value for line in _lines(item)]
+    return [str(value)] if value else []
+
+
+# --- the graph ------------------------------------------------------------------------------------------
+
+
+def trees(graph: Graph) -> list[Tree]:
+    """The graph as trees, one for each scope without a superscope; the root scope first, if anything is in it."""
+    drawn: set[str] = set()
+    roots = [node for node in sorted(graph.roots()) if node or graph.members(node)]
+    found = [_branch(graph, node, None, drawn) for node in roots]
+    return found or [Tree(Text("no scopes yet: everybody is in the root scope"))]
+
+
+def _branch(graph: Graph, node: str, parent: str | None, drawn: set[str]) -> Tree:
+    """A scope with everything below it; what was drawn elsewhere already is not unfolded again."""
+    label = _label(graph, node)
+    others = [other or "root" for other in sorted(graph.superscopes(node)) if other != parent]
+    if others:
+        label.append(f"  also in {', '.join(map(printable, others))}", style="yellow")
+    again = node in drawn and bool(graph.members(node))
+    if again:
+        label.append("  (members: see above)", style="dim")
+    branch = Tree(label)
+    if again:
+        return branch
+    drawn.add(node)
+    members = sorted(graph.members(node))
+    for member in [m for m in members if not is_client(m)]:
+        branch.children.append(_branch(graph, member, node, drawn))
+    clients = [m for m in members if is_client(m)]
+    for client in clients[:SHOWN_CLIENTS]:
+        branch.children.append(_branch(graph, client, node, drawn))
+    if len(clients) > SHOWN_CLIENTS:
+        branch.add(Text(f"and {len(clients) - SHOWN_CLIENTS:,} more clients", style="dim"))
+    return branch
+
+
+def _label(graph: Graph, node: str) -> Text:
+    if is_client(node):
+        return Text(printable(node), style="green")
+    known = graph.scopes[node]
+    label = Text(printable(node) or "root", style="bold cyan")
+    marks = [word for word in ("abstract", "hidden", "confidential") if getattr(known, word)]
+    if marks:
+        label.append(f"  [{', '.join(marks)}]", style="magenta")
+    if node and not known.abstract:
+        for side in ("input", "output"):
+            text = printable(str(getattr(known.interface, side)))
+            if text != "FALSE":
+                label.append(f"  {side[:-3]} {text}", style="dim")
+    return label
+
+
+# --- the log --------------------------------------------------------------------------------------------
+
+
+def _entry(entry: AuditEntry) -> Text:
+    at = datetime.fromtimestamp(entry.at / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    text = Text(at, style="dim")
+    text.append(f"  {printable(entry.who) or 'a broker'}  ", style="not dim bold")
+    if entry.error:
+        text.append("refused", style="not dim red")
+    else:
+        text.append(f"version {entry.version}", style="not dim green")
+    for change in entry.changes:
+        text.append(f"\n    {printable(change)}", style="not dim")
+    if entry.error:
+        text.append(f"\n    {printable(entry.reason)}", style="not dim red")
+    for sign, style, sights in (("+", "not dim green", entry.gained), ("-", "not dim yellow", entry.lost)):
+        for sight in sights:
+            text.append(f"\n      {sign} {printable(str(sight))}", style=style)
+    if entry.more:
+        text.append("\n      and more", style="not dim")
+    return text

@@ -1,0 +1,177 @@
+"""`tidings scope`: defining, looking and auditing from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli.test_processes import Commands
+from rich.console import Console
+from serving import serving
+from typer.testing import CliRunner, Result
+
+from tidings import sync
+from tidings.cli import app
+from tidings.cli._scope_looks import trees
+from tidings.net import Access, Identity, Options
+from tidings.scopes import CreateScope, Graph, Join, apply
+
+OPERATOR, ALICE = "operator-token-1234567", "alice-token-123456789"
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with serving(Options(name="cli", port=0)) as url:
+        yield url
+
+
+@pytest.fixture
+def run(address: str) -> Iterator[object]:
+    def scope(*words: str, env: dict[str, str] | None = None) -> Result:
+        return CliRunner().invoke(app, ["scope", *words, "--broker", address], env={"COLUMNS": "200", **(env or {})})
+
+    return scope  # type: ignore[return-value]
+
+
+def done(result: Result) -> str:
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_market_is_defined_changed_shown_and_destroyed(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    assert "version 1" in done(run("create", "market", "--attribute", "city=Berlin", "--administrator", "alice"))
+    done(run("create", "floor", "--within", "market", "--output", "type = 'quote'"))
+    done(run("join", "@alice", "market/floor", "--impose-output", "price > 0"))
+    done(run("set", "market/floor", "--input", "type = 'order'"))
+    done(run("set", "market/floor", "--in", "market", "--output", "price > 1"))
+    done(run("set", "market", "--attribute", "city=", "--attribute", "country=DE"))
+    words = json.loads(done(run("show", "market/floor", "--json")))
+    assert words["interface"] == {"input": "type = 'order'", "output": "type = 'quote'"}
+    assert words["member of"] == [{"name": "market", "selective": {"input": "TRUE", "output": "price > 1"}}]
+    assert words["members"] == [{"name": "@alice", "imposed": {"input": "TRUE", "output": "price > 0"}}]
+    assert json.loads(done(run("show", "market", "--json")))["attributes"] == {"country": "DE"}
+    shown = done(run("show", "market/floor"))
+    for text in ("output: type = 'quote'", "@alice  (imposed: ", "market  (selective: "):
+        assert text in shown
+    done(run("leave", "@alice", "market/floor"))
+    assert run("destroy", "market").exit_code == 1
+    done(run("destroy", "market", "--cascade"))
+    assert [scope["scope"] for scope in json.loads(done(run("tree", "--json")))["scopes"]] == ["root", "market/floor"]
+
+
+def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "mapping.json"
+    file.write_text('{"outward": [{"step": "rename", "old": "price", "new": "preis"}]}')
+    done(run("create", "outer"))
+    done(run("create", "inner", "--output", "TRUE"))
+    done(run("join", "inner", "outer", "--mapping", str(file)))
+    edge = json.loads(done(run("show", "inner", "--json")))["member of"][0]
+    assert edge["mapping"]["inward"] == ["Rename(old='preis', new='price')"]
+    done(run("set", "inner", "--in", "outer", "--no-mapping"))
+    assert "mapping" not in json.loads(done(run("show", "inner", "--json")))["member of"][0]
+    file.write_text('{"outward": [{"step": "fly"}]}')
+    wrong = run("join", "inner", "outer", "--mapping", str(file))
+    assert wrong.exit_code == 2
+    assert "no mapping" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["join", "@x", "nowhere"], 1, "there is no scope 'nowhere'"),
+        (["create", "a", "--input", "price >"], 2, "column"),
+        (["create", "root"], 2, "root scope"),
+        (["create", "a//b"], 1, "cannot name a scope"),
+        (["set", "root"], 2, "nothing to set"),
+        (["create", "a", "--attribute", "x"], 2, "NAME=VALUE"),
+        (["show", "nowhere"], 1, "there is no scope"),
+    ],
+)
+def test_what_is_wrong_is_said_without_a_traceback(run, words: list[str], code: int, said: str) -> None:  # type: ignore[no-untyped-def]
+    result = run(*words)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_the_tree_shows_a_scope_under_each_of_its_superscopes() -> None:
+    changes = [CreateScope(name) for name in ("a", "b", "both")]
+    joins = [Join("both", "a"), Join("both", "b"), *(Join(f"@c{number:02}", "both") for number in range(25))]
+    console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        for tree in trees(apply(Graph(), (*changes, *joins))):
+            console.print(tree)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert lines[0:2] == ["a", "└── both  also in b"]
+    assert lines[-2:] == ["b", "└── both  also in a  (members: see above)"]
+    assert "    └── and 5 more clients" in lines
+
+
+def test_a_picture_goes_into_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market"))
+    file = tmp_path / "graph.svg"
+    assert done(run("tree", "--svg", str(file))) == ""
+    assert ">market</text>" in file.read_text()
+
+
+def test_nothing_is_there_at_first(run) -> None:  # type: ignore[no-untyped-def]
+    assert "no scopes yet" in done(run("tree"))
+    assert done(run("log")) == ""
+
+
+def test_the_log_and_the_status_from_the_command_line(tmp_path: Path) -> None:
+    access = Access({OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+    secret = tmp_path / "secret"
+    secret.write_text("open sesame\n")
+    with serving(Options(name="cli", port=0, access=access)) as url:
+
+        def run(token: str, *words: str) -> Result:
+            return CliRunner().invoke(app, [*words, "--broker", url], env={"TIDINGS_TOKEN": token, "COLUMNS": "200"})
+
+        done(run(OPERATOR, "scope", "create", "market", "--admission", str(secret), "--client-name", "boss"))
+        refused = run(
+            ALICE, "scope", "join", "@alice", "market", "--credentials", str(secret), "--client-name", "alice"
+        )
+        assert refused.exit_code == 1
+        assert "not an administrator" in refused.stderr
+        done(run(OPERATOR, "scope", "join", "@alice", "market", "--credentials", str(secret)))
+        shown = done(run(OPERATOR, "scope", "log"))
+        for text in ("boss  version 1", "CreateScope id=market admission=(1)", "alice  refused", "+ market -> @alice"):
+            assert text in shown
+        assert "- root -> @alice" in shown
+        assert "sesame" not in shown
+        entries = [json.loads(line) for line in done(run(OPERATOR, "scope", "log", "--json", "-n", "2")).splitlines()]
+        assert [entry["error"] for entry in entries] == ["NotAllowed", ""]
+        assert "1, of which 0 here, version 2, ordered by cli" in done(run(OPERATOR, "status"))
+        assert "ordered by cli" in done(run(OPERATOR, "top", "--once", "--interval", "0.1"))
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Iterator[Commands]:
+    found = Commands(tmp_path)
+    yield found
+    found.end()
+
+
+def test_a_broker_that_is_killed_comes_back_with_its_scopes(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store")
+    with sync.connect(str(told["url"]), name="root") as root:
+        root.admin.create_scope("market", attributes={"city": "Berlin"})
+        root.admin.join("@alice", "market")
+        graph, log = root.admin.graph(), root.admin.log()
+        server.signal(signal.SIGKILL)  # what was answered is on disk
+    server.end()
+    _, told = commands.serve("--data", "store")
+    with sync.connect(str(told["url"]), name="root") as root, sync.connect(str(told["url"]), name="alice") as alice:
+        found = root.admin.graph()
+        assert (found.version, dict(found.scopes)) == (graph.version, dict(graph.scopes))
+        assert root.admin.log() == log
+        inside, outside = alice.subscribe("x > 0"), root.subscribe("x > 0")
+        alice.publish(x=1)
+        assert inside.receive(timeout=20) == {"x": 1}
+        assert outside.receive(timeout=0.5) is None
+        assert root.admin.leave("@alice", "market").version > graph.version
