@@ -1,0 +1,113 @@
+"""The pictures in the documentation are what `tidings scope tree --svg` draws now.
+
+TIDINGS_DRAW=1 pytest tests/docs/test_pictures.py      # draws them anew
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidings
+from tidings.cli._picture import picture
+from tidings.client import Admin
+from tidings.net import Options, serve
+from tidings.scopes import CreateScope, Graph, Join, apply
+
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "pictures"
+EXAMPLES = ROOT / "examples" / "stock_market"
+
+
+async def _building(admin: Admin) -> None:
+    await admin.create_scope("building", input="type = 'weather'", output="type = 'alarm'")
+    await admin.create_scope("lab", within="building", output="type IN ('alarm', 'temperature')")
+    for client, scope in (("@sensor", "building/lab"), ("@heating", "building/lab"), ("@porter", "building")):
+        await admin.join(client, scope)
+
+
+def _market(name: str) -> Callable[[Admin], Awaitable[None]]:
+    async def setup(admin: Admin) -> None:
+        sys.path.insert(0, str(EXAMPLES))
+        try:
+            await getattr(importlib.import_module("markets"), name)(admin)
+        finally:
+            sys.path.remove(str(EXAMPLES))
+
+    return setup
+
+
+SETUPS = {"building": _building, "one-market": _market("one_market"), "two-markets": _market("two_markets")}
+
+
+async def _graph(setup: Callable[[Admin], Awaitable[None]]) -> Graph:
+    async with serve(Options(name="a", port=0)) as server:
+        async with tidings.connect(f"tidings://127.0.0.1:{server.port}") as client:
+            await setup(client.admin)
+            return await client.admin.graph()
+
+
+@pytest.mark.parametrize("name", SETUPS)
+def test_a_picture_is_what_the_command_draws(name: str) -> None:
+    drawn = picture(asyncio.run(_graph(SETUPS[name])))
+    file = PICTURES / f"{name}.svg"
+    if os.environ.get("TIDINGS_DRAW"):
+        file.write_text(drawn, encoding="utf-8")
+    assert drawn == file.read_text(encoding="utf-8")
+
+
+def test_the_page_shows_every_picture() -> None:
+    page = (ROOT / "docs" / "scopes.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\(pictures/([a-z-]+)\.svg\)", page)) == {file.stem for file in PICTURES.glob("*.svg")}
+
+
+Box = tuple[float, float, float, float]
+
+
+def _boxes(svg: str) -> list[Box]:
+    """The boxes of a picture; each must hold its texts."""
+    space = "{http://www.w3.org/2000/svg}"
+    found = []
+    for group in ElementTree.fromstring(svg).iter(f"{space}g"):
+        rect = group.find(f"{space}rect")
+        if rect is None:
+            continue
+        x, y, width, height = (float(rect.attrib[key]) for key in ("x", "y", "width", "height"))
+        for text in group.iter(f"{space}text"):
+            assert float(text.attrib["x"]) + 7.8 * len(text.text or "") <= x + width
+            assert y < float(text.attrib["y"]) < y + height
+        found.append((x, y, x + width, y + height))
+    return found
+
+
+def _overlap(one: Box, two: Box) -> bool:
+    return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25), st.integers(0, 12))
+def test_no_two_boxes_overlap_whatever_the_graph(pairs: list[tuple[int, int]], clients: int) -> None:
+    names = [f"scope-{'x' * number}<&>" for number in range(10)]
+    edges = {(names[max(pair)], names[min(pair)]) for pair in pairs if pair[0] != pair[1]}
+    changes = [CreateScope(name) for name in names]
+    changes += [Join(member, scope) for member, scope in sorted(edges)]
+    changes += [Join(f"@client-{number}", names[number % 3]) for number in range(clients)]
+    graph = apply(Graph(), tuple(changes))
+    svg = picture(graph)
+    boxes = _boxes(svg)
+    assert len(boxes) == 10 + len({number % 3 for number in range(clients)})
+    assert not any(_overlap(one, two) for at, one in enumerate(boxes) for two in boxes[:at])
+    assert svg == picture(graph)
+
+
+def test_a_picture_of_no_scopes_is_a_picture() -> None:
+    assert _boxes(picture(Graph())) == []
