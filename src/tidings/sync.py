@@ -232,6 +232,7 @@ class Admin:
     set_placement = _blocking(asynchronous.Admin.set_placement)
     change = _blocking(asynchronous.Admin.change)
     graph = _blocking(asynchronous.Admin.graph)
+    explain = _blocking(asynchronous.Admin.explain)
     log = _blocking(asynchronous.Admin.log)
 
 

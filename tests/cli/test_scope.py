@@ -88,7 +88,7 @@ def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: igno
         (["create", "a//b"], 1, "cannot name a scope"),
         (["set", "root"], 2, "nothing to set"),
         (["create", "a", "--attribute", "x"], 2, "NAME=VALUE"),
-        (["show", "nowhere"], 1, "there is no scope"),
+        (["show", "nowhere"], 1, "no scope 'nowhere'"),
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(run, words: list[str], code: int, said: str) -> None:  # type: ignore[no-untyped-def]
@@ -109,6 +109,18 @@ def test_the_tree_shows_a_scope_under_each_of_its_superscopes() -> None:
     assert lines[0:2] == ["a", "└── both  also in b"]
     assert lines[-2:] == ["b", "└── both  also in a  (members: see above)"]
     assert "    └── and 5 more clients" in lines
+
+
+@pytest.mark.req("VIS-327")
+def test_the_command_explains_who_sees_what(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market"))
+    for client in ("@alice", "@bob"):
+        done(run("join", client, "market"))
+    done(run("set", "market", "--impose-input", "x > 1"))
+    shown = done(run("explain", "@alice", "@bob", "x=1"))
+    assert "@bob does not see Notification(x=1) of @alice" in shown
+    assert "market to @bob: blocked by the input interface that market imposes on all members: x > 1" in shown
+    assert json.loads(done(run("explain", "@alice", "@bob", "x=2", "--json")))["visible"] is True
 
 
 def test_a_picture_goes_into_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -168,10 +180,11 @@ def test_a_broker_that_is_killed_comes_back_with_its_scopes(commands: Commands) 
     _, told = commands.serve("--data", "store")
     with sync.connect(str(told["url"]), name="root") as root, sync.connect(str(told["url"]), name="alice") as alice:
         found = root.admin.graph()
-        assert (found.version, dict(found.scopes)) == (graph.version, dict(graph.scopes))
+        assert dict(found.scopes) == dict(graph.scopes)
+        assert found.version >= graph.version  # alice may have brought her broker into the scope already
         assert root.admin.log() == log
         inside, outside = alice.subscribe("x > 0"), root.subscribe("x > 0")
         alice.publish(x=1)
-        assert inside.receive(timeout=20) == {"x": 1}
+        assert dict(inside.receive(timeout=20) or {}) == {"x": 1}
         assert outside.receive(timeout=0.5) is None
         assert root.admin.leave("@alice", "market").version > graph.version

@@ -33,7 +33,7 @@ from tidings.scopes import (
 
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
 from ._errors import UsageError, complain
-from ._scope_looks import log, show, tree
+from ._scope_looks import explain, log, show, tree
 
 scope = typer.Typer(
     no_args_is_help=True,
@@ -276,6 +276,7 @@ def set_(
 
 scope.command()(show)
 scope.command()(tree)
+scope.command()(explain)
 scope.command()(log)
 
 

@@ -18,11 +18,12 @@ from rich.tree import Tree
 
 import tidings
 from tidings.model import ROOT_SCOPE
-from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client
+from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client, resolve
 
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
 from ._picture import picture
 from ._shown import printable
+from ._values import notification_of
 
 SHOWN_CLIENTS = 20
 """Clients of one scope that a tree shows; more are counted."""
@@ -43,7 +44,7 @@ def show(
     """Show one scope: interfaces, members, superscopes, and which brokers carry it."""
     client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     graph = _asked(client, client.admin.graph)
-    words = scope_words(graph, ROOT_SCOPE if name == "root" else name)
+    words = scope_words(graph, name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name))
     if as_json:
         print(json.dumps(words))
         return
@@ -77,6 +78,29 @@ def tree(
         console = Console(highlight=False)
         for drawn in trees(graph):
             console.print(drawn)
+
+
+def explain(
+    publisher: Annotated[str, typer.Argument(metavar="@PUBLISHER", help="Who publishes.", show_default=False)],
+    reader: Annotated[str, typer.Argument(metavar="READER", help="@client or scope.", show_default=False)],
+    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="What.", show_default=False)],
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> None:
+    """Say why somebody sees what somebody else publishes, or why not: every way, and what stops it."""
+    notification = notification_of(attributes)
+    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    found = _asked(client, lambda: client.admin.explain(publisher, notification, reader))
+    if as_json:
+        ways = [{"path": way.path, "steps": list(map(str, way.crossings))} for way in found.ways]
+        print(json.dumps({"visible": found.visible, "ways": ways, "apart": found.apart}))
+    else:
+        print("\n".join(map(printable, str(found).split("\n"))))
 
 
 def log(

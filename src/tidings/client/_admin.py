@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidings import scopes
-from tidings.model import Filter, ScopeError, TidingsError
+from tidings.model import Filter, Notification, ScopeError, TidingsError
 from tidings.scopes import (
     CLOSED,
     OPEN,
@@ -25,6 +25,7 @@ from tidings.scopes import (
     CreateScope,
     DestroyScope,
     EdgeMapping,
+    Explanation,
     Graph,
     Impose,
     Interface,
@@ -44,6 +45,7 @@ from tidings.scopes import (
     SetSelective,
     credential,
     edge_mapping,
+    explain,
     refusal_in,
 )
 
@@ -280,6 +282,13 @@ class Admin:
         if isinstance(answer, Answer):
             raise refusal_in(answer) or TidingsError("the broker answered another question")
         return list(answer.entries)
+
+    async def explain(
+        self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT
+    ) -> Explanation:
+        """Why a client or scope sees what a client publishes, or why not, as far as this client may see the graph."""
+        graph = await self.graph(timeout=timeout)
+        return explain(graph, publisher, Notification(notification), reader)
 
     # --- questions and answers ------------------------------------------------------------------------
 

@@ -111,9 +111,7 @@ class Reporter:
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())
         link = peer.link
-        told = (
-            [filter for table in tables for filter in table.subscriptions.told(link).values()] if link.is_broker else []
-        )
+        told = [one for table in tables for one in table.subscriptions.told(link).values()] if link.is_broker else []
         return PeerStatus(
             name=link.name,
             kind=link.kind.value,

@@ -8,10 +8,11 @@ what the edge touches, and bounded.
 
 from __future__ import annotations
 
-from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Matches
+from tidings.model import EVERYTHING, Filter
 
+from ._effective import Terms, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership, is_client
-from ._passage import Passage
+from ._interface import both
 
 EFFORT = 300
 """The most edges that are looked at for one."""
@@ -25,8 +26,9 @@ def exposure(graph: Graph, member: str, scope: str) -> tuple[Sights, bool]:
     The second value says whether that is all. An edge that does not exist makes nothing visible.
     """
     walk = _Walk(graph)
-    edge = walk.edge(member, scope)
-    if edge is None or walk.is_abstract(member) or walk.is_abstract(scope):
+    known = is_client(member) or member in graph.scopes
+    edge = graph.upward(member).get(scope) if known else None
+    if edge is None:
         return {}, True
     walk.member = member
     outward = walk.offered(edge, EVERYTHING)
@@ -53,12 +55,6 @@ class _Walk:
         self.entered: set[str] = set()
         self.effort = EFFORT
         self.member = ""
-
-    def edge(self, member: str, scope: str) -> Membership | None:
-        edges = self._graph.superscopes(member)
-        if is_client(member) and not edges and scope == ROOT_SCOPE:
-            return Membership(member, ROOT_SCOPE)
-        return edges.get(scope)
 
     def is_abstract(self, node: str) -> bool:
         return not is_client(node) and self._graph.scopes[node].abstract
@@ -119,21 +115,39 @@ class _Walk:
         return [(m, edge) for m, edge in members if not is_client(m) and not self.is_abstract(m)]
 
     def offered(self, edge: Membership, filter: Filter) -> Filter | None:
-        return self._possible(Passage(self._graph, edge).offered(filter))
+        """What may appear in the scope, if the member has what the filter accepts."""
+        return self._possible(_after(outward_terms(self._graph, edge), filter))
 
     def arriving(self, edge: Membership, filter: Filter) -> Filter | None:
-        return self._possible(Passage(self._graph, edge).arriving(filter))
+        """What the member may get, if the scope has what the filter accepts."""
+        return self._possible(_after(inward_terms(self._graph, edge), filter))
 
     def wanted(self, edge: Membership, filter: Filter) -> Filter | None:
-        return self._possible(Passage(self._graph, edge).wanted(filter))
+        """What must be in the scope for the member to get what the filter accepts."""
+        return self._possible(_before(inward_terms(self._graph, edge), filter))
 
     def leaving(self, edge: Membership, filter: Filter) -> Filter | None:
-        return self._possible(Passage(self._graph, edge).leaving(filter))
+        """What the member must have for the scope to get what the filter accepts."""
+        return self._possible(_before(outward_terms(self._graph, edge), filter))
 
-    def _possible(self, filter: Matches) -> Filter | None:
+    def _possible(self, filter: Filter) -> Filter | None:
         """The filter in its shortest form; None if nothing can pass it."""
         self.effort -= 1
-        if not isinstance(filter, Filter):
-            return EVERYTHING
         shortest = filter.canonical()
         return shortest if shortest.conjunctions else None
+
+
+def _after(terms: Terms, filter: Filter) -> Filter:
+    """What a notification passes when it has crossed, if it passed the filter before."""
+    joined, _ = both(*(stage.filter for stage in terms.before), filter)
+    if terms.mapping is not None:
+        joined = offered(terms.mapping, joined)
+    return both(*(stage.filter for stage in terms.after), joined)[0]
+
+
+def _before(terms: Terms, filter: Filter) -> Filter:
+    """What a notification passed before it crossed, if it passes the filter now."""
+    joined, _ = both(*(stage.filter for stage in terms.after), filter)
+    if terms.mapping is not None:
+        joined = wanted(terms.mapping, joined)
+    return both(*(stage.filter for stage in terms.before), joined)[0]

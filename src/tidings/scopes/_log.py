@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,8 @@ from ._messages import Ask, Review, Reviewed, Transaction
 
 if TYPE_CHECKING:
     from ._service import Scopes
+
+log = logging.getLogger("tidings.scopes")
 
 LOG_TABLE = "scope-log"
 """Where the log is in a broker's store."""
@@ -32,8 +35,8 @@ class ScopeLog:
 
     def start(self) -> None:
         """Read what the disk holds."""
-        log = self._service.broker.runtime.log
-        kept = log.items(LOG_TABLE) if log is not None else {}
+        disk = self._service.broker.runtime.log
+        kept = disk.items(LOG_TABLE) if disk is not None else {}
         found = [msgspec.msgpack.decode(value, type=tuple[int, AuditEntry]) for value in kept.values()]
         self._entries = dict(sorted(found, key=lambda pair: pair[0]))
 
@@ -43,7 +46,11 @@ class ScopeLog:
         if all(isinstance(change, Anchor | Unanchor) for change in changes):
             return  # a broker carries what its clients are members of: it makes nothing visible
         before = self._service.graph
-        gained, lost, more = compared(before, apply(before, changes), changes)
+        try:
+            gained, lost, more = compared(before, apply(before, changes), changes)
+        except Exception:  # what cannot be told must not keep a change from being made, or others from following
+            log.exception("what version %s makes visible could not be worked out", transaction.version)
+            gained, lost, more = [], [], True
         self._add(
             AuditEntry(
                 transaction.at,

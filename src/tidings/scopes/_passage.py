@@ -69,14 +69,6 @@ class Passage:
             return filter
         return _after(self._inside_out, self._out_mapping, self._outside_out, filter)
 
-    def leaving(self, filter: Matches) -> Matches:
-        """What the member must publish so that the scope gets what the filter accepts."""
-        return _before(self._inside_out, self._out_mapping, self._outside_out, filter)
-
-    def arriving(self, filter: Matches) -> Matches:
-        """What the member may get if what the filter accepts appears in the scope."""
-        return _after(self._outside_in, self._in_mapping, self._inside_in, filter)
-
     def __repr__(self) -> str:
         return f"Passage({self.member!r} in {self.scope!r}, since {self.since})"
 

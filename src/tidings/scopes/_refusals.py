@@ -4,12 +4,13 @@ ScopeError                   the change cannot be: the text says why, and what w
 ├── NotAllowed               whoever asked may not
 ├── AuthorityUnreachable     nobody can say now; nothing was changed, or it is not known whether it was
 ├── NoAuthority              nothing says which broker orders changes
-└── MappingError             a mapping cannot be built, read or turned round
+└── MappingError and others of `tidings.model`
 """
 
 from __future__ import annotations
 
-from tidings.model import MappingError, ScopeError
+from tidings import model
+from tidings.model import ScopeError
 
 from ._messages import Answer
 from ._rights import NotAllowed
@@ -23,9 +24,14 @@ class NoAuthority(ScopeError):
     """No broker is named that orders changes of the scope graph."""
 
 
-_KINDS = {kind.__name__: kind for kind in (NotAllowed, AuthorityUnreachable, NoAuthority, MappingError)}
+_KINDS = {kind.__name__: kind for kind in (NotAllowed, AuthorityUnreachable, NoAuthority)}
 
 
 def refusal_in(answer: Answer) -> ScopeError | None:
     """The exception that an answer stands for; None: the change was made."""
-    return _KINDS.get(answer.error, ScopeError)(answer.reason) if answer.error else None
+    if not answer.error:
+        return None
+    kind: object = _KINDS.get(answer.error) or getattr(model, answer.error, ScopeError)
+    if isinstance(kind, type) and issubclass(kind, ScopeError):
+        return kind(answer.reason)
+    return ScopeError(answer.reason)
