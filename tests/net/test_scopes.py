@@ -232,9 +232,9 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
 async def test_a_change_warns_of_an_edge_that_nothing_can_cross() -> None:
     async with brokers("a") as servers, tidings.connect(url(servers["a"])) as root:
         await root.admin.create_scope("m")
-        await root.admin.create_scope("n", output="price IS NULL")
-        changed = await root.admin.join("n", "m", imposed={"output": "price > 1"})
-        assert any("nothing can ever pass from 'n' to 'm'" in warning for warning in changed.warnings)
+        await root.admin.create_scope("n", output="type = 'quote'")
+        changed = await root.admin.join("n", "m", imposed={"output": "type = 'order'"})
+        assert any("nothing can pass from 'n' to 'm'" in warning for warning in changed.warnings)
 
 
 # --- the log --------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ async def test_a_client_cannot_speak_as_a_broker_about_scopes() -> None:
     empty = Snapshot(0, (), (), {})
     forged = [
         State(empty, (transaction,), 1),
-        Retire(7),
+        Retire(7, 7),
         Answer("a/1/1", version=1),
         Seen("x", empty),
     ]
@@ -387,3 +387,23 @@ async def test_a_client_that_goes_on_elsewhere_is_told_that_no_answer_will_come(
         server.host.governance.scopes.authority.asked = lambda ask, reply: None  # type: ignore[union-attr,method-assign]
         with pytest.raises(AuthorityUnreachable, match="nobody answered"):
             await client.admin.create_scope("m", timeout=0.2)
+
+
+@running
+async def test_nobody_takes_a_name_that_the_graph_speaks_of() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with tidings.connect(url(server), name="root", token=OPERATOR) as root:
+            async with await Raw.open(server) as liar:
+                await liar.hello("alice/pc", token=BOB)  # so far the name is free
+                await root.admin.create_scope("hers", administrators=["alice"])
+                await root.admin.join("@alice/pc", "hers")
+                assert "speaks of 'alice/pc', and 'bob' is somebody else" in (await liar.rejection()).reason
+            for name in ("alice", "alice/pc"):
+                with pytest.raises(tidings.ConnectionFailed, match="'bob' is somebody else"):
+                    async with tidings.connect(url(server), name=name, token=BOB):
+                        pass
+                async with tidings.connect(url(server), name=name, token=ALICE):
+                    pass
+            async with tidings.connect(url(server), name="alice/phone", token=BOB) as free:
+                with pytest.raises(NotAllowed):
+                    await free.admin.join("@bob", "hers")

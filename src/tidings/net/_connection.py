@@ -206,6 +206,8 @@ class Accepted(Connection):
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(hello.name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
+        if kind is LinkKind.CLIENT and (taken := host.names.objection_to(hello.name, identity)):
+            raise AccessDenied(taken)
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return

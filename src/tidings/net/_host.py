@@ -19,6 +19,7 @@ from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser
 
 from ._access import Identity
 from ._governance import Governance
+from ._names import Names
 from ._options import Options, SlowPolicy
 from ._peer import Batch, Peer
 
@@ -63,13 +64,14 @@ class Host:
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
         self.governance = Governance(options, self)
+        self.names = Names(self)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes],
+            features=[*features, self.governance.scopes, *([] if options.access.open else [self.names])],
         )
         self.broker.crowded = self._crowded
 
@@ -218,6 +220,14 @@ class Host:
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
         """End a link and tell the other side why, after this turn of the broker."""
         self.loop.call_soon(self._disconnect, peer, Reject(code, reason, retry=peer.link.is_broker))
+
+    def cut_off(self, peer: Peer, code: str, reason: str) -> None:
+        """Let nothing more out to a peer, or in; the broker hears of it after this turn."""
+        stream, peer.stream = peer.stream, None
+        if stream is not None:
+            stream.write(part(Part.REJECT, encode_words(Reject(code, reason))))
+            stream.close()
+        self.loop.call_soon(self.end, peer, reason)
 
     def _disconnect(self, peer: Peer, why: Reject) -> None:
         if peer.stream is not None:
