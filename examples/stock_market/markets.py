@@ -4,8 +4,8 @@
     python markets.py two          # two, and a customer that trades in both
 
 A market has four nested scopes. What happens on the trading floor (TF) leaves it as quotes and accepts, and orders come
-in. Professionals (Prof) get what the floor shows, and so do private customers (Priv) around them. Each customer is a scope
-of its own (C1, C2, ...), with whatever programs it likes inside: what they do stays there, except for orders.
+in. Professionals (Prof) get what the floor shows, and so do private customers (Priv) around them. Each customer is a
+scope of its own (C1, C2, ...), with whatever programs it likes inside: what they do stays there, except for orders.
 """
 
 from __future__ import annotations

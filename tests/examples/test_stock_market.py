@@ -1,0 +1,82 @@
+"""The stock market of the documents: the same programs in one market and in two; only administrators differ.
+
+Who must see what stands in section 6 of the model's specification. Without the policy that delays quotes for private
+customers, they get them at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "stock_market"
+PROGRAMS = ("customer", "database", "engine", "limit_watcher")
+
+
+@pytest.fixture
+def example() -> Iterator[tuple[ModuleType, ModuleType]]:
+    sys.path.insert(0, str(EXAMPLE))
+    try:
+        yield importlib.import_module("day"), importlib.import_module("markets")
+    finally:
+        sys.path.remove(str(EXAMPLE))
+
+
+def of(seen: dict[str, set[str]], name: str, kind: str) -> set[str]:
+    """What a program got of one type, without the type."""
+    return {what.partition(" ")[2] for what in seen.get(name, ()) if what.startswith(f"{kind} ")}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.req("VIS-324")
+def test_the_programs_know_nothing_of_scopes(program: str) -> None:
+    text = (EXAMPLE / f"{program}.py").read_text()
+    code = text.replace("It knows no scopes.", "")
+    assert not re.search(r"scope|admin|M1|Priv|Prof|TF\d", code)
+
+
+@pytest.mark.req("VIS-324")
+def test_without_scopes_everybody_sees_everything(example: tuple[ModuleType, ModuleType]) -> None:
+    day, _ = example
+    seen = asyncio.run(day.day(None))
+    for name in ("pc2", "pc3", "pc4"):
+        assert of(seen, name, "Quote") == of(seen, name, "OrderBook") == {"me1", "me2"}
+        assert of(seen, name, "Order") == {"agent2", "agent3"}
+
+
+@pytest.mark.req("VIS-412", "VIS-409")
+def test_one_market(example: tuple[ModuleType, ModuleType]) -> None:
+    day, markets = example
+    seen = asyncio.run(day.day(markets.one_market))
+    assert of(seen, "db1", "Quote") == of(seen, "pc2", "Quote") == of(seen, "pc3", "Quote") == {"me1"}
+    assert "pc1" not in seen  # it is interested in another share
+    assert of(seen, "me1", "Order") == of(seen, "db1", "Order") == {"agent2", "agent3"}
+    assert of(seen, "pc2", "Order") == {"agent2"}  # of its own customer only
+    assert of(seen, "pc3", "Order") == {"agent3"}
+    for name in ("pc2", "pc3"):
+        assert of(seen, name, "Accept") == {"me1 agent2", "me1 agent3"}
+        assert not of(seen, name, "OrderBook")  # stays on the floor
+    assert of(seen, "pc4", "Quote") == {"me2"}  # nobody has put these into a scope: they are in the root scope
+    assert not of(seen, "me2", "Order")
+
+
+@pytest.mark.req("VIS-412")
+def test_two_markets(example: tuple[ModuleType, ModuleType]) -> None:
+    day, markets = example
+    seen = asyncio.run(day.day(markets.two_markets))
+    assert of(seen, "db1", "Quote") == of(seen, "pc2", "Quote") == {"me1"}
+    assert of(seen, "db2", "Quote") == of(seen, "pc4", "Quote") == {"me2"}
+    assert of(seen, "pc3", "Quote") == {"me1", "me2"}  # it trades in both
+    assert of(seen, "me1", "Order") == of(seen, "db1", "Order") == {"agent2", "agent3"}
+    assert of(seen, "me2", "Order") == of(seen, "db2", "Order") == {"agent3"}
+    assert of(seen, "pc2", "Accept") == {"me1 agent2", "me1 agent3"}  # Accept by itself is not confidential
+    assert of(seen, "pc3", "Accept") == {"me1 agent2", "me1 agent3", "me2 agent3"}
+    assert of(seen, "pc4", "Accept") == {"me2 agent3"}
+    assert not any(of(seen, name, "OrderBook") for name in seen)
