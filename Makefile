@@ -42,8 +42,8 @@ test: check      ## the whole quick suite: style, types, imports, tests
 	$(BIN)/python -m pytest -q -n auto -m "not soak"
 
 check: $(READY)  ## style, types and the import table
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
