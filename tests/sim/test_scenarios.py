@@ -94,7 +94,7 @@ def test_a_failure_prints_the_command_that_reproduces_it() -> None:
 def test_thousands_of_seeds(part: int, worker_id: str) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    seconds = float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.5
+    seconds = float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
     end = time.monotonic() + seconds
     first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
     while time.monotonic() < end:

@@ -37,6 +37,9 @@ from ._visibility import Passage, View
 if TYPE_CHECKING:
     from ._broker import Broker
 
+ONE_OF_SEVERAL = "form"
+"""The tag of what a client gets if other forms of the same event may follow."""
+
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
@@ -71,7 +74,7 @@ class Crossing:
     def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
         """Route these copies, and whatever they become, of what came in on a link."""
         frames: _Frames = {}
-        handed = _Handed(self._broker, published)
+        handed = _Handed(self._broker, published, several=view.several)
         if source.is_client:
             handed.own(view, source)
         outer, self._copies = self._copies, copies[::-1]
@@ -154,9 +157,10 @@ class Crossing:
 class _Handed:
     """What the clients of this broker get of one notification, each form of it once."""
 
-    def __init__(self, broker: Broker, published: Envelope) -> None:
+    def __init__(self, broker: Broker, published: Envelope, *, several: bool) -> None:
         self._broker = broker
         self._published = published
+        self._several = several
         self._forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
         self._got: dict[Link, dict[tuple[int, tuple[str, ...]], dict[Registration, None]]] = {}
 
@@ -210,7 +214,7 @@ class _Handed:
         for link, forms in self._got.items():
             for form, registrations in forms.items():
                 if form not in shown:
-                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form),))
+                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form, self._several),))
                 self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
 
 
@@ -224,14 +228,16 @@ def hand_over_late(view: View, envelope: Envelope, registration: Registration) -
         if registration.filter.matches(sighting.notification):
             mapped, version = _mapped(envelope, sighting.notification, 0)
             form = (version, sighting.path if registration.per_path else ())
-            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form),)))
+            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, view.several),)))
     return list(forms.values())
 
 
-def _anonymous(version: int, path: tuple[str, ...]) -> Route:
-    if not version and not path:
+def _anonymous(version: int, path: tuple[str, ...], several: bool) -> Route:
+    """What a client is told: which form this is, which path if paths count, and whether other forms may follow."""
+    if not version and not path and not several:
         return ROOT_ROUTE
-    return Route(version=version, path=(f"{_digest(repr(path).encode()):x}",) if path else ())
+    anonymous = (f"{_digest(repr(path).encode()):x}",) if path else ()
+    return Route(version=version, path=anonymous, tags=(ONE_OF_SEVERAL,) if several else ())
 
 
 def _mapped(envelope: Envelope, shown: Notification, version: int) -> tuple[Envelope, int]:

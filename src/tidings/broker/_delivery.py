@@ -162,11 +162,12 @@ class Delivery:
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
         envelope = message.envelope
-        self._broker.recovery.passed(envelope)
         if self._broker.scoping.flat:
+            self._broker.recovery.passed(envelope)
             self.route(envelope, link)
             return
         view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        self._broker.recovery.passed(envelope, several=view is None or view.several)
         if view is None:
             self._broker.statistics.unjudged += 1
         else:

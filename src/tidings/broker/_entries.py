@@ -171,6 +171,7 @@ class Entries:
         scoping = self._broker.scoping
         memberships = scoping.memberships(new.link.name) if scoping.ready else {}
         parts = new.entries if old is None else old.entries
+        settled = old is None and new.settled and new.told
         new.placed = scoping.ready and memberships.keys() <= self._tables.keys()
         for scope, passage in memberships.items():
             if scope not in self._tables:
@@ -180,10 +181,9 @@ class Entries:
                 entry = self._part(new, passage, advertisement)
                 new.entries[scope] = entry
                 self._exchange(self._book(scope, advertisement), known, entry)
-        left = [scope for scope in parts if scope not in memberships]
-        for scope in left:
+        for scope in [scope for scope in parts if scope not in memberships]:
             self._remove(self._book(scope, advertisement), parts.pop(scope))
-        if new.settled and (left or not (new.entries or new.told)):
+        if new.settled and not settled:
             # What it waited for is gone, or there is nothing to wait for: a member of abstract scopes only.
             self._broker.settling.tell(new, advertisement=advertisement)
 

@@ -298,6 +298,7 @@ class LocalBroker:
         envelope = message.envelope
         identity = self.delivering = envelope.identity
         notification = decode_body(envelope.body)
+        route = envelope.routes[0]
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
@@ -305,8 +306,9 @@ class LocalBroker:
             if subscription.unsure and not subscription.wants(identity, notification, self.name):
                 continue
             if self._window:
-                source = (id, identity.publisher, envelope.routes[0].version)
-                if subscription.has_passed(identity) or self._repetitions.known(source, identity.publisher_seq):
+                source = (id, identity.publisher, route.version)
+                passed = subscription.has_passed(identity, bool(route.tags))
+                if passed or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue
             subscription.callback(notification)

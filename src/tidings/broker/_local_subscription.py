@@ -24,7 +24,7 @@ _NOWHERE = (0, 0)
 class LocalSubscription:
     """One subscription of the application."""
 
-    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "settled", "unsure")
+    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "partial", "settled", "unsure")
 
     def __init__(self, message: Subscribe, callback: Callback) -> None:
         self.message = message
@@ -40,6 +40,8 @@ class LocalSubscription:
         """For each origin, the position up to which everything has been handed over or was not wanted."""
         self.last: dict[str, Position] = {}
         """For each origin, the position of the last notification that was handed over."""
+        self.partial: set[str] = set()
+        """The origins whose last event may not have come in all its forms yet."""
 
     def wants(self, identity: Identity, notification: Notification, me: str) -> bool:
         """Whether the application wants this notification, now."""
@@ -47,7 +49,7 @@ class LocalSubscription:
             return False
         return self.filter.matches(notification)
 
-    def has_passed(self, identity: Identity) -> bool:
+    def has_passed(self, identity: Identity, several: bool) -> bool:
         """Whether something behind this has been handed over before; if not, this is now.
 
         One event may come in several forms, so what has just been handed over may come again.
@@ -56,6 +58,8 @@ class LocalSubscription:
         if last.get(origin, _NOWHERE) > position:
             return True
         last[origin] = position
+        if several:
+            self.partial.add(origin)
         return False
 
     def mark(self, marks: dict[str, Position]) -> None:
@@ -82,12 +86,13 @@ class LocalSubscription:
     def follows(self, known: LocalSubscription) -> None:
         """It takes the place of another, whose filter it changes: it is owed what both want."""
         self.settled, self.confirmed = known.settled, known.confirmed
-        self.marks, self.last = known.marks, known.last
+        self.marks, self.last, self.partial = known.marks, known.last, known.partial
 
     @property
     def after(self) -> dict[str, Position]:
         """How far it has seen each origin."""
         after = dict(self.marks)
-        for origin, last in self.last.items():
+        for origin, (epoch, seq) in self.last.items():
+            last = (epoch, seq - (origin in self.partial))
             after[origin] = max(last, after.get(origin, last))
         return after

@@ -130,11 +130,11 @@ class Recovery:
 
     # --- live traffic ---------------------------------------------------------------------------------
 
-    def passed(self, envelope: Envelope) -> None:
-        """A notification of another origin has come."""
+    def passed(self, envelope: Envelope, *, several: bool = False) -> None:
+        """A notification of another origin has come; `several`: other forms of the same event may follow."""
         identity = envelope.identity
         if identity.origin not in self._suspended:
-            self._broker.progress.advance(identity.origin, identity.epoch, identity.seq)
+            self._broker.progress.advance(identity.origin, identity.epoch, identity.seq - several)
 
     def marked(self, mark: Mark) -> None:
         """A mark of another origin has come."""
@@ -288,7 +288,8 @@ class Recovery:
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):
-                if mark == suspension.since and not suspension.held and not advertised:
+                placed = all(entry.placed for entry in suspension.owed)  # if not, nobody knows its filter yet
+                if mark == suspension.since and not suspension.held and not advertised and placed:
                     self._end(suspension)
                 elif suspension.number is None:
                     self._fetch(suspension)

@@ -82,6 +82,11 @@ class View(Protocol):
         """The scopes that this broker carries."""
         ...
 
+    @property
+    def several(self) -> bool:
+        """Whether one publication may come to somebody in several forms, one after the other."""
+        ...
+
     def memberships(self, client: str) -> Mapping[str, Passage]:
         """The scopes that a client is a member of."""
         ...
@@ -156,6 +161,7 @@ class _FlatView:
     """The root scope and nothing else."""
 
     version = 0
+    several = False
     scopes = frozenset((ROOT_SCOPE,))
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}

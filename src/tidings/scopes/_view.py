@@ -24,6 +24,8 @@ class Plan:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.version = graph.version
+        self.several = any(edge.mapping is not None for edge in graph.memberships())
+        """Whether one publication may come to somebody in several forms."""
         self._passages: dict[tuple[str, str], Passage] = {}
 
     def passage(self, member: str, scope: str) -> Passage:
@@ -48,6 +50,7 @@ class View:
     def __init__(self, plan: Plan, broker: str, tree: Tree) -> None:
         self.plan = plan
         self.version = plan.version
+        self.several = plan.several
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree

@@ -55,7 +55,7 @@ def _told(
     for book, theirs, reduction, what in pairs:
         told = book.told(link)
         stored = {entry.id: entry.filter for entry in theirs.of(back)}
-        if told != stored:
+        if _meanings(told) != _meanings(stored):
             yield f"{what} told {_show(told)}, stored {_show(stored)}"
         given = _relevant(broker, table, book, link)
         yield from (f"{what}: {text}" for text in _reduced(reduction, told, given, samples))
@@ -154,6 +154,11 @@ def _witnesses(filters: Iterable[Matches]) -> Iterator[Notification]:
         witness = filter.witness() if isinstance(filter, Filter) else None
         if witness is not None:
             yield witness
+
+
+def _meanings(told: dict[str, Matches]) -> dict[str, object]:
+    """Filters by what they mean: their texts may be in another order after a journey."""
+    return {id: filter.id if isinstance(filter, Filter) else filter for id, filter in told.items()}
 
 
 def _show(told: dict[str, Matches]) -> str:

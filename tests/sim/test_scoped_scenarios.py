@@ -1,0 +1,61 @@
+"""Random runs with scopes: graphs, interfaces and mappings that change while everything is under way.
+
+`make replay SEED=s...` shows one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tidings.sim import Promises, Scenario
+
+PROMISES = Promises.load()
+CHUNK = 5
+"""Seeds per test: small enough to be shared among processes, large enough to cost little."""
+
+
+def run(seed: int) -> None:
+    result = Scenario.scoped(seed).run(PROMISES)
+    assert not result.violations, result.report()
+
+
+@pytest.mark.req("VIS-303", "VIS-304", "VIS-305", "VIS-306", "VIS-307", "VIS-308", "VIS-309", "VIS-312", "VIS-317")
+@pytest.mark.req("VIS-318", "VIS-320", "VIS-401", "VIS-402", "VIS-403", "VIS-404", "VIS-405", "VIS-501", "VIS-502")
+@pytest.mark.req("VIS-503", "VIS-505", "ARC-130", "ARC-131", "ARC-134", "ARC-148", "ARC-149", "ARC-152", "ARC-176")
+@pytest.mark.parametrize("first", range(0, 2 * 16 * CHUNK, 2 * CHUNK))
+def test_random_graphs_show_everybody_what_they_should_see_and_nothing_else(first: int) -> None:
+    for seed in range(first, first + 2 * CHUNK, 2):
+        run(seed)
+
+
+@pytest.mark.req("VIS-306", "VIS-503", "ARC-132", "ARC-139", "ARC-141", "ARC-143", "ARC-144")
+@pytest.mark.parametrize("first", range(1, 2 * 16 * CHUNK, 2 * CHUNK))
+def test_what_breaks_meanwhile_makes_no_difference(first: int) -> None:
+    for seed in range(first, first + 2 * CHUNK, 2):
+        run(seed)
+
+
+ONCE_BROKEN = (130, 179, 264, 265, 285, 538, 595, 597, 681, 707, 1039, 1197)
+"""Seeds that have found something: entries withdrawn before the version that needs them, brokers that a change left
+behind, announcements to neighbours that no longer listen, forms of one event torn apart."""
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_broken_once_stays_mended(seed: int) -> None:
+    run(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(8))
+def test_thousands_of_graphs(part: int) -> None:
+    """Fresh seeds until the time is used up; the parts are spread over the processes."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
+    first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
+    while time.monotonic() < end:
+        run(seed)
+        seed += 1
+    print(f"seeds s{first} to s{seed - 1}: {seed - first:,} runs, every promise kept")
