@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ._changes import AnyChange, DestroyScope, Impose, Join, Leave, SetInterface, SetMapping, SetSelective
-from ._exposure import exposure
+from ._exposure import Filters, Sights, exposure
 from ._graph import Graph, is_client
-from ._interface import Interface
+from ._interface import Interface, both
 
 MAX_SIGHTS = 50
 """The most gained or lost sights that one entry lists."""
@@ -90,20 +90,27 @@ def compared(before: Graph, after: Graph, changes: Iterable[AnyChange]) -> tuple
     changes = list(changes)
     early, cut_early = _sights(before, _edges(before, after, changes))
     late, cut_late = _sights(after, _edges(before, after, changes))
-    gained = [Sight(*pair, _short(text)) for pair, text in late.items() if early.get(pair) != text]
-    lost = [Sight(*pair, _short(text)) for pair, text in early.items() if pair not in late]
+    gained = [pair for pair, filters in late.items() if early.get(pair) != filters]
+    lost = [pair for pair in early if pair not in late]
     more = cut_early or cut_late or len(gained) > MAX_SIGHTS or len(lost) > MAX_SIGHTS
-    return gained[:MAX_SIGHTS], lost[:MAX_SIGHTS], more
+    return (
+        [Sight(*pair, _joined(late[pair])) for pair in gained[:MAX_SIGHTS]],
+        [Sight(*pair, _joined(early[pair])) for pair in lost[:MAX_SIGHTS]],
+        more,
+    )
 
 
-def _sights(graph: Graph, edges: list[tuple[str, str]]) -> tuple[dict[tuple[str, str], str], bool]:
-    found: dict[tuple[str, str], str] = {}
+def _joined(filters: Filters) -> str:
+    return _short(str(both(*filters)[0]))
+
+
+def _sights(graph: Graph, edges: list[tuple[str, str]]) -> tuple[Sights, bool]:
+    found: Sights = {}
     cut = len(edges) > MAX_EDGES
     for member, scope in edges[:MAX_EDGES]:
         seen, complete = exposure(graph, member, scope)
         cut = cut or not complete
-        for pair, filter in seen.items():
-            found.setdefault(pair, str(filter))
+        found = {**seen, **found}
     return found, cut
 
 

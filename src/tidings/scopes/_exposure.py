@@ -1,23 +1,24 @@
 """Exposure: what one edge of the graph makes visible, and where. It is for people who read an audit.
 
-The oracle says what becomes of one notification. Here filters take its place: they are translated along the edges, and
-a way ends where nothing can pass any more. A filter may promise a little more than can really pass, never less. Each
-scope is entered once, by the first way found, and no more than `EFFORT` edges are looked at: the work is as large as
-what the edge touches, and bounded.
+The oracle says what becomes of one notification. Here the filters that it must pass take its place: they are collected
+along the edges, translated by mappings, and a way ends where one of them passes nothing. They may promise a little more
+than can really pass, never less. Each scope is entered once, by the first way found, and no more than `EFFORT` edges
+are looked at: a change waits for this, so the work is as large as what the edge touches, and bounded.
 """
 
 from __future__ import annotations
 
 from tidings.model import EVERYTHING, Filter
 
-from ._effective import Terms, inward_terms, offered, outward_terms, wanted
+from ._effective import Stage, Terms, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership, is_client
-from ._interface import both
 
-EFFORT = 300
+EFFORT = 100
 """The most edges that are looked at for one."""
 
-Sights = dict[tuple[str, str], Filter]
+Filters = tuple[Filter, ...]
+"""What must be passed, all of it; joined into one filter for those who read it only."""
+Sights = dict[tuple[str, str], Filters]
 
 
 def exposure(graph: Graph, member: str, scope: str) -> tuple[Sights, bool]:
@@ -31,16 +32,16 @@ def exposure(graph: Graph, member: str, scope: str) -> tuple[Sights, bool]:
     if edge is None:
         return {}, True
     walk.member = member
-    outward = walk.offered(edge, EVERYTHING)
+    outward = walk.offered(edge, ())
     if outward is not None:
         walk.entered.add(member)
         walk.climb(scope, outward)
     walk.entered = {scope}
-    inward = walk.arriving(edge, EVERYTHING)
+    inward = walk.arriving(edge, ())
     if inward is not None:
         walk.descend(scope, member, inward)
     walk.entered = {member}
-    wanted = walk.wanted(edge, EVERYTHING)
+    wanted = walk.wanted(edge, ())
     if wanted is not None:
         walk.trace(scope, wanted)
     return walk.found, walk.effort > 0
@@ -61,42 +62,42 @@ class _Walk:
 
     # --- along the way of notifications -----------------------------------------------------------------
 
-    def climb(self, scope: str, filter: Filter) -> None:
+    def climb(self, scope: str, filters: Filters) -> None:
         """What the member publishes is visible in a scope, and goes on from there, up and down."""
         if not self._enter(scope):
             return
-        self.found.setdefault((self.member, scope), filter)
+        self.found.setdefault((self.member, scope), filters)
         for above, edge in self._graph.superscopes(scope).items():
-            if not self.is_abstract(above) and (shown := self.offered(edge, filter)) is not None:
+            if not self.is_abstract(above) and (shown := self.offered(edge, filters)) is not None:
                 self.climb(above, shown)
         for member, edge in self._subscopes(scope):
-            if (shown := self.arriving(edge, filter)) is not None:
+            if (shown := self.arriving(edge, filters)) is not None:
                 self.descend(self.member, member, shown)
 
-    def descend(self, source: str, node: str, filter: Filter) -> None:
+    def descend(self, source: str, node: str, filters: Filters) -> None:
         """What was published in `source` is visible in a node, and goes on downwards."""
         if not self._enter(node):
             return
-        self.found.setdefault((source, node), filter)
+        self.found.setdefault((source, node), filters)
         for member, edge in self._subscopes(node):
-            if (shown := self.arriving(edge, filter)) is not None:
+            if (shown := self.arriving(edge, filters)) is not None:
                 self.descend(source, member, shown)
 
     # --- against it -------------------------------------------------------------------------------------
 
-    def trace(self, scope: str, filter: Filter) -> None:
+    def trace(self, scope: str, filters: Filters) -> None:
         """What is visible in a scope and passes the filter comes to the member: from where may it have come?"""
         if not self._enter(scope):
             return
-        self.found.setdefault((scope, self.member), filter)
+        self.found.setdefault((scope, self.member), filters)
         for above, edge in self._graph.superscopes(scope).items():
-            if not self.is_abstract(above) and (wanted := self.wanted(edge, filter)) is not None:
+            if not self.is_abstract(above) and (wanted := self.wanted(edge, filters)) is not None:
                 self.trace(above, wanted)
-        self._trace_members(scope, filter)
+        self._trace_members(scope, filters)
 
-    def _trace_members(self, scope: str, filter: Filter) -> None:
+    def _trace_members(self, scope: str, filters: Filters) -> None:
         for member, edge in self._subscopes(scope):
-            if (wanted := self.leaving(edge, filter)) is not None and self._enter(member):
+            if (wanted := self.leaving(edge, filters)) is not None and self._enter(member):
                 self.found.setdefault((member, self.member), wanted)
                 self._trace_members(member, wanted)
 
@@ -114,40 +115,49 @@ class _Walk:
         members = self._graph.members(scope).items()
         return [(m, edge) for m, edge in members if not is_client(m) and not self.is_abstract(m)]
 
-    def offered(self, edge: Membership, filter: Filter) -> Filter | None:
+    def offered(self, edge: Membership, filters: Filters) -> Filters | None:
         """What may appear in the scope, if the member has what the filter accepts."""
-        return self._possible(_after(outward_terms(self._graph, edge), filter))
+        return self._possible(_after(outward_terms(self._graph, edge), filters))
 
-    def arriving(self, edge: Membership, filter: Filter) -> Filter | None:
+    def arriving(self, edge: Membership, filters: Filters) -> Filters | None:
         """What the member may get, if the scope has what the filter accepts."""
-        return self._possible(_after(inward_terms(self._graph, edge), filter))
+        return self._possible(_after(inward_terms(self._graph, edge), filters))
 
-    def wanted(self, edge: Membership, filter: Filter) -> Filter | None:
+    def wanted(self, edge: Membership, filters: Filters) -> Filters | None:
         """What must be in the scope for the member to get what the filter accepts."""
-        return self._possible(_before(inward_terms(self._graph, edge), filter))
+        return self._possible(_before(inward_terms(self._graph, edge), filters))
 
-    def leaving(self, edge: Membership, filter: Filter) -> Filter | None:
+    def leaving(self, edge: Membership, filters: Filters) -> Filters | None:
         """What the member must have for the scope to get what the filter accepts."""
-        return self._possible(_before(outward_terms(self._graph, edge), filter))
+        return self._possible(_before(outward_terms(self._graph, edge), filters))
 
-    def _possible(self, filter: Filter) -> Filter | None:
-        """The filter in its shortest form; None if nothing can pass it."""
+    def _possible(self, filters: Filters) -> Filters | None:
+        """The filters, each once; None if nothing can pass them."""
         self.effort -= 1
-        shortest = filter.canonical()
-        return shortest if shortest.conjunctions else None
+        if not all(filter.conjunctions for filter in filters):
+            return None
+        return tuple(dict.fromkeys(filters))
 
 
-def _after(terms: Terms, filter: Filter) -> Filter:
-    """What a notification passes when it has crossed, if it passed the filter before."""
-    joined, _ = both(*(stage.filter for stage in terms.before), filter)
-    if terms.mapping is not None:
-        joined = offered(terms.mapping, joined)
-    return both(*(stage.filter for stage in terms.after), joined)[0]
+def _after(terms: Terms, filters: Filters) -> Filters:
+    """What a notification passes when it has crossed, if it passed the filters before."""
+    mapping, joined = terms.mapping, filters + _filters(terms.before)
+    if mapping is not None:
+        joined = tuple(
+            one for one in (offered(mapping, filter) for filter in joined or (EVERYTHING,)) if one != EVERYTHING
+        )
+    return joined + _filters(terms.after)
 
 
-def _before(terms: Terms, filter: Filter) -> Filter:
-    """What a notification passed before it crossed, if it passes the filter now."""
-    joined, _ = both(*(stage.filter for stage in terms.after), filter)
-    if terms.mapping is not None:
-        joined = wanted(terms.mapping, joined)
-    return both(*(stage.filter for stage in terms.before), joined)[0]
+def _before(terms: Terms, filters: Filters) -> Filters:
+    """What a notification passed before it crossed, if it passes the filters now."""
+    mapping, joined = terms.mapping, filters + _filters(terms.after)
+    if mapping is not None:
+        joined = tuple(
+            one for one in (wanted(mapping, filter) for filter in joined or (EVERYTHING,)) if one != EVERYTHING
+        )
+    return joined + _filters(terms.before)
+
+
+def _filters(stages: tuple[Stage, ...]) -> Filters:
+    return tuple(stage.filter for stage in stages)
