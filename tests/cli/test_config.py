@@ -188,6 +188,8 @@ publish = "type = quote"
         ("port = 7400\nmetrics_port = 7400", "is the port of the broker, too"),
         ('neighbours = ["tidings://localhost:7311"]', "this broker itself"),
         ('neighbours = ["tidings://a:1", "tidings://a:1"]', "stands there twice"),
+        ("authority = 7", "7 is a whole number"),
+        ('autority = "berlin"', "did you mean authority?"),
         ('neighbours = ["tidings://a:99999"]', "not an address"),
         ('neighbours = ["tidings://token@a:1"]', "more than host and port"),
         ('[[access]]\nname = "x"', "nothing tells who 'x' is"),

@@ -169,6 +169,14 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
     found.end()
 
 
+def test_an_authority_that_would_forget_does_not_start(commands: Commands) -> None:
+    process = commands.start("serve", "--port", "0", "--name", "berlin", "--authority", "berlin", "--no-store")
+    code, _, said = process.end()
+    assert code == 5
+    assert "'berlin' is the authority of its network and has no data directory" in said
+    assert "set `data`" in said
+
+
 def test_a_broker_that_is_killed_comes_back_with_its_scopes(commands: Commands) -> None:
     server, told = commands.serve("--data", "store")
     with sync.connect(str(told["url"]), name="root") as root:

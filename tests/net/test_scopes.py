@@ -188,6 +188,57 @@ async def test_scopes_of_three_brokers_survive_a_restart_of_all(tmp_path: Path) 
             assert not await _sees(clients["alice"], clients["carol"])
 
 
+def _server_options(name: str, neighbours: str, ports: dict[str, int], data: Path | None) -> Any:
+    dialled = tuple(f"tidings://127.0.0.1:{ports[other]}" for other in neighbours)
+    chosen = options(name, neighbours=dialled, authority="b", data=data, limits={"broker_resume": 0.5})
+    return type(chosen)(**{**_fields(chosen), "port": ports[name]})
+
+
+@running
+async def test_the_authority_comes_back_while_others_go_on(tmp_path: Path) -> None:
+    ports = {name: free_port() for name in "ab"}
+    async with serve(_server_options("a", "b", ports, tmp_path / "a")) as other:
+        async with serve(_server_options("b", "", ports, tmp_path / "b")) as authority:
+            await until(lambda: connected([other, authority]) and other.host.broker.scoping.ready)
+            async with tidings.connect(url(other), name="root") as root:
+                await root.admin.create_scope("market")
+                await root.admin.join("@alice", "market")
+        async with tidings.connect(url(other), name="root") as root:
+            await until(lambda: not other.host.broker.adjacency.open_links)
+            with pytest.raises(AuthorityUnreachable):
+                await root.admin.join("@bob", "market")
+            async with serve(_server_options("b", "", ports, tmp_path / "b")) as authority:
+                await until(lambda: connected([other, authority]))
+                assert (await root.admin.join("@bob", "market")).version >= 3
+                assert set((await root.admin.graph()).members("market")) == {"@alice", "@bob"}
+
+
+@running
+async def test_a_broker_without_a_disk_waits_for_the_graph_before_it_lets_anything_out(tmp_path: Path) -> None:
+    ports = {name: free_port() for name in "ab"}
+    async with serve(_server_options("b", "", ports, tmp_path / "b")) as authority:
+        async with tidings.connect(url(authority), name="root") as root, tidings.connect(url(authority)) as stranger:
+            await root.admin.create_scope("market")
+            await root.admin.join("@alice", "market")
+            overheard = await stranger.subscribe("x > 0")
+            chosen = _server_options("a", "b", ports, None)
+            alone = type(chosen)(**{**_fields(chosen), "neighbours": (f"tidings://127.0.0.1:{free_port()}",)})
+            async with serve(alone) as waiting, tidings.connect(url(waiting), name="alice") as alice:
+                await alice.publish(x=1, quality="fire")  # nobody here knows yet that alice is in the market
+                status = await alice.status()
+                assert status.scopes is not None
+                assert not status.scopes.ready
+                await asyncio.sleep(0.3)
+                assert waiting.host.broker.scoping.held(waiting.host.broker.clients[0])
+            async with serve(chosen) as server, tidings.connect(url(server), name="alice") as alice:
+                await until(lambda: connected([server, authority]))
+                inside = await alice.subscribe("x > 0")
+                await alice.publish(x=2)
+                assert (await take(inside, 1))[0]["x"] == 2
+                await stranger.publish(x=3)
+                assert (await take(overheard, 1))[0]["x"] == 3  # and nothing of alice before
+
+
 @running
 async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
     from tidings.scopes import mapping

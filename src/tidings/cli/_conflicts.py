@@ -38,14 +38,6 @@ def conflicts(options: Options) -> Iterator[Conflict]:
     yield from _tls(options)
     yield from _neighbours(options)
     yield from _access(options)
-    yield from _authority(options)
-
-
-def _authority(options: Options) -> Iterator[Conflict]:
-    if options.neighbours and options.authority is None:
-        problem = "there are neighbours and no authority, so nobody in this network can make scopes"
-        remedy = "name one broker of the network, the same in all its configurations, if you want scopes"
-        yield Conflict("authority", problem, remedy, warning=True)
 
 
 def _ports(options: Options) -> Iterator[Conflict]:

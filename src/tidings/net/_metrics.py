@@ -65,6 +65,10 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _gauge("advertisements", "Advertisements in the table.", status.advertisements)
     yield _gauge("durable_subscriptions", "Durable subscriptions that are kept.", status.durable)
     yield _gauge("suspended_origins", "Origins whose missed notifications are being fetched.", len(status.suspended))
+    if status.scopes is not None:
+        yield _gauge("scopes", "Scopes, without the root scope.", status.scopes.count)
+        yield _gauge("scope_graph_version", "The version of the scope graph that holds.", status.scopes.active)
+        yield _gauge("scope_graph_known", "1: the scope graph is known; 0: publications wait.", status.scopes.ready)
     counters = status.counters
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
     yield _counter("refused_messages", "Messages that were refused.", counters.refused)
