@@ -77,7 +77,7 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path, loop: Loop) ->
 def test_another_format_is_refused(tmp_path: Path, loop: Loop) -> None:
     loop.open(tmp_path).close()
     _execute(tmp_path, "PRAGMA user_version=99")
-    with pytest.raises(StoreForeign, match="has format 99, this Tidings reads format 1"):
+    with pytest.raises(StoreForeign, match="has format 99, this Tidings reads format 2"):
         loop.open(tmp_path)
 
 

@@ -2,15 +2,19 @@
 
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
-from ._records import Bounds, Damage, JournalKind, JournalRecord, StoreStatistics
+from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, StoreStatistics
 from ._store import RESEND_WINDOW, Store
+from ._store_reader import StoreReader
+from ._summary import PROMOTED
 
 __all__ = [
+    "PROMOTED",
     "QUEUE_BYTES",
     "QUEUE_COUNT",
     "RESEND_WINDOW",
     "Bounds",
     "Damage",
+    "Extent",
     "JournalKind",
     "JournalRecord",
     "Store",
@@ -21,5 +25,6 @@ __all__ = [
     "StoreForeign",
     "StoreFull",
     "StoreLocked",
+    "StoreReader",
     "StoreStatistics",
 ]

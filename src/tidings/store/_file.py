@@ -21,7 +21,7 @@ from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreL
 
 APPLICATION = 0x54444E47
 """Marks the file as a store of Tidings (SQLite's application_id)."""
-FORMAT = 1
+FORMAT = 2
 """The version of the tables below (SQLite's user_version)."""
 CHECK_SECONDS = 1.0
 """The longest time that opening spends on looking for structural damage."""
@@ -43,10 +43,18 @@ CREATE TABLE publications (                 -- one row per batch
     count    INTEGER NOT NULL,
     earliest INTEGER NOT NULL,              -- published_at
     latest   INTEGER NOT NULL,
+    summary  BLOB,                          -- what the batch may hold (_summary.py); NULL: unknown
     checksum INTEGER NOT NULL,              -- crc32 of batch
     batch    BLOB NOT NULL
 );
 CREATE INDEX publications_by_number ON publications (epoch, last, first);
+CREATE TABLE segments (                     -- one row per many batches in a row
+    id       INTEGER PRIMARY KEY,           -- that of its last batch
+    first    INTEGER NOT NULL,              -- that of its first batch
+    earliest INTEGER NOT NULL,
+    latest   INTEGER NOT NULL,
+    summary  BLOB NOT NULL                  -- what its batches may hold
+);
 CREATE TABLE journal (                      -- one row per batch
     id       INTEGER PRIMARY KEY,
     earliest INTEGER NOT NULL,
@@ -62,7 +70,16 @@ CREATE TABLE state (
     PRIMARY KEY (name, key)
 ) WITHOUT ROWID;
 """
-_TABLES = {"owner", "epochs", "publications", "journal", "state"}
+_TABLES = {"owner", "epochs", "publications", "segments", "journal", "state"}
+_FROM_1 = """
+ALTER TABLE publications ADD COLUMN summary BLOB;
+CREATE TABLE segments (
+    id INTEGER PRIMARY KEY, first INTEGER NOT NULL, earliest INTEGER NOT NULL, latest INTEGER NOT NULL,
+    summary BLOB NOT NULL
+);
+PRAGMA user_version=2;
+"""
+"""What turns format 1, which had no summaries, into format 2."""
 
 
 def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
@@ -142,20 +159,42 @@ def _check(connection: sqlite3.Connection, path: Path, owner: str) -> None:
     if application != APPLICATION:
         raise StoreForeign(f"'{path}' belongs to another program; choose another directory")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != FORMAT:
+    if version == 1 and owner_of(connection) == owner:
+        _execute_all(connection, _FROM_1)
+        tables.add("segments")
+    elif version != FORMAT:
         raise StoreForeign(
             f"'{path}' has format {version}, this Tidings reads format {FORMAT}; "
             "use the version of Tidings that wrote it, or choose another directory"
         )
     if missing := _TABLES - tables:
         raise _corrupt(path, f"the tables {', '.join(sorted(missing))} are missing")
-    (found,) = connection.execute("SELECT name FROM owner").fetchone() or ("",)
-    if found != owner:
+    if (found := owner_of(connection)) != owner:
         raise StoreForeign(
             f"'{path}' is the store of broker '{found}', not of '{owner}'; "
             "choose another directory, or give the broker its old name"
         )
     _look_for_damage(connection, path)
+
+
+def is_store(connection: sqlite3.Connection) -> bool:
+    """Whether it is a store of the present format."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return bool(application == APPLICATION and version == FORMAT)
+
+
+def owner_of(connection: sqlite3.Connection) -> str:
+    """The broker whose store it is."""
+    (name,) = connection.execute("SELECT name FROM owner").fetchone() or ("",)
+    return str(name)
+
+
+def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    connection.execute("BEGIN IMMEDIATE")  # all or nothing
+    for statement in statements.split(";\n"):
+        connection.execute(statement)
+    connection.execute("COMMIT")
 
 
 def _create(connection: sqlite3.Connection, path: Path, owner: str) -> None:

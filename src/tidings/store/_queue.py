@@ -47,6 +47,8 @@ class Retain(NamedTuple):
 
     max_bytes: int | None
     older_than: int | None
+    archived: tuple[int, int] | None = None
+    """Epoch and number up to which an archive holds everything; None: there is no archive to wait for."""
 
 
 Synced: TypeAlias = Callable[[], None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -28,8 +28,39 @@ T = TypeVar("T")
 
 _AFTER = "SELECT id, epoch, first, last FROM publications WHERE epoch = ? AND last > ? ORDER BY epoch, last LIMIT ?"
 _NEWEST = "SELECT id, epoch, first, last FROM publications WHERE id < ? ORDER BY id DESC LIMIT ?"
+_BATCHES = (
+    "SELECT id, epoch, first, last, summary FROM publications WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+    "SELECT id, epoch, first, last, summary FROM publications WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?",
+)
+_SEGMENTS = (
+    "SELECT id, first, summary FROM segments WHERE id >= ? ORDER BY id LIMIT ?",
+    "SELECT id, first, summary FROM segments WHERE id <= ? ORDER BY id DESC LIMIT ?",
+)
+_BEYOND = (
+    "SELECT id, epoch, first, last, summary FROM publications WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
+)
 _JOURNAL_RANGE = "SELECT min(id), max(id) FROM journal WHERE latest >= ? AND earliest < ?"
 _LARGEST = 2**63 - 1
+FIRST = 1
+"""The id of the first batch."""
+
+
+class Batch(NamedTuple):
+    """Where a batch is, which numbers it spans, and what it may hold."""
+
+    id: int
+    epoch: int
+    first: int
+    last: int
+    summary: bytes | None
+
+
+class Segment(NamedTuple):
+    """The batches `first` to `last`, and what they may hold."""
+
+    last: int
+    first: int
+    summary: bytes
 
 
 class Reader:
@@ -53,6 +84,27 @@ class Reader:
             for row in rows:
                 yield self._batch("publications", row, envelopes_in)
             after = rows[-1][3]
+
+    def newest(self) -> Batch | None:
+        """The newest batch."""
+        found = self.batches(FIRST, _LARGEST, backwards=True, limit=1)
+        return found[0] if found else None
+
+    def batches(self, first: int, last: int, *, backwards: bool = False, limit: int = PAGE) -> list[Batch]:
+        """A page of batches with ids from `first` to `last`, from that end at which the walk begins."""
+        return [Batch(*row) for row in self._rows(_BATCHES[backwards], first, last, limit)]
+
+    def segments(self, start: int, *, backwards: bool = False) -> list[Segment]:
+        """A page of segments with ids from `start` on, or backwards those that end before it."""
+        return [Segment(*row) for row in self._rows(_SEGMENTS[backwards], start, PAGE)]
+
+    def beyond(self, epoch: int, seq: int) -> list[Batch]:
+        """A page of batches that hold something after this position."""
+        return [Batch(*row) for row in self._rows(_BEYOND, epoch, seq, PAGE)]
+
+    def envelopes(self, batch: Batch) -> list[Envelope]:
+        """What is in a batch."""
+        return self._batch("publications", batch[:4], envelopes_in)
 
     def publishers(self, newest: int) -> dict[str, int]:
         """The largest number of each publisher among the newest publications."""

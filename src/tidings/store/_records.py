@@ -51,6 +51,17 @@ class Damage(NamedTuple):
     problem: str
 
 
+class Extent(msgspec.Struct, frozen=True):
+    """How much a store or an archive holds. Times are `published_at`, None if it holds nothing."""
+
+    count: int
+    batches: int
+    bytes: int
+    """Of its files, which do not shrink when something is forgotten."""
+    earliest: int | None
+    latest: int | None
+
+
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What a store has done since it was opened. Times are in microseconds."""
 

@@ -2,6 +2,8 @@
 
 A slice at a time, within an ordinary commit, so that nobody waits long behind it. The file does not shrink; its free
 pages are used again. What was forgotten is a hole in the numbers, which recovery reports as lost to those who ask.
+
+Where there is an archive, only what it holds is forgotten: a limit that is passed costs space, never a publication.
 """
 
 from __future__ import annotations
@@ -16,18 +18,23 @@ SLICE = 500
 
 def forget(connection: sqlite3.Connection, limits: Retain) -> bool:
     """Forget at most a slice of what is beyond the limits. Whether there may be more of it."""
-    oldest = connection.execute("SELECT id, latest, length(batch) FROM publications ORDER BY id LIMIT ?", (SLICE,))
+    oldest = connection.execute(
+        "SELECT id, latest, length(batch), epoch, last FROM publications ORDER BY id LIMIT ?", (SLICE,)
+    )
     excess = 0 if limits.max_bytes is None else used_bytes(connection) - limits.max_bytes
     last = None
     count = 0
-    for number, latest, size in oldest:
+    for number, latest, size, *position in oldest:
         if excess <= 0 and (limits.older_than is None or latest >= limits.older_than):
+            break
+        if limits.archived is not None and tuple(position) > limits.archived:
             break
         last = number
         excess -= size
         count += 1
     if last is not None:
         connection.execute("DELETE FROM publications WHERE id <= ?", (last,))
+        connection.execute("DELETE FROM segments WHERE id <= ?", (last,))
     return count == SLICE
 
 

@@ -7,8 +7,9 @@ touches the disk. A commit of the writer is atomic and synced; then, and only th
 that `post` leads to. So after a crash at any moment the store holds a prefix of what it was given, and that prefix
 contains everything that was acknowledged.
 
-Reading happens in the calling thread, in short steps, beside the writer. `read` and `items` also see what still waits
-for the disk, as a running broker expects; `journal`, `bounds` and `publishers` see what is synced.
+Reading happens in the calling thread, in short steps, beside the writer. `read`, `query` and `items` also see what
+still waits for the disk, as a running broker expects; `journal`, `bounds` and `publishers` see what is synced. For a
+thread of one's own there is `StoreReader`.
 
 Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went; the
 epoch of a broker that crashed has no end, and nobody can say how many publications it lost.
@@ -21,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,16 +34,17 @@ from tidings.wire import Envelope
 from ._errors import StoreError
 from ._file import connect, explain, lock, open_file
 from ._packing import encode
+from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
+from ._summary import PROMOTED
 from ._writer import Post, Writer
 
 RESEND_WINDOW = 100_000
 """How many of the newest publications `publishers` looks at."""
 ENVELOPE_OVERHEAD = 500
 """Bytes that an envelope takes in the queue beside its body, about."""
-FOR_EVER = 2**63 - 1
 
 
 def _now() -> int:
@@ -57,7 +59,7 @@ def _text(table: str, key: str) -> bytes:
         raise StoreError(f"the key {key!r} of table {table!r} is not valid text") from None
 
 
-class Store:
+class Store(Queryable):
     """Opened with `Store.open`; a context manager.
 
     >>> import tempfile
@@ -80,6 +82,7 @@ class Store:
         reading: sqlite3.Connection,
         queue: WriteQueue,
         post: Post,
+        promoted: Sequence[str] = PROMOTED,
     ) -> None:
         self.epoch = epoch
         """The incarnation of the broker that this opening began."""
@@ -90,7 +93,7 @@ class Store:
         self._reading = reading
         self._queue = queue
         self._reader = Reader(reading, path)
-        self._writer = Writer(writing, path, queue, post)
+        self._writer = Writer(writing, path, queue, post, promoted)
         self._closed = False
 
     @classmethod
@@ -103,11 +106,12 @@ class Store:
         clock: Callable[[], int] = _now,
         queue_count: int = QUEUE_COUNT,
         queue_bytes: int = QUEUE_BYTES,
+        promoted: Sequence[str] = PROMOTED,
     ) -> Self:
         """Open or create the store in a directory, for the broker named `owner`, and begin a new epoch.
 
         `post` brings a call into the broker's thread: for asyncio, `loop.call_soon_threadsafe`. `clock` gives
-        microseconds since 1970 UTC.
+        microseconds since 1970 UTC. Queries for values of the `promoted` attributes are quick.
         """
         directory = Path(directory)
         path = directory / "store.sqlite"
@@ -127,6 +131,7 @@ class Store:
                 reading=reading,
                 queue=WriteQueue(queue_count, queue_bytes),
                 post=post,
+                promoted=tuple(promoted),
             )
             store._writer.start()
             undo.pop_all()
@@ -168,12 +173,19 @@ class Store:
         encoded = encode(record)
         self._queue.put(Operation(Line(record.at, msgspec.Raw(encoded)), len(encoded), synced, failed))
 
-    def retain(self, *, max_bytes: int | None = None, older_than: int | None = None) -> None:
+    def retain(
+        self,
+        *,
+        max_bytes: int | None = None,
+        older_than: int | None = None,
+        archived: tuple[int, int] | None = None,
+    ) -> None:
         """Forget the oldest publications: from before `older_than`, and as many as make the file exceed `max_bytes`.
 
-        A slice goes with each of the next commits. Epochs, small state and journal are kept.
+        A slice goes with each of the next commits. Epochs, small state and journal are kept. With `archived`, an epoch
+        and a number, nothing after that position is forgotten.
         """
-        self._queue.put(Operation(Retain(max_bytes, older_than), 0, None, None))
+        self._queue.put(Operation(Retain(max_bytes, older_than, archived), 0, None, None))
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -192,6 +204,19 @@ class Store:
         for envelope in waiting:
             if envelope.identity.seq > after:
                 yield envelope
+
+    def steps(self, query: Query) -> Iterator[list[Envelope]]:
+        """A query that also sees what waits for the disk."""
+        pending = [operation.what for operation in self._queue.pending() if isinstance(operation.what, Envelope)]
+        newest = self._reader.newest()  # after `pending`: what is in neither has been appended since
+        synced = newest.last if newest is not None and newest.epoch == self.epoch else 0
+        waiting = query.passes([envelope for envelope in pending if envelope.identity.seq > synced])
+        if query.newest_first:
+            yield waiting
+        if newest is not None:
+            yield from Walk(self._reader, query).steps(newest.id)
+        if not query.newest_first:
+            yield waiting
 
     def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
         """The largest number of each publisher among the newest publications: a resend is at or below it."""

@@ -27,7 +27,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tidings.wire import Envelope
 
@@ -36,6 +36,9 @@ from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
 from ._queue import Line, Operation, Put, Retain, WriteQueue
 from ._retention import forget
+from ._segments import INSERT as _SEGMENTS
+from ._segments import OpenSegment, resumed
+from ._summary import Sets, Summariser, encoded
 
 CHECKPOINT_BYTES = 8_388_608
 """The size of the write-ahead log at which it is copied into the main file."""
@@ -45,21 +48,40 @@ COMMIT_OVERHEAD = 16_384
 Post: TypeAlias = Callable[[Callable[[], None]], object]
 
 _PUBLICATIONS = (
-    "INSERT INTO publications (epoch, first, last, count, earliest, latest, checksum, batch) VALUES (?,?,?,?,?,?,?,?)"
+    "INSERT INTO publications (id, epoch, first, last, count, earliest, latest, summary, checksum, batch) "
+    "VALUES (?,?,?,?,?,?,?,?,?,?)"
 )
 _JOURNAL = "INSERT INTO journal (earliest, latest, checksum, batch) VALUES (?, ?, ?, ?)"
 _PUT = "INSERT OR REPLACE INTO state VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM state WHERE name = ? AND key = ?"
 
 
+class _Batch(NamedTuple):
+    """A batch that is about to be written, and what its segment has to know of it."""
+
+    row: tuple[int | bytes, ...]
+    id: int
+    size: int
+    earliest: int
+    latest: int
+    sets: Sets
+
+
 class Writer:
     """Owns the writing connection from the start of its thread to its end."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, queue: WriteQueue, post: Post) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, queue: WriteQueue, post: Post, promoted: Sequence[str]
+    ) -> None:
         self._connection = connection
         self._path = path
         self._queue = queue
         self._post = post
+        self._summariser = Summariser(promoted)
+        self._last_id = 0
+        self._segment = OpenSegment()
+        self._closed: list[tuple[int | bytes, ...]] = []
+        """Segments that are complete and go with the next commit."""
         self._thread = threading.Thread(target=self._run, name=f"tidings-store {path}", daemon=True)
         self._copying: threading.Thread | None = None
         self._written = 0
@@ -69,6 +91,7 @@ class Writer:
 
     def start(self) -> None:
         """Begin."""
+        (self._last_id,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM publications").fetchone()
         self._thread.start()
 
     def join(self) -> None:
@@ -78,6 +101,8 @@ class Writer:
             self._copying.join()
 
     def _run(self) -> None:
+        with contextlib.suppress(sqlite3.Error):  # what cannot be read now goes without a segment, and is still found
+            self._segment, self._closed = resumed(self._connection)
         while (operations := self._queue.take()) is not None:
             error = self._commit(operations)
             self._queue.done()
@@ -119,31 +144,48 @@ class Writer:
                 self._written += operation.size
             elif type(what) is Retain:
                 retain = what  # the latest of several is meant
-        publications = [self._publications(batch) for batch in batches(envelopes)]
+        written = [self._batch(batch) for batch in batches(envelopes)]
+        publications = [batch.row for batch in written]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
         connection = self._connection
-        if len(publications) == 1 and not journal and not state and retain is None:
+        if len(publications) == 1 and not journal and not state and retain is None and not self._closed:
             # One statement is a transaction of its own. Each further one gives the interpreter's lock away,
             # and a busy loop gives it back late.
             connection.execute(_PUBLICATIONS, publications[0])
+            self._add_to_segment(written)
             return
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(_PUBLICATIONS, publications)
+        connection.executemany(_SEGMENTS, self._closed)
         connection.executemany(_JOURNAL, journal)
         connection.executemany(_DELETE, [at for at, value in state.items() if value is None])
         connection.executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
         more = retain is not None and forget(connection, retain)
         connection.execute("COMMIT")
+        self._closed.clear()
+        self._add_to_segment(written)
         if more and retain is not None:
             with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
                 self._queue.put(Operation(retain, 0, None, None))
 
-    def _publications(self, batch: Sequence[Envelope]) -> tuple[int | bytes, ...]:
+    def _batch(self, batch: Sequence[Envelope]) -> _Batch:
+        self._last_id += 1  # a commit that fails leaves a hole in these numbers, which nobody minds
         first, last = batch[0].identity, batch[-1].identity
         times = [envelope.identity.published_at for envelope in batch]
+        earliest, latest = min(times), max(times)
+        sets = self._summariser.sets(batch)
+        summary = encoded(earliest, latest, sets)
         blob = pack(batch)
         self._count(blob)
-        return first.epoch, first.seq, last.seq, len(batch), min(times), max(times), zlib.crc32(blob), blob
+        row = (self._last_id, first.epoch, first.seq, last.seq, len(batch), earliest, latest, summary)
+        return _Batch((*row, zlib.crc32(blob), blob), self._last_id, len(batch), earliest, latest, sets)
+
+    def _add_to_segment(self, written: list[_Batch]) -> None:
+        for batch in written:
+            self._segment.add(*batch[1:])
+            if self._segment.is_complete:
+                self._closed.append(self._segment.row())
+                self._segment = OpenSegment()
 
     def _count(self, blob: bytes) -> None:
         self.bytes += len(blob)

@@ -14,6 +14,7 @@ from ._codec import (
     register_filter_model,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part
+from ._glance import body_test, glance
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
     Advertise,
@@ -131,6 +132,7 @@ __all__ = [
     "WireError",
     "ack",
     "ack_number",
+    "body_test",
     "checked_body",
     "data_parts",
     "decode",
@@ -141,6 +143,7 @@ __all__ = [
     "encode_body",
     "encode_status",
     "encode_words",
+    "glance",
     "part",
     "register_filter_model",
 ]

@@ -31,14 +31,15 @@ def _enc_hook(value: object) -> msgspec.msgpack.Ext:
     raise NotImplementedError(f"{type(value).__name__} is not a value")
 
 
-def _ext_hook(code: int, data: memoryview) -> Location:
+def ext_hook(code: int, data: memoryview) -> Location:
+    """A value that msgpack has no type of its own for."""
     if code == _LOCATION:
         return Location(bytes(data).decode())
     raise ValueError(f"extension type {code} is unknown")
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode
-_decode = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=_ext_hook).decode
+_decode = msgspec.msgpack.Decoder(dict[str, Any], ext_hook=ext_hook).decode
 _trusted = Notification.trusted
 
 _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]

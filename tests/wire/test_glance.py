@@ -1,0 +1,24 @@
+"""A glance at some attributes sees what decoding the whole body shows."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import NAMES, filters, notifications
+
+from tidings.model import Filter, Notification
+from tidings.wire import body_test, encode_body, glance
+
+
+@given(notifications(wild=True), st.lists(st.sampled_from([*NAMES, "a\nb"]), unique=True))
+def test_it_sees_the_values_that_are_there(notification: Notification, names: list[str]) -> None:
+    seen = glance(names)(encode_body(notification))
+    assert seen == [notification.get(name) for name in names]
+    assert [type(value) for value in seen] == [type(notification.get(name)) for name in names]
+
+
+@given(notifications(), st.lists(filters(), max_size=5))
+def test_a_filter_on_a_body_decides_as_on_the_notification(notification: Notification, some: list[Filter]) -> None:
+    body = encode_body(notification)
+    for filter in some:
+        assert body_test(filter)(body) == filter.matches(notification)
