@@ -229,7 +229,7 @@ async def test_a_broker_without_a_disk_waits_for_the_graph_before_it_lets_anythi
                 assert status.scopes is not None
                 assert not status.scopes.ready
                 await asyncio.sleep(0.3)
-                assert waiting.host.broker.scoping.held(waiting.host.broker.clients[0])
+                assert waiting.host.broker.scoping.passages(waiting.host.broker.clients[0]) is None
             async with serve(chosen) as server, tidings.connect(url(server), name="alice") as alice:
                 await until(lambda: connected([server, authority]))
                 inside = await alice.subscribe("x > 0")

@@ -31,6 +31,7 @@ from tidings.scopes import (
     SetMapping,
     SetPlacement,
     SetSelective,
+    Snapshot,
     Unanchor,
     apply,
     edge_mapping,
@@ -114,7 +115,18 @@ def test_members_join_and_leave() -> None:
     edge = joined.membership("@y", "T")
     assert (edge.selective, edge.imposed, edge.since) == (QUOTES, CLOSED, 2)
     left = apply(joined, (Leave("@y", "T"),))
-    assert left.numbered(SMALL.version) == SMALL
+    assert list(left.memberships()) == list(SMALL.memberships())
+
+
+def test_who_has_left_its_last_scope_is_a_member_of_nothing_until_somebody_decides() -> None:
+    joined = apply(SMALL, (Join("@y", "T"),))
+    assert set(SMALL.upward("@y")) == {ROOT_SCOPE}  # a stranger
+    left = apply(joined, (Leave("@y", "T"),))
+    assert not left.upward("@y")
+    assert Snapshot.of(left).graph() == left
+    destroyed = apply(joined, (DestroyScope("T", cascade=True),))
+    assert not destroyed.upward("@y")
+    assert set(apply(left, (Join("@y", ROOT_SCOPE),)).upward("@y")) == {ROOT_SCOPE}
 
 
 @pytest.mark.req("VIS-301")

@@ -66,11 +66,21 @@ class Delivery:
 
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
-        broker, publications, scoping = self._broker, self._broker.publications, self._broker.scoping
         check_publication(message)
-        if not publications.is_new(link.name, message.seq):
+        passages = self._broker.scoping.passages(link)
+        if passages is None or link in self._waiting:
+            if not self._broker.publications.latest(link.name) >= message.seq:
+                self._wait(link, message, self._checked(link, message))
+                return
+            passages = ()
+        if self._broker.publications.is_new(link.name, message.seq):
+            self._accept(link, message, self._checked(link, message), passages)
+        else:
             self._repeated(link, message)
-            return
+
+    def _checked(self, link: Link, message: Publish) -> Notification:
+        """What is published, if the client may publish it now."""
+        broker = self._broker
         notification = checked_body(message.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
@@ -79,12 +89,8 @@ class Delivery:
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
         if message.quality is _STORED:
-            publications.check_room()
-        passages = scoping.passages(link)
-        if passages is None or link in self._waiting or scoping.held(link):
-            self._wait(link, message, notification)
-        else:
-            self._accept(link, message, notification, passages)
+            broker.publications.check_room()
+        return notification
 
     def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
         """Give a publication its identity, and let it go."""
@@ -124,12 +130,13 @@ class Delivery:
         """The scopes of some clients may be carried here now, or changes may be over: publish what waited."""
         for link in list(self._waiting):
             passages = self._broker.scoping.passages(link)
-            if passages is not None and not self._broker.scoping.held(link):
+            if passages is not None:
                 for message, notification in self._waiting.pop(link):
-                    self._accept(link, message, notification, passages)
+                    if self._broker.publications.is_new(link.name, message.seq):
+                        self._accept(link, message, notification, passages)
 
     def abandon(self, link: Link) -> None:
-        """A client has gone: what it published and what waits is published, or lost with it."""
+        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
         self._waiting.pop(link, None)
 
     def _repeated(self, link: Link, message: Publish) -> None:

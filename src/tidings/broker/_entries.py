@@ -172,7 +172,9 @@ class Entries:
         memberships = scoping.memberships(new.link.name) if scoping.ready else {}
         parts = new.entries if old is None else old.entries
         settled = old is None and new.settled and new.told
-        new.placed = scoping.ready and memberships.keys() <= self._tables.keys()
+        placed, new.placed = new.placed, scoping.places(new.link.name)
+        if placed and new.told and not new.placed and not advertisement:
+            self._broker.recovery.displaced(new)
         for scope, passage in memberships.items():
             if scope not in self._tables:
                 continue

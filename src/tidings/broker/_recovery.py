@@ -208,6 +208,15 @@ class Recovery:
             else:
                 self._suspend(origin, since, [entry])
 
+    def displaced(self, entry: Registration) -> None:
+        """A subscription has no place in a scope of its client any more, or not yet: it may miss what follows."""
+        broker = self._broker
+        owed_already = {suspension.origin for suspension in self._all() if entry in suspension.owed}
+        marks = {**self._known(), broker.name: (broker.epoch, broker.publications.last)}
+        for origin, mark in marks.items():
+            if origin not in owed_already:
+                self._suspend(origin, mark, [entry])
+
     def ended(self, entry: Registration) -> None:
         """A subscription has ended: nobody waits for what it is owed."""
         for suspension in self._all():

@@ -81,7 +81,9 @@ class Scoping:
         return view
 
     def passages(self, client: Link) -> tuple[Passage, ...] | None:
-        """How an attached client is a member of its scopes now; None: not all of them are carried here yet."""
+        """How an attached client is a member of its scopes now; None: what it publishes has to wait."""
+        if not self.ready or (self._holds and any(hold(client.name) for hold in self._holds.values())):
+            return None
         if self.active.version == 0:
             return _FLAT_PASSAGES
         if client not in self._passages:
@@ -103,9 +105,12 @@ class Scoping:
             passages.update(self._views[version].memberships(client))
         return passages
 
-    def held(self, client: Link) -> bool:
-        """Whether publications of this client wait for the graph, or for a change of it."""
-        return not self.ready or any(hold(client.name) for hold in self._holds.values())
+    def places(self, client: str) -> bool:
+        """Whether every scope of a client is carried here, in every version by which somebody may judge now."""
+        if not self.ready or not self.memberships(client).keys() <= self.tables.keys():
+            return False
+        views = (view for version, view in self._views.items() if version <= self.active.version)
+        return all(view.memberships(client).keys() <= view.scopes for view in views)
 
     def hold_for(self, reason: str, whose: Callable[[str], bool]) -> None:
         """Let publications of some clients wait until `release` is called for the same reason."""
@@ -165,8 +170,12 @@ class Scoping:
     def activate(self, version: int) -> None:
         """From now on, judge what is published here by this version."""
         if version > self.active.version:
+            # Nobody judges by what was prepared in between: it lacked something, and was followed at once.
+            for skipped in [known for known in self._plans if self.active.version < known < version]:
+                del self._plans[skipped]
+                del self._views[skipped]
             self.active = self._views[version]
-            self._passages.clear()
+            self.refresh()
             self.activated(version)
             self._broker.delivery.release()
 

@@ -126,15 +126,21 @@ class Graph:
         """The edges from a node to its superscopes, by scope."""
         return self._supers.get(node, _NONE)
 
+    def is_stranger(self, node: str) -> bool:
+        """Whether a node is a client that nobody ever made a member of anything."""
+        return is_client(node) and node not in self._supers
+
     def upward(self, node: str) -> Mapping[str, Membership]:
         """The edges by which notifications climb from a node and come down to it, by scope.
 
-        Nothing passes an abstract scope. A client that is left with no other is a member of the root scope, on the
-        root scope's terms: so grouping clients for people never changes what they see.
+        Nothing passes an abstract scope. A client that nobody ever made a member of anything else is a member of the
+        root scope, on the root scope's terms: so grouping clients for people never changes what they see. One that has
+        left its last scope is a member of nothing, until an administrator decides: it must not be heard by everybody
+        just because it is no longer heard by some.
         """
         edges = self._upward.get(node)
         if edges is None:
-            if is_client(node) and node not in self._supers:
+            if self.is_stranger(node):
                 return {ROOT_SCOPE: Membership(node, ROOT_SCOPE)}  # not remembered: strangers come and go
             edges = self._upward[node] = self._climbable(node)
         return edges
@@ -147,7 +153,8 @@ class Graph:
         if not is_client(node) and self.scope(node).abstract:
             return _NONE
         edges = {id: edge for id, edge in self.superscopes(node).items() if not self.scopes[id].abstract}
-        return edges if edges or not is_client(node) else {ROOT_SCOPE: Membership(node, ROOT_SCOPE)}
+        grouped = bool(self.superscopes(node)) and not edges
+        return {ROOT_SCOPE: Membership(node, ROOT_SCOPE)} if is_client(node) and grouped else edges
 
     def members(self, scope: str) -> Mapping[str, Membership]:
         """The edges from the members of a scope, by member. Clients that are members of nothing are not listed."""
@@ -258,9 +265,14 @@ class Graph:
         """The same without one edge."""
         edges = {known: edge for known, edge in self.superscopes(member).items() if known != scope}
         supers = {node: known for node, known in self._supers.items() if node != member}
-        if edges:
+        if edges or is_client(member):
             supers[member] = edges
         return Graph(self.version, self.scopes, supers, self.anchors)
+
+    @property
+    def isolated(self) -> list[str]:
+        """The clients that have left their last scope."""
+        return [node for node, edges in self._supers.items() if not edges]
 
     def with_anchors(self, scope: str, brokers: frozenset[str]) -> Graph:
         """The same with other brokers admitted to carry a scope."""

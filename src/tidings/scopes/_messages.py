@@ -33,16 +33,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     scopes: tuple[Scope, ...]
     memberships: tuple[Membership, ...]
     anchors: dict[str, tuple[str, ...]]
+    isolated: tuple[str, ...] = ()
+    """Clients that are members of nothing."""
 
     @classmethod
     def of(cls, graph: Graph) -> Snapshot:
         """A graph as it travels."""
         anchors = {scope: tuple(sorted(brokers)) for scope, brokers in graph.anchors.items()}
-        return cls(graph.version, tuple(graph.scopes.values()), tuple(graph.memberships()), anchors)
+        scopes, edges, isolated = tuple(graph.scopes.values()), tuple(graph.memberships()), tuple(graph.isolated)
+        return cls(graph.version, scopes, edges, anchors, isolated)
 
     def graph(self) -> Graph:
         """The graph."""
-        edges: dict[str, dict[str, Membership]] = {}
+        edges: dict[str, dict[str, Membership]] = {client: {} for client in self.isolated}
         for edge in self.memberships:
             edges.setdefault(edge.member, {})[edge.scope] = edge
         anchors = {scope: frozenset(brokers) for scope, brokers in self.anchors.items()}

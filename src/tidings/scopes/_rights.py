@@ -75,6 +75,9 @@ def check_rights(graph: Graph, ask: Ask) -> None:
 
 def _may(graph: Graph, who: str, change: AnyChange) -> bool:
     guarded = [_administers(graph, who, scope) for scope in _guarded(change)]
+    if isinstance(change, Join) and is_client(change.member) and change.member != client_node(who):
+        # A scope sees what its members publish: who makes others members must administer all that they are in.
+        guarded += [_administers(graph, who, scope) for scope in graph.superscopes(change.member) or (ROOT_SCOPE,)]
     return any(guarded) if isinstance(change, Leave) else all(guarded)
 
 

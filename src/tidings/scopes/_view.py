@@ -51,6 +51,7 @@ class View:
         self.plan = plan
         self.version = plan.version
         self.several = plan.several
+        self._root_is_open = plan.graph.scopes[ROOT_SCOPE].imposed == OPEN
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree
@@ -73,7 +74,7 @@ class View:
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:
         """The scopes that a client is a member of."""
         node = client_node(client)
-        if not self._graph.superscopes(node) and self._graph.scopes[ROOT_SCOPE].imposed == OPEN:
+        if self._root_is_open and self._graph.is_stranger(node):
             return _ROOT_ONLY
         return self._above(node)
 
