@@ -136,15 +136,18 @@ class Scoping:
         """Call `action` once everything that has been announced so far is settled or withdrawn."""
         self._waiters.append((self.announced(), action))
 
-    def end_turn(self) -> None:
-        """At the end of a turn: call those who wait for what has settled."""
+    def end_turn(self) -> bool:
+        """At the end of a turn: call those who wait for what has settled; whether there were any."""
         waiters, self._waiters = self._waiters, []
+        called = False
         for announced, action in waiters:
             pending = [one for one in announced if one[0].is_pending(*one[1:])]
             if pending:
                 self._waiters.append((pending, action))
             else:
+                called = True
                 action()
+        return called
 
     def detached(self, client: Link) -> None:
         """A client has gone."""

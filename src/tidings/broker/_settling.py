@@ -38,10 +38,12 @@ class Settling:
 
     def end_turn(self) -> None:
         """At the end of a turn: tell those whose subscriptions and advertisements have settled in it."""
-        while self._touched:
-            book, _ = self._touched.popitem()
-            self.report(book, book.review())
-        self._broker.scoping.end_turn()
+        while True:
+            while self._touched:
+                book, _ = self._touched.popitem()
+                self.report(book, book.review())
+            if not self._broker.scoping.end_turn():
+                break  # otherwise somebody who waited went on, and may have announced more or wait again
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
             for registration, advertisement in waiting.items():
