@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.model import Matches, TidingsError
+from tidings.model import ROOT_SCOPE, Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -39,6 +39,8 @@ def check_request(message: Subscribe | Advertise, count: int) -> None:
         raise TidingsError(f"a client has at most {MAX_ENTRIES:,} of these; end some, or use wider filters")
     if len(message.id) > MAX_ID:
         raise TidingsError(f"an id of {len(message.id):,} characters; at most {MAX_ID} are allowed")
+    if message.scope != ROOT_SCOPE:
+        raise TidingsError("a client does not choose its scopes; administrators make it a member, so name none")
     if isinstance(message, Subscribe):
         if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
             raise TidingsError(f"at most {MAX_META:,} characters can be added to a subscription")
