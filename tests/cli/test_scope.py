@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli.test_processes import Commands
+from cli.test_processes import Commands, Process
 from rich.console import Console
 from serving import serving
 from typer.testing import CliRunner, Result
@@ -17,6 +21,7 @@ from typer.testing import CliRunner, Result
 from tidings import sync
 from tidings.cli import app
 from tidings.cli._scope_looks import trees
+from tidings.model import TidingsError
 from tidings.net import Access, Identity, Options
 from tidings.scopes import CreateScope, Graph, Join, apply
 
@@ -196,3 +201,66 @@ def test_a_broker_that_is_killed_comes_back_with_its_scopes(commands: Commands) 
         assert dict(inside.receive(timeout=20) or {}) == {"x": 1}
         assert outside.receive(timeout=0.5) is None
         assert root.admin.leave("@alice", "market").version > graph.version
+
+
+def test_a_network_of_processes_keeps_its_scopes_when_all_are_killed_during_changes(commands: Commands) -> None:
+    """Every change that was answered is there afterwards; the one under way is there as a whole or not at all."""
+    ports = dict(zip("abc", free_ports(3), strict=True))
+
+    def start() -> dict[str, Process]:
+        found = {}
+        for name, neighbour in (("b", ""), ("a", "b"), ("c", "b")):
+            words = ["serve", "--json", "--name", name, "--port", str(ports[name]), "--data", name, "--authority", "b"]
+            if neighbour:
+                words += ["--neighbour", f"tidings://127.0.0.1:{ports[neighbour]}"]
+            found[name] = commands.start(*words)
+        for process in found.values():
+            process.line()
+        return found
+
+    def address(name: str) -> str:
+        return f"tidings://127.0.0.1:{ports[name]}"
+
+    processes = start()
+    answered = 0
+    with sync.connect(address("c"), name="root") as root, contextlib.suppress(TidingsError):
+        until_linked(root)
+        root.admin.create_scope("market")
+        killer = threading.Timer(1.0, lambda: [process.signal(signal.SIGKILL) for process in processes.values()])
+        killer.start()
+        for number in range(10_000):
+            root.admin.change(CreateScope(f"s{number}"), Join(f"s{number}", "market"), timeout=3)
+            answered = number + 1
+    killer.join()
+    for process in processes.values():
+        process.end()
+    assert answered > 0
+    start()
+    for name in "abc":
+        with sync.connect(address(name), name="root") as root:
+            until_linked(root)
+            assert root.admin.create_scope(f"after-{name}").version > answered  # by now it has heard of everything
+            graph = root.admin.graph()
+            made = {scope for scope in graph.scopes if scope.startswith("s")}
+            assert (
+                {f"s{number}" for number in range(answered)} <= made <= {f"s{number}" for number in range(answered + 1)}
+            )
+            assert set(graph.members("market")) == made
+
+
+def until_linked(root: sync.Client) -> None:
+    """Wait until all three brokers are one tree and this one knows the graph."""
+    for _ in range(400):
+        status = root.status()
+        if len(status.tree.hops) == 2 and status.scopes is not None and status.scopes.ready:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the brokers did not find each other")
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -14,7 +14,7 @@ import pytest
 from net.world import Raw, brokers, connected, options, running, take, until, url
 
 import tidings
-from tidings.model import ScopeError
+from tidings.model import EVERYTHING, ScopeError
 from tidings.net import Access, Identity, Server, StartError, serve
 from tidings.scopes import (
     Answer,
@@ -33,7 +33,7 @@ from tidings.scopes import (
 )
 from tidings.scopes._messages import Retire, State
 from tidings.store import JournalKind, Store
-from tidings.wire import Extension, Refused
+from tidings.wire import Extension, Part, PublishAck, Refused, Subscribe, encode_body, part
 
 OPERATOR, ALICE, BOB = "operator-token-1234567", "alice-token-123456789", "bob-token-12345678901"
 
@@ -83,6 +83,16 @@ async def test_a_broker_of_its_own_needs_no_setting() -> None:
         status = (await root.status()).scopes
         assert status is not None
         assert (status.count, status.version, status.active, status.authority) == (1, 1, 1, "a")
+
+
+@running
+async def test_a_member_that_is_there_joins_at_once() -> None:
+    """Its broker has to be admitted first, in a version of its own; nothing waits for a timer or for other traffic."""
+    async with brokers("a") as servers, tidings.connect(url(servers["a"]), name="root") as root:
+        await root.admin.create_scope("market")
+        async with asyncio.timeout(5):  # half of what a wave waits for answers that do not come
+            await root.admin.join("@root", "market")
+        assert servers["a"].host.governance.scopes.graph.anchors == {"market": frozenset({"a"})}
 
 
 @running
@@ -458,3 +468,29 @@ async def test_nobody_takes_a_name_that_the_graph_speaks_of() -> None:
             async with tidings.connect(url(server), name="alice/phone", token=BOB) as free:
                 with pytest.raises(NotAllowed):
                     await free.admin.join("@bob", "hers")
+
+
+@running
+@pytest.mark.req("ARC-145")
+async def test_what_a_client_claims_about_scopes_and_identity_is_refused_or_ignored() -> None:
+    """A member publishes with forged fields, and a stranger subscribes in a scope that it is no member of."""
+    async with serve(options("a")) as server, await Raw.open(server) as liar, await Raw.open(server) as stranger:
+        async with tidings.connect(url(server), name="root") as root, tidings.connect(url(server), name="bob") as bob:
+            await root.admin.create_scope("secret")
+            await root.admin.join("@bob", "secret")
+            inside, outside = await bob.subscribe("x > 0"), await root.subscribe("x > 0")
+            await stranger.hello("stranger")
+            refused = server.host.broker.statistics.refused
+            stranger.send(Subscribe("s", EVERYTHING, scope="secret"))
+            assert "a client does not choose its scopes" in (await stranger.expect(Refused)).reason
+            assert server.host.broker.statistics.refused == refused + 1
+            await liar.hello("liar")
+            claims = ["secret", {"origin": "z", "seq": 7}, "secret"]
+            message = ["Publish", 1, encode_body({"x": 1}), 1, None, *claims]
+            hop = [0, None, {"scopes": encode(Retire(9, 9))}]
+            liar.write(part(Part.DATA, msgspec.msgpack.encode([message, hop])))
+            acknowledged = await liar.expect(PublishAck)
+            assert acknowledged.origin == "a"
+            assert (await take(outside, 1))[0]["x"] == 1  # in the root scope, where the liar is
+            await bob.publish(x=2)
+            assert (await take(inside, 1))[0]["x"] == 2  # and nothing in the secret one before
