@@ -53,6 +53,8 @@ def show(
         for line in _lines(value):
             table.add_row(Text(title, style="cyan"), Text(printable(line)))
             title = ""
+    if words.get("brokers") == []:
+        table.add_row(Text("brokers", style="cyan"), Text("none yet: no member is connected"))
     Console(highlight=False).print(table)
 
 
@@ -207,6 +209,7 @@ def _branch(graph: Graph, node: str, parent: str | None, drawn: set[str]) -> Tre
     others = [other or "root" for other in sorted(graph.superscopes(node)) if other != parent]
     if others:
         label.append(f"  also in {', '.join(map(printable, others))}", style="yellow")
+    label.append_text(_interface(graph, node))
     again = node in drawn and bool(graph.members(node))
     if again:
         label.append("  (members: see above)", style="dim")
@@ -233,12 +236,18 @@ def _label(graph: Graph, node: str) -> Text:
     marks = [word for word in ("abstract", "hidden", "confidential") if getattr(known, word)]
     if marks:
         label.append(f"  [{', '.join(marks)}]", style="magenta")
-    if node and not known.abstract:
-        for side in ("input", "output"):
-            text = printable(str(getattr(known.interface, side)))
-            if text != "FALSE":
-                label.append(f"  {side[:-3]} {text}", style="dim")
     return label
+
+
+def _interface(graph: Graph, node: str) -> Text:
+    """What a scope lets in and out, if anything."""
+    shown = Text()
+    if node and not is_client(node) and not graph.scopes[node].abstract:
+        for side in ("input", "output"):
+            text = printable(str(getattr(graph.scopes[node].interface, side)))
+            if text != "FALSE":
+                shown.append(f"  {side[:-3]} {text}", style="dim")
+    return shown
 
 
 # --- the log --------------------------------------------------------------------------------------------
