@@ -21,6 +21,9 @@ from tidings.scopes import (
     Ask,
     AuthorityUnreachable,
     CreateScope,
+    Decision,
+    Graph,
+    Interface,
     Join,
     Mode,
     NoAuthority,
@@ -28,6 +31,7 @@ from tidings.scopes import (
     Seen,
     Snapshot,
     Transaction,
+    apply,
     decode,
     encode,
 )
@@ -105,6 +109,15 @@ async def test_a_network_without_an_authority_refuses_changes_and_says_what_to_s
                 received = await client.subscribe("x > 0")
                 await client.publish(x=1)  # and nobody waits for a graph
                 assert (await take(received, 1))[0]["x"] == 1
+
+
+@running
+async def test_a_broker_without_an_authority_waits_for_nobody() -> None:
+    dead = (f"tidings://127.0.0.1:{free_port()}",)
+    async with serve(options("b", neighbours=dead)) as server, tidings.connect(url(server)) as client:
+        received = await client.subscribe("x > 0")
+        await client.publish(x=1)
+        assert (await take(received, 1))[0]["x"] == 1
 
 
 @running
@@ -250,6 +263,24 @@ async def test_a_broker_without_a_disk_waits_for_the_graph_before_it_lets_anythi
 
 
 @running
+async def test_a_whole_graph_on_disk_replaces_the_changes_before_it(tmp_path: Path) -> None:
+    """A broker that was away for long is told a whole graph; what it had kept before may still be on its disk."""
+    made = [Transaction(n, (CreateScope(f"s{n}"),), "root", 0, f"r{n}") for n in range(1, 6)]
+    base = Graph()
+    for one in made[:3]:
+        base = apply(base, one.changes)
+    with Store.open(tmp_path, post=lambda call: call(), owner="a") as store:
+        store.put("graph", "base", encode(Snapshot.of(base)))
+        for one in made:
+            store.put("graph", f"{one.version:015d}", encode(one))
+    async with serve(options("a", data=tmp_path)) as server, tidings.connect(url(server)) as root:
+        graph = await root.admin.graph()
+        assert (graph.version, len(graph.scopes)) == (5, 6)
+        assert (await root.admin.create_scope("next")).version == 6
+
+
+@running
+@pytest.mark.req("VIS-312", "VIS-319", "ARC-211")
 async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
     from tidings.scopes import mapping
     from tidings.scopes._steps import Drop, Rename
@@ -364,6 +395,67 @@ async def test_only_administrators_change_scopes_and_only_theirs() -> None:
             with pytest.raises(NotAllowed):
                 await alice.admin.destroy_scope("other")
             assert set((await root.admin.graph()).scopes) == {"", "hers", "hers/inner", "other"}
+
+
+@running
+@pytest.mark.req("ARC-220")
+async def test_whoever_may_not_change_a_scope_can_still_read_how_it_is_configured() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with (
+            tidings.connect(url(server), name="root", token=OPERATOR) as root,
+            tidings.connect(url(server), name="alice", token=ALICE) as alice,
+        ):
+            await root.admin.create_scope("market", output="price > 1", attributes={"city": "Berlin"})
+            await root.admin.create_scope("floor", within="market", output="TRUE", imposed={"input": "x > 2"})
+            await root.admin.set_selective("market/floor", "market", output="price > 3")
+            with pytest.raises(NotAllowed):
+                await alice.admin.set_attributes("market", {"city": "Paris"})
+            seen = await alice.admin.graph()
+            assert (str(seen.scope("market").interface.output), seen.scope("market").attributes["city"]) == (
+                "price > 1",
+                "Berlin",
+            )
+            assert str(seen.scope("market/floor").imposed.input) == "x > 2"
+            assert str(seen.membership("market/floor", "market").selective.output) == "price > 3"
+
+
+@running
+@pytest.mark.req("VIS-711", "VIS-712", "ARC-142", "ARC-214", "ARC-215")
+async def test_an_operator_decides_who_is_admitted_and_with_which_interface() -> None:
+    asked = []
+
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        asked.append((member, scope, action))
+        if "gold" in credentials:
+            return Decision(True)
+        if "silver" in credentials:
+            return Decision(True, imposed=Interface.parse(input="price > 100"))
+        return Decision(False, reason="neither gold nor silver")
+
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        with pytest.raises(NotAllowed, match="'@x' is not admitted to 'market': neither gold nor silver"):
+            await root.admin.join("@x", "market")
+        assert not (await root.admin.join("@x", "market", credentials=["gold"])).granted
+        granted = (await root.admin.join("@y", "market", credentials=["silver"])).granted
+        assert granted == (Join("@y", "market", imposed=Interface.parse(input="price > 100")),)
+        edge = (await root.admin.graph()).membership("@y", "market")
+        assert str(edge.imposed.input) == "price > 100"
+        with pytest.raises(NotAllowed):
+            await root.admin.set_selective("@y", "market", input="TRUE")  # a change of an edge is asked about, too
+        assert asked[-1] == ("@y", "market", "SetSelective")
+
+
+@running
+async def test_an_admission_rule_that_fails_refuses_and_stops_nothing() -> None:
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        raise RuntimeError("no database")
+
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        with pytest.raises(ScopeError, match="no database"):
+            await root.admin.join("@x", "market")
+        assert (await root.admin.create_scope("other")).version == 2
 
 
 @running

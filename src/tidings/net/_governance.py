@@ -29,7 +29,7 @@ class Governance:
         self._host = host
         self._told = options.authority is not None
         own = "" if options.neighbours else options.name
-        self.scopes = Scopes(options.authority or own)
+        self.scopes = Scopes(options.authority or own, hook=options.admission)
         if not self._told:
             self.scopes.objection = self._objection
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidings.broker import Role, RoutingOptions
+from tidings.scopes import Admission
 
 from ._access import Access
 
@@ -75,6 +76,8 @@ class Options:
     strict_topology: bool = False
     authority: str | None = None
     """The broker that orders changes of the scope graph, the same in a whole network; see `Governance`."""
+    admission: Admission | None = field(default=None, repr=False)
+    """At the authority: a rule of the operator's own, asked whenever a membership comes to be or changes."""
     neighbours: tuple[str, ...] = ()
     """The brokers to connect to, as `tidings://host:port` or `tidings+tls://host:port`."""
     neighbour_token: str | None = field(default=None, repr=False)

@@ -119,7 +119,7 @@ class Graph:
             raise ScopeError(f"there is no scope '{id}'{client}; known scopes: {self._known()}") from None
 
     def _known(self) -> str:
-        names = sorted(id for id in self.scopes if id)
+        names = sorted(id for id, scope in self.scopes.items() if id and not scope.hidden)
         return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") or "none yet"
 
     def superscopes(self, node: str) -> Mapping[str, Membership]:
