@@ -93,11 +93,11 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def lock(directory: Path) -> sqlite3.Connection:
+def lock(directory: Path, name: str = "store.lock") -> sqlite3.Connection:
     """Take the directory for this store alone; closing the connection gives it back."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(directory / "store.lock", isolation_level=None, check_same_thread=False, timeout=0)
+        connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=0)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(
             f"the directory '{directory}' cannot be used: {error}; choose one that can be written"

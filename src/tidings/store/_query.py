@@ -62,6 +62,18 @@ class Query:
             found.reverse()
         return found
 
+    def chosen(self, envelopes: list[Envelope]) -> list[Envelope]:
+        """As `passes`, for envelopes whose body has been decoded."""
+        since, until, matches = self.since, self.until, self.filter.matches
+        found = [
+            envelope
+            for envelope in envelopes
+            if since <= envelope.identity.published_at < until and matches(envelope.notification)
+        ]
+        if self.newest_first:
+            found.reverse()
+        return found
+
 
 class Queryable(ABC):
     """What can be asked for publications: a store, a reader of one, an archive."""

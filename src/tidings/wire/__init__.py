@@ -1,6 +1,6 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
-from ._body import MAX_BODY, checked_body, decode_body, encode_body
+from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
     JSON,
     MSGPACK,
@@ -143,6 +143,7 @@ __all__ = [
     "encode_body",
     "encode_status",
     "encode_words",
+    "ext_hook",
     "glance",
     "part",
     "register_filter_model",

@@ -1,0 +1,136 @@
+"""One file of an archive on its way to disk: invisible until it is whole, then there at once.
+
+Rows become columns as they come, a few at a time, and gather until they make a row group; so memory holds one row
+group, however long the file. `commit` closes the file,
+syncs it, gives it its name and syncs the directory: a reader sees all of it or nothing, and after a crash of the
+machine it is there or it is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidings.store._layout import hour_of, path_of
+from tidings.wire import Envelope
+
+from ._promoted import Promoted, PromotedKind
+from ._row_group import columns_of, row_group
+from ._schema import META_COMPLETE
+
+ROW_GROUP_ROWS = 32_768
+"""The most rows of a row group: what a reader has to read at once."""
+ROW_GROUP_BYTES = 16_777_216
+"""The bytes of bodies after which a row group is closed."""
+PART_BYTES = 4_194_304
+"""The bytes of bodies after which rows become columns, however few they are."""
+PART_ROWS = 1_000
+"""Rows that become columns together: few enough to stay in the processor's cache."""
+PAGE_ROWS = 4_096
+"""The most rows of a page: what a reader can skip within a row group."""
+COMPRESSION_LEVEL = 3
+"""zstd's own choice."""
+_HASHED = {PromotedKind.TEXT, PromotedKind.INTEGER, PromotedKind.PLACE, PromotedKind.BYTES}
+"""Kinds that are asked for by equality, for which a Bloom filter tells that a value is nowhere."""
+
+
+class FileWriter:
+    """Writes a file of one hour of one epoch of one origin."""
+
+    def __init__(self, root: Path, temporary: Path, promoted: Sequence[Promoted], *, with_body: bool) -> None:
+        self._root = root
+        self._temporary = temporary
+        self._promoted = promoted
+        self._with_body = with_body
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[Envelope] = []
+        self._waiting_bytes = 0
+        self._parts: list[pa.Table] = []
+        self._parts_rows = self._parts_bytes = 0
+        self._incomplete: set[str] = set()
+        self._first: Envelope | None = None
+        self._last: Envelope | None = None
+        self.rows = 0
+
+    def add(self, envelopes: Sequence[Envelope]) -> None:
+        """Further rows, in the order of the log; as many as a batch of the log holds."""
+        self._first = self._first or envelopes[0]
+        self._last = envelopes[-1]
+        self._waiting += envelopes
+        self._waiting_bytes += sum([len(envelope.body) for envelope in envelopes])
+        self.rows += len(envelopes)
+        if len(self._waiting) >= PART_ROWS or self._waiting_bytes >= PART_BYTES:
+            self._make_part()
+            if self._parts_rows > ROW_GROUP_ROWS - PART_ROWS or self._parts_bytes >= ROW_GROUP_BYTES:
+                self._write_group()
+
+    def commit(self) -> Path:
+        """Make the file a part of the archive; its path."""
+        assert self._first is not None and self._last is not None, "a file has rows"  # noqa: PT018
+        if self._waiting:
+            self._make_part()
+        if self._parts:
+            self._write_group()
+        assert self._writer is not None
+        complete = [one.name for one in self._promoted if one.name not in self._incomplete]
+        self._writer.add_key_value_metadata({META_COMPLETE: json.dumps(complete).encode()})
+        self._writer.close()
+        _sync(self._temporary)
+        first, last = self._first.identity, self._last.identity
+        path = self._root / path_of(first.origin, first.epoch, first.seq, last.seq, hour_of(first.published_at))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._temporary.replace(path)
+        for directory in (path.parent, path.parent.parent, self._root):
+            _sync(directory)
+        return path
+
+    def abandon(self) -> None:
+        """Leave nothing."""
+        if self._writer is not None:
+            self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+    def _make_part(self) -> None:
+        part, incomplete = columns_of(self._waiting, self._promoted, with_body=self._with_body)
+        self._parts.append(part)
+        self._parts_rows += len(self._waiting)
+        self._parts_bytes += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
+        self._incomplete |= incomplete
+
+    def _write_group(self) -> None:
+        table = row_group(self._parts, self._promoted)
+        self._parts, self._parts_rows, self._parts_bytes = [], 0, 0
+        if self._writer is None:
+            self._writer = self._opened(table)
+        self._writer.write_table(table, row_group_size=len(table))
+
+    def _opened(self, sample: pa.Table) -> pq.ParquetWriter:
+        hashed = [one.name for one in self._promoted if one.kind in _HASHED]
+        distinct = {name: max(64, pc.count_distinct(sample.column(name)).as_py()) for name in hashed}
+        return pq.ParquetWriter(
+            self._temporary,
+            sample.schema,
+            compression="zstd",
+            compression_level=COMPRESSION_LEVEL,
+            write_page_index=True,
+            write_page_checksum=True,
+            max_rows_per_page=PAGE_ROWS,
+            bloom_filter_options={name: {"ndv": count, "fpp": 0.01} for name, count in distinct.items()} or None,
+        )
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
+        return  # this system makes names durable by itself
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,157 @@
+"""Reading an archive: by time, origin and content, oldest or newest first.
+
+Theory of operation
+-------------------
+Paths tell hour and origin, so files outside the range are never opened. The statistics of row groups tell times and
+promoted values; those that cannot hold anything of interest are not read. What is read is filtered by Arrow as far as
+columns go, then by the filter itself: so the answer is exact.
+
+Each origin is a stream of its own, in the order of its log. Streams are merged by `published_at`: between origins the
+order is that of their clocks. Memory holds what is left of one row group for each origin.
+
+Files appear whole and never change, so a reader needs no lock. It works on the files that are there when it begins.
+Should files overlap (somebody has copied some), numbers that have been passed are passed over.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
+
+from tidings.store._errors import StoreError, StoreForeign
+from tidings.store._layout import ArchiveFile, files_in
+from tidings.store._query import Query, Queryable
+from tidings.store._records import Extent
+from tidings.wire import Envelope
+
+from ._attributes import microseconds
+from ._pushdown import predicate
+from ._row_group import envelopes_in
+from ._schema import promoted_in
+
+_DISK = LocalFileSystem()
+STEP = 1_000
+"""Publications that are made of a row group at a time."""
+
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+class ArchiveDamage(NamedTuple):
+    """A file that could not be read, or not to its end."""
+
+    path: Path
+    problem: str
+
+
+class _Piece(NamedTuple):
+    """A file, and the number from which on it is needed."""
+
+    file: ArchiveFile
+    start: int
+
+
+class ArchiveReader(Queryable):
+    """Reads an archive, from one thread at a time."""
+
+    def __init__(self, directory: str | Path, *, origin: str | None = None) -> None:
+        self.directory = Path(directory)
+        if not self.directory.is_dir():
+            raise StoreForeign(
+                f"there is no archive in '{self.directory}'; name the directory that a broker archives to"
+            )
+        self._origin = origin
+        self._damage: dict[Path, ArchiveDamage] = {}
+
+    @property
+    def damage(self) -> tuple[ArchiveDamage, ...]:
+        """What this reader could not read."""
+        return tuple(self._damage.values())
+
+    def files(self, *, since: int | None = None, until: int | None = None) -> list[ArchiveFile]:
+        """The files that may hold something of a range of time, sorted by origin, epoch and number."""
+        return sorted(
+            file
+            for file in files_in(self.directory)
+            if (since is None or since < file.until)
+            and (until is None or file.since < until)
+            and (self._origin is None or file.written_by(self._origin))
+        )
+
+    def extent(self) -> Extent:
+        """How much there is, of which time. Reads the end of every file."""
+        count = groups = size = 0
+        times: list[int] = []
+        for file in self.files():
+            try:
+                metadata = pq.read_metadata(file.path)
+                published = metadata.schema.names.index("published_at")
+                for at in range(metadata.num_row_groups):
+                    statistics = metadata.row_group(at).column(published).statistics
+                    times += [microseconds(statistics.min), microseconds(statistics.max)]
+            except (pa.ArrowException, OSError, ValueError) as error:
+                self._damaged(file.path, error)
+                continue
+            count += metadata.num_rows
+            groups += metadata.num_row_groups
+            size += file.path.stat().st_size
+        return Extent(count, groups, size, min(times, default=None), max(times, default=None))
+
+    def steps(self, query: Query) -> Iterator[list[Envelope]]:
+        """What is asked for, from all origins."""
+        pieces = _without_overlaps(self.files(since=query.since, until=query.until))
+        streams = [self._stream(list(some), query) for _, some in groupby(pieces, lambda piece: piece.file.origin)]
+        if len(streams) == 1:
+            yield from streams[0]
+            return
+        flat = [(envelope for step in stream for envelope in step) for stream in streams]
+        merged = heapq.merge(*flat, key=lambda one: one.identity.published_at, reverse=query.newest_first)
+        yield from ([envelope] for envelope in merged)
+
+    def _stream(self, pieces: list[_Piece], query: Query) -> Iterator[list[Envelope]]:
+        """One origin."""
+        for piece in reversed(pieces) if query.newest_first else pieces:
+            try:
+                yield from self._read(piece, query)
+            except (pa.ArrowException, OSError, StoreError, ValueError, KeyError) as error:
+                self._damaged(piece.file.path, error)
+
+    def _read(self, piece: _Piece, query: Query) -> Iterator[list[Envelope]]:
+        fragment = _FORMAT.make_fragment(str(piece.file.path), filesystem=_DISK)
+        schema = fragment.physical_schema
+        promoted, complete = promoted_in(fragment.metadata.metadata or {})
+        wanted = predicate(query, {one.name: one for one in promoted}, complete)
+        if piece.start > piece.file.first:
+            fresh = pc.field("seq") >= piece.start
+            wanted = fresh if wanted is None else wanted & fresh
+        names = [name for name in schema.names if name not in {one.name for one in promoted}]
+        groups = fragment.split_by_row_group(wanted, schema=schema)
+        for group in reversed(groups) if query.newest_first else groups:
+            table = group.to_table(schema=schema, columns=names, filter=wanted, use_threads=False)
+            table = table.sort_by("seq") if len(table) else table
+            starts = range(0, len(table), STEP)
+            for start in reversed(starts) if query.newest_first else starts:
+                yield query.chosen(envelopes_in(table.slice(start, STEP)))
+            yield []
+
+    def _damaged(self, path: Path, error: Exception) -> None:
+        self._damage[path] = ArchiveDamage(path, str(error).partition("\n")[0])
+
+
+def _without_overlaps(files: Iterable[ArchiveFile]) -> Iterator[_Piece]:
+    for _, some in groupby(files, lambda file: (file.origin, file.epoch)):
+        reached = 0
+        for file in some:
+            if file.last > reached:
+                yield _Piece(file, max(file.first, reached + 1))
+                reached = file.last

@@ -1,0 +1,46 @@
+"""What the tests of the archive share: a store with given publications, and the archive that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from store_world import Loop
+
+from tidings.model import ROOT_ROUTE, Identity, Notification, Route
+from tidings.wire import Envelope, Quality, encode_body
+
+HOUR = 3_600_000_000
+START = 490_000 * HOUR
+"""An hour in 2025."""
+
+
+def publication(
+    origin: str, epoch: int, seq: int, at: int, notification: Notification, *routes: Route, ttl: int | None = None
+) -> Envelope:
+    identity = Identity(origin, epoch, seq, f"p{seq % 3}", seq, at, seq % 2, ttl)
+    return Envelope(identity, routes or (ROOT_ROUTE,), encode_body(notification), Quality.STORED)
+
+
+def fill(directory: Path, content: Sequence[tuple[int, Notification]], origin: str = "berlin") -> list[Envelope]:
+    """Append to the store of a broker, in a new epoch, and close it."""
+    loop = Loop()
+    with loop.open(directory, owner=origin) as store:
+        envelopes = [
+            publication(origin, store.epoch, 2 * number, at, notification)
+            for number, (at, notification) in enumerate(content, 1)
+        ]
+        for envelope in envelopes:
+            store.append(envelope, lambda: None)
+    return envelopes
+
+
+def quotes(count: int, step: int = 1_000_000, start: int = START) -> list[tuple[int, Notification]]:
+    """A quote every second."""
+    return [
+        (
+            start + step * n,
+            Notification(type="quote" if n % 10 else "trade", symbol=f"S{n * 7 % 50:02d}", price=n % 200 / 2, n=n),
+        )
+        for n in range(count)
+    ]

@@ -1,0 +1,85 @@
+"""kill -9 of broker and roll, at any point, costs the archive nothing and leaves nothing there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tidings.store import StoreReader
+from tidings.store._layout import files_in
+from tidings.store.archive import ArchiveReader, roll
+
+HERE = Path(__file__).parent
+KILLS = 8
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "roll_child.py"), *words], stdout=subprocess.PIPE, env=environment, bufsize=0
+    )
+
+
+def kill_at_some_point(child: subprocess.Popen[bytes], rng: random.Random) -> bytes:
+    """Kill it when it has said something, a random time later; what it said."""
+    assert child.stdout is not None
+    said = child.stdout.readline()
+    time.sleep(rng.uniform(0, 0.15))
+    child.kill()
+    said += child.stdout.read()
+    child.wait()
+    return said
+
+
+def crash(home: Path, kills: int, seed: int) -> None:
+    rng = random.Random(seed)
+    data, archive = home / "data", home / "archive"
+    acknowledged = 0
+    for _ in range(kills):
+        with start("append", str(data)) as broker:
+            assert broker.stdout is not None
+            broker.stdout.readline()
+            with start("roll", str(data), str(archive)) as roller:
+                kill_at_some_point(roller, rng)
+            said = kill_at_some_point(broker, rng)
+        acknowledged += int(said[: said.rfind(b"\n")].rpartition(b"\n")[2])
+        check(data, archive, complete=False)
+    roll(data, archive)
+    check(data, archive, complete=True)
+    with StoreReader(data) as log:
+        assert sum(1 for _ in log.query()) >= acknowledged > 0
+
+
+def check(data: Path, archive: Path, *, complete: bool) -> None:
+    """The archive is a prefix of the log; its files do not overlap."""
+    reader = ArchiveReader(archive)
+    archived = list(reader.query())
+    assert reader.damage == ()
+    with StoreReader(data) as log:
+        stored = list(log.query())
+    assert archived == stored[: len(archived)]
+    assert not complete or len(archived) == len(stored)
+    ranges = sorted((file.epoch, file.first, file.last) for file in files_in(archive))
+    assert all(one[0] < two[0] or one[2] < two[1] for one, two in pairwise(ranges))
+
+
+def test_nothing_is_lost_and_nothing_is_twice_when_broker_and_roll_are_killed(tmp_path: Path) -> None:
+    crash(tmp_path, KILLS, seed=1)
+
+
+@pytest.mark.soak
+def test_nothing_is_lost_and_nothing_is_twice_over_hundreds_of_kills(tmp_path: Path) -> None:
+    deadline = time.monotonic() + min(300.0, float(os.environ.get("SOAK_SECONDS", "900")) / 3)
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    round_ = 0
+    while time.monotonic() < deadline:
+        crash(tmp_path / str(round_), 20, seed + round_)
+        round_ += 1
