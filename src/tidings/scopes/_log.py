@@ -9,6 +9,7 @@ import msgspec
 
 from ._audit import MAX_TEXT, AuditEntry, compared, described
 from ._changes import Anchor, AnyChange, Unanchor, apply
+from ._graph import Graph
 from ._messages import Ask, Review, Reviewed, Transaction
 
 if TYPE_CHECKING:
@@ -34,48 +35,55 @@ class ScopeLog:
         self._entries: dict[int, AuditEntry] = {}
 
     def start(self) -> None:
-        """Read what the disk holds."""
+        """Read what the disk holds; an entry that cannot be read is left out."""
         disk = self._service.broker.runtime.log
         kept = disk.items(LOG_TABLE) if disk is not None else {}
-        found = [msgspec.msgpack.decode(value, type=tuple[int, AuditEntry]) for value in kept.values()]
+        found = []
+        for value in kept.values():
+            try:
+                found.append(msgspec.msgpack.decode(value, type=tuple[int, AuditEntry]))
+            except msgspec.MsgspecError as error:
+                log.warning("an entry of the log of the scope graph cannot be read: %s", error)
         self._entries = dict(sorted(found, key=lambda pair: pair[0]))
 
     def accepted(self, ask: Ask, transaction: Transaction) -> None:
-        """A change is about to be made."""
+        """A change is about to be made. What it makes visible is worked out in a later turn, so that it need not wait:
+        with a disk, while that is busy with the change itself."""
         changes = transaction.changes
         if all(isinstance(change, Anchor | Unanchor) for change in changes):
             return  # a broker carries what its clients are members of: it makes nothing visible
+        entry = AuditEntry(transaction.at, ask.who, _described(changes), transaction.version, more=True)
+        number = self._put(entry)
         before = self._service.graph
+        self._service.context.call_later(0, lambda: self._complete(number, entry, before, changes))
+
+    def _complete(self, number: int, entry: AuditEntry, before: Graph, changes: tuple[AnyChange, ...]) -> None:
         try:
             gained, lost, more = compared(before, apply(before, changes), changes)
-        except Exception:  # what cannot be told must not keep a change from being made, or others from following
-            log.exception("what version %s makes visible could not be worked out", transaction.version)
-            gained, lost, more = [], [], True
-        self._add(
-            AuditEntry(
-                transaction.at,
-                ask.who,
-                _described(changes),
-                transaction.version,
-                gained=tuple(gained),
-                lost=tuple(lost),
-                more=more,
-            )
-        )
+        except Exception:  # what cannot be told must not stop the broker
+            log.exception("what version %s makes visible could not be worked out", entry.version)
+        else:
+            entry = msgspec.structs.replace(entry, gained=tuple(gained), lost=tuple(lost), more=more)
+        self._put(entry, number)
+        self._service.on_audit(entry)
 
     def refused(self, ask: Ask, error: str, reason: str) -> None:
         """A change was asked for and not made."""
         at = self._service.context.now()
-        self._add(AuditEntry(at, ask.who, _described(ask.changes), error=error, reason=reason[:MAX_TEXT]))
+        entry = AuditEntry(at, ask.who, _described(ask.changes), error=error, reason=reason[:MAX_TEXT])
+        self._put(entry)
+        self._service.on_audit(entry)
 
-    def _add(self, entry: AuditEntry) -> None:
-        number = max(self._entries, default=0) + 1
+    def _put(self, entry: AuditEntry, number: int | None = None) -> int:
+        """Keep an entry under its number; the next one, if it has none yet."""
+        if number is None:
+            number = next(reversed(self._entries), 0) + 1
         self._entries[number] = entry
         if len(self._entries) > MAX_ENTRIES:
-            del self._entries[min(self._entries)]
+            del self._entries[next(iter(self._entries))]
         key = f"{number % MAX_ENTRIES:06d}"  # the oldest one is overwritten
         self._service.store(LOG_TABLE, key, msgspec.msgpack.encode((number, entry)))
-        self._service.on_audit(entry)
+        return number
 
     def reviewed(self, question: Review) -> Reviewed:
         """The newest entries: all of them for those who may change everything, else what the client did itself."""
