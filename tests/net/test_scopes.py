@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -333,7 +334,10 @@ async def test_a_change_warns_of_an_edge_that_nothing_can_cross() -> None:
 
 
 @running
-async def test_the_log_tells_who_made_what_visible_to_whom_and_who_was_refused(tmp_path: Path) -> None:
+async def test_the_log_tells_who_made_what_visible_to_whom_and_who_was_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     chosen = options("a", access=access(), data=tmp_path)
     async with serve(chosen) as server:
         async with (
@@ -366,6 +370,8 @@ async def test_the_log_tells_who_made_what_visible_to_whom_and_who_was_refused(t
         assert "market/floor -> @bob" in str(records[2].what["gained"])
     everything = b"".join(file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
     assert b"open sesame" not in everything
+    assert "sesame" not in caplog.text
+    assert not any(token in caplog.text for token in (OPERATOR, ALICE))
 
 
 # --- at the boundary ------------------------------------------------------------------------------------
