@@ -8,7 +8,7 @@ async with tidings.connect("tidings://localhost:7311") as client:
 
 from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect
 from tidings.model import Filter, Location, Notification, TidingsError, attr
-from tidings.wire import Gap, Quality
+from tidings.wire import Duplicates, Gap, Quality
 
 from . import sync
 
@@ -17,6 +17,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Client",
     "ConnectionFailed",
+    "Duplicates",
     "Filter",
     "Gap",
     "Location",

@@ -26,7 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
 from tidings.model import EventKey, Matches, Notification, TidingsError
-from tidings.wire import Gap, Quality, Status
+from tidings.wire import Duplicates, Gap, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
 
@@ -163,8 +163,9 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        duplicates: Duplicates | str = Duplicates.SUPPRESS,
     ) -> Subscription:
-        """Subscribe, and wait until the whole network knows. `durable` is as in `tidings.Client.subscribe`.
+        """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
 
         Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
         not use this client.
@@ -173,7 +174,12 @@ class Client:
         async def work() -> asynchronous.Subscription:
             heard = None if callback is None else functools.partial(_call, callback)
             subscription = self._client.subscribe(
-                filter, callback=heard, on_gap=on_gap, receive_own=receive_own, durable=durable
+                filter,
+                callback=heard,
+                on_gap=on_gap,
+                receive_own=receive_own,
+                durable=durable,
+                duplicates=duplicates,
             )
             return await subscription
 

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 ONE_OF_SEVERAL = "form"
 """The tag of what a client gets if other forms of the same event may follow."""
+DETOUR = "detour"
+"""The tag of what a client gets if it may have been overtaken."""
 
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
@@ -74,7 +76,7 @@ class Crossing:
     def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
         """Route these copies, and whatever they become, of what came in on a link."""
         frames: _Frames = {}
-        handed = _Handed(self._broker, published, several=view.several)
+        handed = _Handed(self._broker, published, _tags(view))
         if source.is_client:
             handed.own(view, source)
         outer, self._copies = self._copies, copies[::-1]
@@ -157,10 +159,10 @@ class Crossing:
 class _Handed:
     """What the clients of this broker get of one notification, each form of it once."""
 
-    def __init__(self, broker: Broker, published: Envelope, *, several: bool) -> None:
+    def __init__(self, broker: Broker, published: Envelope, tags: tuple[str, ...]) -> None:
         self._broker = broker
         self._published = published
-        self._several = several
+        self._tags = tags
         self._forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
         self._got: dict[Link, dict[tuple[int, tuple[str, ...]], dict[Registration, None]]] = {}
 
@@ -214,7 +216,7 @@ class _Handed:
         for link, forms in self._got.items():
             for form, registrations in forms.items():
                 if form not in shown:
-                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form, self._several),))
+                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form, self._tags),))
                 self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
 
 
@@ -228,16 +230,21 @@ def hand_over_late(view: View, envelope: Envelope, registration: Registration) -
         if registration.filter.matches(sighting.notification):
             mapped, version = _mapped(envelope, sighting.notification, 0)
             form = (version, sighting.path if registration.per_path else ())
-            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, view.several),)))
+            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, _tags(view)),)))
     return list(forms.values())
 
 
-def _anonymous(version: int, path: tuple[str, ...], several: bool) -> Route:
-    """What a client is told: which form this is, which path if paths count, and whether other forms may follow."""
-    if not version and not path and not several:
+def _tags(view: View) -> tuple[str, ...]:
+    if view.gateways:
+        return (ONE_OF_SEVERAL, DETOUR)
+    return (ONE_OF_SEVERAL,) if view.several else ()
+
+
+def _anonymous(version: int, path: tuple[str, ...], tags: tuple[str, ...]) -> Route:
+    """What a client is told: which form this is, which path if paths count, and what to expect of others."""
+    if not version and not path and not tags:
         return ROOT_ROUTE
-    anonymous = (f"{_digest(repr(path).encode()):x}",) if path else ()
-    return Route(version=version, path=anonymous, tags=(ONE_OF_SEVERAL,) if several else ())
+    return Route(version=version, path=(f"{_digest(repr(path).encode()):x}",) if path else (), tags=tags)
 
 
 def _mapped(envelope: Envelope, shown: Notification, version: int) -> tuple[Envelope, int]:

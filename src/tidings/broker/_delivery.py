@@ -108,6 +108,8 @@ class Delivery:
         publications.remember(envelope)
         if not broker.progress.due:
             broker.progress.published()
+        if view.gateways:
+            broker.progress.advance(broker.name, broker.epoch, number)
         if flat:
             self.route(envelope, link)
         else:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Matches
-from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
+from tidings.wire import Advertise, Duplicates, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
 from ._bounds import check_filter, check_request
@@ -70,7 +70,9 @@ class Entries:
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         known = self.subscriptions(link).get(message.id)
-        if known is not None and (known.filter, known.receive_own) == (message.filter, message.receive_own):
+        per_path = message.duplicates is Duplicates.PER_PATH
+        same = (message.filter, message.receive_own, per_path)
+        if known is not None and (known.filter, known.receive_own, known.per_path) == same:
             self._repeated(known, message.number, advertisement=False)
             return
         new = Registration(
@@ -80,6 +82,7 @@ class Entries:
             receive_own=message.receive_own,
             meta=message.meta,
             number=message.number,
+            per_path=per_path,
         )
         if known is not None:
             self._broker.recovery.replaced(known, new)

@@ -27,6 +27,7 @@ from tidings.wire import (
     AnyMessage,
     Deliver,
     DeliverAck,
+    Duplicates,
     Extension,
     Frame,
     Gap,
@@ -46,6 +47,7 @@ from tidings.wire import (
     encode_body,
 )
 
+from ._crossing import DETOUR
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
@@ -155,6 +157,7 @@ class LocalBroker:
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
         after: Mapping[str, tuple[int, int]] | None = None,
+        duplicates: Duplicates = Duplicates.SUPPRESS,
     ) -> str:
         """Subscribe; the id of the subscription. The same id again changes its filter, without a gap.
 
@@ -165,7 +168,14 @@ class LocalBroker:
         if id is None:
             id = self.new_id()
         self._requests += 1
-        message = Subscribe(id, filter, receive_own=receive_own, meta=dict(meta or {}), number=self._requests)
+        message = Subscribe(
+            id,
+            filter,
+            receive_own=receive_own,
+            meta=dict(meta or {}),
+            number=self._requests,
+            duplicates=duplicates,
+        )
         known = self._subscriptions.get(id)
         self._subscriptions[id] = subscription = LocalSubscription(message, callback)
         if known is not None:
@@ -306,8 +316,8 @@ class LocalBroker:
             if subscription.unsure and not subscription.wants(identity, notification, self.name):
                 continue
             if self._window:
-                source = (id, identity.publisher, route.version)
-                passed = subscription.has_passed(identity, bool(route.tags))
+                passed = DETOUR not in route.tags and subscription.has_passed(identity, bool(route.tags))
+                source = (id, identity.publisher, subscription.form(route))
                 if passed or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from tidings.model import Identity, Notification
-from tidings.wire import Subscribe
+from tidings.model import Identity, Notification, Route
+from tidings.wire import Duplicates, Subscribe
 
 Callback: TypeAlias = Callable[[Notification], None]
 Position: TypeAlias = tuple[int, int]
@@ -61,6 +61,16 @@ class LocalSubscription:
         if several:
             self.partial.add(origin)
         return False
+
+    def form(self, route: Route) -> int:
+        """What must be the same for two copies of one event to be the same notification."""
+        match self.message.duplicates:
+            case Duplicates.PER_PATH:
+                return hash((route.version, route.path))
+            case Duplicates.EVENT:
+                return 0
+            case _:
+                return route.version
 
     def mark(self, marks: dict[str, Position]) -> None:
         """The border broker has sent everything up to here."""

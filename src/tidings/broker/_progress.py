@@ -20,6 +20,8 @@ from ._links import Link
 if TYPE_CHECKING:
     from ._broker import Broker
 
+DETOUR_TIME = 5_000_000
+"""Microseconds after which nothing is on a detour by a gateway any more."""
 MARK_INTERVAL = 1_000_000
 """Microseconds between a publication and the mark that follows it."""
 
@@ -32,6 +34,11 @@ class Progress:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._seen: dict[str, tuple[int, int]] = {}
+        self._passing: dict[str, tuple[int, int]] = {}
+        """How far marks have come lately, where there are gateways."""
+        self._earlier: dict[str, tuple[int, int]] = {}
+        """How far they had come before."""
+        self._waiting = False
         self.due = False
         """Whether the next mark is scheduled."""
         self._emitted = 0
@@ -47,9 +54,38 @@ class Progress:
         return self._seen.get(origin)
 
     def advance(self, origin: str, epoch: int, seq: int) -> None:
-        """Everything of this origin up to here has passed. (Of itself a broker misses nothing.)"""
-        if origin == self._broker.name:
-            return
+        """Everything of this origin up to here has passed. (Of itself a broker misses nothing.)
+
+        Where there are gateways, what takes a detour may come behind the mark, even to the broker that it comes from.
+        So marks are believed later, and only while every gateway can be reached.
+        """
+        if self._broker.scoping.gateways:
+            self._passing[origin] = max((epoch, seq), self._passing.get(origin, (0, 0)))
+            if not self._waiting:
+                self._waiting = True
+                self._broker.call_later(DETOUR_TIME, self._believe)
+        elif origin != self._broker.name:
+            self._note(origin, epoch, seq)
+
+    def _believe(self) -> None:
+        self._waiting = False
+        broker = self._broker
+        reached = {broker.name, *broker.adjacency.tree.hops}
+        if not broker.scoping.gateways <= reached:
+            return  # the next tree, if there is one, asks the origins for all that was missed
+        for origin, (epoch, seq) in self._earlier.items():
+            self._note(origin, epoch, seq)
+        self._earlier, self._passing = self._passing, {}
+        if self._earlier:
+            self._waiting = True
+            broker.call_later(DETOUR_TIME, self._believe)
+
+    def new_tree(self) -> None:
+        """What was on a detour is lost with the old tree."""
+        self._earlier.clear()
+        self._passing.clear()
+
+    def _note(self, origin: str, epoch: int, seq: int) -> None:
         known = self._seen.get(origin)
         if known is None or known < (epoch, seq):
             self._seen[origin] = (epoch, seq)

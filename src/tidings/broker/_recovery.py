@@ -153,7 +153,9 @@ class Recovery:
     def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         broker = self._broker
-        marks = {**self._known(), broker.name: (broker.epoch, broker.publications.last)}
+        marks = self._known()
+        if not broker.scoping.gateways:
+            marks[broker.name] = (broker.epoch, broker.publications.last)
         for suspension in self._all():
             if not suspension.owed.keys().isdisjoint(entries):
                 marks[suspension.origin] = min(suspension.since, marks.get(suspension.origin, suspension.since))
@@ -177,6 +179,7 @@ class Recovery:
 
     def new_tree(self) -> None:
         """Suspend every known origin and ask for the marks of the new tree."""
+        self._broker.progress.new_tree()
         clients = self._broker.client_subscriptions()
         self._fetches.clear()
         for suspension in self._all():
@@ -272,8 +275,19 @@ class Recovery:
             self._end(suspension)
         elif suspension.number is not None or self._has_settled(suspension):
             self._watch(suspension)
+        elif not all(entry.placed for entry in suspension.owed):
+            self._go_on_without(suspension)
         else:
             suspension.watched = False  # it waits for its subscriptions; the next tree looks after the origin again
+
+    def _go_on_without(self, suspension: _Suspension) -> None:
+        """The scopes of some subscriptions cannot be had here: they get what reaches them, and are told of the rest."""
+        epoch, seq = suspension.since
+        self._broker.delivery.report_gap(Gap(suspension.origin, epoch, seq + 1, None), suspension.owed)
+        self._end(suspension)
+        for at in sorted(suspension.held):
+            for one in suspension.held[at]:
+                self._broker.delivery.deliver_held(one.envelope, one.subscriptions)
 
     def _has_settled(self, suspension: _Suspension) -> bool:
         return self.baseline and all(entry.settled for entry in suspension.owed)
@@ -291,9 +305,12 @@ class Recovery:
         self.baseline = True
         # With advertisements, filters may have followed them to the origin only after the wave had been there.
         advertised = self._broker.routing.advertisements
-        self._tree_marks = decode_marks(answer)
-        self._tree_marks.pop(self._broker.name, None)
-        for origin, mark in self._tree_marks.items():
+        tree_marks = decode_marks(answer)
+        detours = bool(self._broker.scoping.gateways)
+        if not detours:
+            del tree_marks[self._broker.name]
+        self._tree_marks = {} if detours else tree_marks
+        for origin, mark in tree_marks.items():
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):

@@ -56,6 +56,8 @@ class Scoping:
         self.activated: Callable[[int], None] = lambda version: None
         """Called with every version by which this broker begins to judge."""
         self._floors: dict[Link, int] = {}
+        self._crossed: dict[str, dict[str, Passage]] = {}
+        """For each scope, the superscopes from which something may cross into it here."""
         self._passages: dict[Link, tuple[Passage, ...] | None] = {}
 
     @property
@@ -90,6 +92,13 @@ class Scoping:
             found = self.active.memberships(client.name)
             self._passages[client] = tuple(found.values()) if found.keys() <= self.active.scopes else None
         return self._passages[client]
+
+    @property
+    def gateways(self) -> frozenset[str]:
+        """The brokers that are designated as gateways in some version."""
+        if self.steady:
+            return self.active.gateways
+        return frozenset().union(*(view.gateways for view in self._views.values()))
 
     @property
     def steady(self) -> bool:
@@ -247,16 +256,17 @@ class Scoping:
     def refresh(self) -> None:
         """Let the tables be what the versions ask for: more at once, less when nobody needs it."""
         self._passages.clear()
+        self._work_out_gates()
         carried = frozenset().union(*(view.scopes for view in self._views.values()))
         for scope in sorted(carried - self.tables.keys()):
             self.tables[scope] = self._table(scope)
         for scope in sorted(carried):
             self._link(self.tables[scope])
         for scope in sorted(carried):
+            self._close_gates(self.tables[scope])
+        for scope in sorted(carried):
             self._open_gates(self.tables[scope])
         self._broker.entries.place_clients()
-        for scope in sorted(carried):
-            self._close_gates(self.tables[scope])
         for scope in sorted(self.tables.keys() - carried):
             self._dissolve(self.tables[scope])
         self._reconsider()
@@ -277,10 +287,23 @@ class Scoping:
 
     def _gates(self, scope: str) -> Mapping[str, Passage]:
         """The passages from superscopes that are crossed here in any version; each as it is in the newest."""
-        passages: dict[str, Passage] = {}
-        for version in sorted(self._views):
-            passages.update(self._views[version].gates(scope))
-        return passages
+        return self._crossed.get(scope, {})
+
+    def _work_out_gates(self) -> None:
+        """Join the gates of all versions; an older version's edge that would close a cycle with newer ones is left out.
+
+        The authority lets no change turn an edge round at once; only a broker that was left behind sees such a thing.
+        """
+        self._crossed = {}
+        for version in sorted(self._views, reverse=True):
+            view = self._views[version]
+            for scope in view.scopes:
+                for above, passage in view.gates(scope).items():
+                    if above not in self._crossed.get(scope, {}) and not self._leads_up(above, scope):
+                        self._crossed.setdefault(scope, {})[above] = passage
+
+    def _leads_up(self, start: str, end: str) -> bool:
+        return start == end or any(self._leads_up(above, end) for above in self._crossed.get(start, {}))
 
     def _open_gates(self, table: Table) -> None:
         for scope, passage in self._gates(table.scope).items():

@@ -67,10 +67,15 @@ class Table:
             return True
         if isinstance(entry.link, Gate) and self._admits(link.name, entry.link.passage):
             return False  # it crosses there
-        return not self._advertised or self._leads(link.name, self.scope) or self.may_come(entry.filter, link)
+        return not self._advertised or self.may_come(entry.filter, link)
 
     def may_come(self, filter: Matches, link: Link) -> bool:
-        """Whether something advertised behind the link, here or in a superscope, may pass the filter."""
+        """Whether something advertised behind the link, here or in a superscope, may pass the filter.
+
+        What comes from a gateway may be anything: its superscope may have no table here.
+        """
+        if self._leads(link.name, self.scope):
+            return True
         if any(overlap(filter, advertisement.filter) for advertisement in self.advertisements.of(link)):
             return True
         return any(

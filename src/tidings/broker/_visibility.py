@@ -87,6 +87,11 @@ class View(Protocol):
         """Whether one publication may come to somebody in several forms, one after the other."""
         ...
 
+    @property
+    def gateways(self) -> frozenset[str]:
+        """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
+        ...
+
     def memberships(self, client: str) -> Mapping[str, Passage]:
         """The scopes that a client is a member of."""
         ...
@@ -162,6 +167,7 @@ class _FlatView:
 
     version = 0
     several = False
+    gateways: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}

@@ -18,6 +18,7 @@ from types import TracebackType
 from tidings.broker import Answer, LocalBroker
 from tidings.model import EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
+    Duplicates,
     Extension,
     Forget,
     Frame,
@@ -198,8 +199,13 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        duplicates: Duplicates | str = Duplicates.SUPPRESS,
     ) -> Subscription:
         """Subscribe. Iterate over the result, or give a `callback`, which must not block.
+
+        `duplicates` says what counts as a second copy where scopes let an event come on several ways: "suppress" drops
+        the same event in the same form, "event" in any form, and for "per_path" each way brings a notification of its
+        own.
 
         `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
         broker keeps how far the application has come, under this client's name and that one: after a crash, or after
@@ -208,14 +214,19 @@ class Client:
         self._check()
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        if isinstance(duplicates, str):
+            duplicates = Duplicates[duplicates.upper()]
         subscription = Subscription(self, filter, callback, on_gap, receive_own)
+        subscription.duplicates = duplicates
         if durable is not None:
             self._durables.claim(durable)
             subscription.id = self._local.new_id()
             subscription.durable = Durable(self, subscription, durable)
             self._durables.add(subscription.durable)
         else:
-            subscription.id = self._local.subscribe(filter, subscription.notify, receive_own=receive_own)
+            subscription.id = self._local.subscribe(
+                filter, subscription.notify, receive_own=receive_own, duplicates=duplicates
+            )
         self._subscriptions[subscription.id] = subscription
         return subscription
 
@@ -227,6 +238,7 @@ class Client:
             id=subscription.id,
             receive_own=subscription.receive_own,
             after=after,
+            duplicates=subscription.duplicates,
         )
 
     async def forget(self, name: str) -> None:
@@ -253,7 +265,11 @@ class Client:
         if subscription.id not in self._local.subscriptions:
             return  # a durable one that has not begun; it will, with this filter
         self._local.subscribe(
-            subscription.filter, subscription.notify, id=subscription.id, receive_own=subscription.receive_own
+            subscription.filter,
+            subscription.notify,
+            id=subscription.id,
+            receive_own=subscription.receive_own,
+            duplicates=subscription.duplicates,
         )
 
     def end(self, subscription: Subscription) -> None:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tidings.model import Filter, Matches, Notification, TidingsError
-from tidings.wire import Gap
+from tidings.wire import Duplicates, Gap
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -43,6 +43,8 @@ class Subscription(AsyncIterator[Notification]):
         self.filter = filter
         self.receive_own = receive_own
         """Whether what this client publishes is wanted, too."""
+        self.duplicates = Duplicates.SUPPRESS
+        """What counts as a second copy."""
         self.id = ""
         self._callback = callback
         self._on_gap = on_gap

@@ -20,6 +20,7 @@ from ._changes import (
     SetPlacement,
     SetSelective,
     apply,
+    check_turn,
     warnings,
 )
 from ._log import ScopeLog
@@ -116,7 +117,7 @@ class Authority:
         graph = self._service.graph
         check_rights(graph, ask)
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
-        apply(graph, changes)
+        check_turn(graph, apply(graph, changes))
         return changes
 
     def _end(self, request: _Request, answer: Answer) -> None:

@@ -355,6 +355,18 @@ def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacemen
             return moved
 
 
+def check_turn(old: Graph, new: Graph) -> None:
+    """Raise `ScopeError` if a change turns an edge round: while it takes effect, both graphs count, and must agree."""
+    for edge in new.memberships():
+        if is_client(edge.member) or edge.scope in old.superscopes(edge.member):
+            continue
+        if edge.scope in old.scopes and edge.member in old.scopes and edge.scope in old.below(edge.member):
+            raise ScopeError(
+                f"'{edge.member}' cannot join '{edge.scope}' in the same change in which that leaves it; "
+                "make it two changes, one after the other"
+            )
+
+
 def warnings(graph: Graph, since: int = 0) -> Iterator[str]:
     """What is allowed and makes no sense: edges that nothing can ever cross, though nobody has closed them.
 

@@ -26,6 +26,7 @@ class Plan:
         self.version = graph.version
         self.several = any(edge.mapping is not None for edge in graph.memberships())
         """Whether one publication may come to somebody in several forms."""
+        self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
         self._passages: dict[tuple[str, str], Passage] = {}
 
     def passage(self, member: str, scope: str) -> Passage:
@@ -51,6 +52,7 @@ class View:
         self.plan = plan
         self.version = plan.version
         self.several = plan.several
+        self.gateways = plan.gateways
         self._root_is_open = plan.graph.scopes[ROOT_SCOPE].imposed == OPEN
         self._graph = plan.graph
         self._broker = broker

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Answer, Link, LocalBroker
 from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Extension, Frame, Gap, Quality, Refused, Settled
+from tidings.wire import Deliver, Duplicates, Extension, Frame, Gap, Quality, Refused, Settled
 
 from ._trace import Op
 
@@ -103,13 +103,19 @@ class SimClient:
         id: str | None = None,
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
+        duplicates: Duplicates = Duplicates.SUPPRESS,
     ) -> str:
         """Subscribe; the id of the subscription."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         names: list[str] = []
         id = self._local.subscribe(
-            filter, lambda n: self._notify(names[0], n), id=id, receive_own=receive_own, meta=meta
+            filter,
+            lambda n: self._notify(names[0], n),
+            id=id,
+            receive_own=receive_own,
+            meta=meta,
+            duplicates=duplicates,
         )
         names.append(id)
         self.settled_ids.discard(id)

@@ -87,9 +87,13 @@ def _relevant(broker: Broker, table: Table, book: Book, link: Link) -> list[Entr
 def _may_come(broker: Broker, scope: str, filter: Matches, link: Link) -> bool:
     """Whether somebody behind the link has advertised, here or in a scope above, what may pass the filter here."""
     table = broker.scoping.tables[scope]
+    view, hops = broker.scoping.active, broker.adjacency.tree.hops
+    gateways = {view.gateway(scope, above) for above in view.supers(scope)} - {None}
+    if any(hops.get(str(gateway)) == link.name for gateway in gateways):
+        return True
     if any(_overlap(filter, advertisement.filter) for advertisement in table.advertisements.of(link)):
         return True
-    above = broker.scoping.active.supers(scope)
+    above = {name: passage for name, passage in view.supers(scope).items() if view.gateway(scope, name) is None}
     return any(_may_come(broker, name, passage.wanted(filter), link) for name, passage in above.items())
 
 

@@ -22,7 +22,7 @@ from ._network import Network, Weather
 from ._plan import Plan
 from ._promises import Promises
 from ._scope_plan import ScopePlan
-from ._steps import Step, take
+from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._workload import random_notification
@@ -58,7 +58,9 @@ class Scenario:
         flat = cls.random(seed, faults=faults, routing=routing)
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
-        plan = ScopePlan(rng, flat.shape.brokers, [client for client, _ in flat.clients], authority)
+        clients = [client for client, _ in flat.clients]
+        broken = any(step.verb in (Verb.CUT, Verb.CRASH) for step in flat.steps)
+        plan = ScopePlan(rng, flat.shape.brokers, clients, authority, gateways=not broken)
         length = max((step.at for step in flat.steps), default=0)
         steps = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
         return dataclasses.replace(flat, steps=tuple(steps), authority=authority)

@@ -38,7 +38,11 @@ NAMES = ("s1", "s2", "s3", "s4", "s5", "s6")
 class ScopePlan:
     """Draws a scope graph, and what happens to it. It keeps a graph of its own, so that most changes make sense."""
 
-    def __init__(self, rng: random.Random, brokers: Sequence[str], clients: Sequence[str], authority: str) -> None:
+    def __init__(
+        self, rng: random.Random, brokers: Sequence[str], clients: Sequence[str], authority: str, *, gateways: bool
+    ) -> None:
+        """`gateways`: whether edges may be crossed at designated brokers. What happens then if these break is not
+        promised (docs/promises.md), so runs with faults have none."""
         self._rng = rng
         self._brokers = brokers
         self._clients = [client_node(client) for client in clients]
@@ -47,6 +51,7 @@ class ScopePlan:
         self._mapped = rng.random() < 0.6
         self._filtered = rng.random() < 0.7
         self._everywhere = rng.random() < 0.15
+        self._gateways = rng.random() < 0.15 and gateways
 
     def steps(self, length: int) -> Iterator[Step]:
         """A graph at the start, and changes from then on."""
@@ -119,10 +124,15 @@ class ScopePlan:
         return CreateScope(name, self._interface(), imposed, abstract=self._rng.random() < 0.08)
 
     def _join(self, member: str, scope: str) -> Join:
-        placement = Placement.EVERYWHERE if self._everywhere and not is_client(member) else Placement.ONCE
+        placement, gateway = Placement.ONCE, ""
+        if not is_client(member):
+            if self._everywhere:
+                placement = Placement.EVERYWHERE
+            elif self._gateways and self._rng.random() < 0.5:
+                placement, gateway = Placement.GATEWAY, self._rng.choice(self._brokers)
         selective = self._interface() if self._rng.random() < 0.2 else OPEN
         imposed = self._interface() if self._rng.random() < 0.2 else OPEN
-        return Join(member, scope, selective, imposed, self._mapping(), placement)
+        return Join(member, scope, selective, imposed, self._mapping(), placement, gateway)
 
     def _interface(self) -> Interface:
         return Interface(self._side(), self._side())

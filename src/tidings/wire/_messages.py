@@ -51,6 +51,17 @@ class _Kept:
         return kept
 
 
+class Duplicates(enum.IntEnum):
+    """What counts as a second copy, where a notification may come on several ways through the scopes."""
+
+    SUPPRESS = 0
+    """The same event in the same form."""
+    PER_PATH = 1
+    """Nothing: what comes on another path is another notification."""
+    EVENT = 2
+    """The same event, in whatever form: the first one counts."""
+
+
 class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """Headers and the encoded notification: what a broker forwards, byte for byte."""
 
@@ -209,6 +220,8 @@ class Subscribe(Message, frozen=True):
     """From a client that was cut off: how far it has seen each origin; what follows is owed to it."""
     number: int = 0
     """The sender's own count of what it announces; `Settled` repeats it, so that an old answer is recognised."""
+    duplicates: Duplicates = Duplicates.SUPPRESS
+    """From a client: what counts as a second copy."""
 
 
 class Unsubscribe(Message, frozen=True):

@@ -1,0 +1,115 @@
+"""Several ways through the scopes: what counts as a second copy is for the reader to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.model import ROOT_SCOPE
+from tidings.scopes import (
+    OPEN,
+    AnyChange,
+    CreateScope,
+    Join,
+    Placement,
+    Scopes,
+    client_node,
+    delivery_paths,
+    edge_mapping,
+    mapping,
+)
+from tidings.scopes.steps import Annotate
+from tidings.sim import Network, SimClient
+from tidings.wire import Duplicates
+
+
+def diamond(*, mapped: bool, placement: Placement = Placement.ONCE) -> tuple[Network, dict[str, SimClient]]:
+    """A publisher in s, which is in t1 and t2, which are in r; the reader is in r, brokers in a row between them."""
+    network = Network(7, features=lambda name: [Scopes("a")])
+    network.add_brokers("abc", ["ab", "bc"])
+    clients = {name: network.add_client(name, broker) for name, broker in (("x", "a"), ("y", "c"))}
+    network.run()
+    gateway = "b" if placement is Placement.GATEWAY else ""
+    joins: list[AnyChange] = [CreateScope(scope, OPEN) for scope in ("s", "t1", "t2", "r")]
+    for member, scope in (("s", "t1"), ("s", "t2"), ("t1", "r"), ("t2", "r")):
+        annotated = edge_mapping(mapping(Annotate("way", member)), mapping()) if mapped and member != "s" else None
+        joins.append(Join(member, scope, mapping=annotated, placement=placement, gateway=gateway))
+    answers = network.change("b", (*joins, Join("@x", "s"), Join("@y", "r")))
+    network.run()
+    assert answers[0].version
+    return network, clients
+
+
+@pytest.mark.req("ARC-149")
+def test_one_event_in_one_form_comes_once_however_many_ways_there_are() -> None:
+    network, clients = diamond(mapped=False)
+    clients["y"].subscribe("n > 0")
+    network.run()
+    clients["x"].publish(n=1)
+    network.run()
+    assert [dict(notification) for notification in clients["y"].received] == [{"n": 1}]
+
+
+def test_each_form_of_an_event_comes_once_unless_the_event_itself_is_what_counts() -> None:
+    network, clients = diamond(mapped=True)
+    clients["y"].subscribe("n > 0", id="forms")
+    network.run()
+    clients["x"].publish(n=1)
+    network.run()
+    ways = sorted(notification["way"] for notification in clients["y"].received)  # type: ignore[type-var]
+    assert ways == [("t1",), ("t2",)]
+    clients["y"].received.clear()
+    clients["y"].unsubscribe("forms")
+    clients["y"].subscribe("n > 0", duplicates=Duplicates.EVENT)
+    network.run()
+    clients["x"].publish(n=2)
+    network.run()
+    assert len(clients["y"].received) == 1
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_paths_count_if_the_reader_says_so(mapped: bool) -> None:
+    network, clients = diamond(mapped=mapped)
+    clients["y"].subscribe("n > 0", duplicates=Duplicates.PER_PATH)
+    network.run()
+    clients["x"].publish(n=1)
+    network.run()
+    scopes = network.brokers["a"].features["scopes"]
+    assert isinstance(scopes, Scopes)
+    paths = delivery_paths(scopes.graph, client_node("x"), client_node("y"))
+    assert len(clients["y"].received) == len(paths) == 2
+
+
+@pytest.mark.req("ARC-150")
+def test_at_a_gateway_and_nowhere_else_everything_crosses() -> None:
+    network, clients = diamond(mapped=True, placement=Placement.GATEWAY)
+    clients["y"].subscribe("n > 0")
+    network.run()
+    before = {name: broker.statistics.crossings for name, broker in network.brokers.items()}
+    clients["x"].publish(n=1)
+    network.run()
+    crossed = {name: broker.statistics.crossings - before[name] for name, broker in network.brokers.items()}
+    assert crossed == {"a": 0, "b": 4, "c": 0}
+    assert len(clients["y"].received) == 2
+
+
+def test_what_crosses_at_a_gateway_may_come_back_to_where_it_was_published() -> None:
+    network = Network(3, features=lambda name: [Scopes("a")])
+    network.add_brokers("abc", ["ab", "bc"])
+    one, two = network.add_client("one", "a"), network.add_client("two", "a")
+    network.run()
+    network.change(
+        "c",
+        (
+            CreateScope("s", OPEN),
+            CreateScope("t", OPEN),
+            Join("s", "t", placement=Placement.GATEWAY, gateway="c"),
+            Join("@one", "s"),
+            Join("@two", "t"),
+        ),
+    )
+    two.subscribe("TRUE")
+    network.run()
+    one.publish(n=1)
+    network.run()
+    assert [dict(notification) for notification in two.received] == [{"n": 1}]
+    assert set(network.brokers["b"].scoping.tables) == {ROOT_SCOPE, "s", "t"}
