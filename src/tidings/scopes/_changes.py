@@ -137,13 +137,16 @@ class Anchor(Change, frozen=True):
 
     scope: str
     broker: str
+    stay: bool = False
+    """Whether it is to carry it even without members of its own, until an administrator says otherwise."""
 
 
 class Unanchor(Change, frozen=True):
-    """A broker no longer needs to carry a scope for members of its own."""
+    """A broker no longer needs to carry a scope for members of its own; with `stay`, not without them either."""
 
     scope: str
     broker: str
+    stay: bool = False
 
 
 AnyChange: TypeAlias = (
@@ -187,6 +190,8 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
         case Impose(member=None):
             scope = graph.scope(change.scope)
             return graph.with_scope(msgspec.structs.replace(scope, imposed=change.interface, revised=version))
+        case Anchor(stay=True) | Unanchor(stay=True):
+            return graph.with_scope(_extended(graph.scope(change.scope), change))
         case Anchor():
             scope = graph.scope(change.scope)
             return graph.with_anchors(scope.id, graph.anchors.get(scope.id, frozenset()) | {change.broker})
@@ -309,6 +314,14 @@ def _ways(graph: Graph, node: str, known: dict[str, tuple[int, int]]) -> tuple[i
             ways, depth = ways + more, max(depth, above + 1)
         found = known[node] = ways, depth
     return found
+
+
+def _extended(scope: Scope, change: Anchor | Unanchor) -> Scope:
+    if scope.id == ROOT_SCOPE:
+        raise ScopeError("every broker carries the root scope; extend a scope in it instead")
+    changed = {change.broker}
+    brokers = scope.brokers | changed if isinstance(change, Anchor) else scope.brokers - changed
+    return msgspec.structs.replace(scope, brokers=brokers)
 
 
 def _check_placement(edge: Membership) -> None:

@@ -64,6 +64,8 @@ class Scope(msgspec.Struct, frozen=True):
     """The credentials of which a new member must present one; none: everybody may be made a member."""
     revised: int = 0
     """The version in which an interface of it changed last."""
+    brokers: frozenset[str] = frozenset()
+    """The brokers that carry it whether they have members of it or not, because an administrator said so."""
 
     @property
     def name(self) -> str:
@@ -236,7 +238,7 @@ class Graph:
         """The brokers that must carry a scope: where members of it, or of a scope inside it, are."""
         known = self._anchored.get(scope)
         if known is None:
-            found = set(self.anchors.get(scope, ()))
+            found = {*self.anchors.get(scope, ()), *self.scopes[scope].brokers}
             for member, edge in self.members(scope).items():
                 if not is_client(member) and not self.scopes[member].abstract:
                     found |= {edge.gateway} if edge.placement is Placement.GATEWAY else self.anchored(member)

@@ -62,7 +62,7 @@ def check_rights(graph: Graph, ask: Ask) -> None:
     if ask.administrator:
         return
     for change in ask.changes:
-        if isinstance(change, Anchor | Unanchor):
+        if isinstance(change, Anchor | Unanchor) and not change.stay:
             if ask.who:
                 raise NotAllowed("brokers alone are admitted to carry scopes; clients need not ask for it")
             continue
