@@ -20,11 +20,19 @@ from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
 from tidings.cli._described import described
 from tidings.cli._lines import lines_of
-from tidings.cli._settings import ACCESS, LIMITS, ROUTING, TLS, TOP
-from tidings.net import Identity, Limits, Options, TlsOptions, serve
+from tidings.cli._settings import ACCESS, ARCHIVE, LIMITS, ROUTING, STORE, TLS, TOP
+from tidings.net import ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-SECTIONS = {"The broker": TOP, "`[routing]`": ROUTING, "`[tls]`": TLS, "`[[access]]`": ACCESS, "`[limits]`": LIMITS}
+SECTIONS = {
+    "The broker": TOP,
+    "`[routing]`": ROUTING,
+    "`[tls]`": TLS,
+    "`[[access]]`": ACCESS,
+    "`[store]`": STORE,
+    "`[archive]`": ARCHIVE,
+    "`[limits]`": LIMITS,
+}
 
 run = CliRunner()
 
@@ -64,6 +72,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     for title, values in (
         ("The broker", settings),
         ("`[routing]`", settings["routing"]),
+        ("`[store]`", settings["store"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -73,11 +82,13 @@ def test_the_documented_defaults_are_the_defaults() -> None:
 
 def test_every_option_can_be_set_by_the_file() -> None:
     of_the_file = {"topology": "strict_topology", "log_level": None, "log_json": None}
-    settable = {of_the_file.get(key, key) for key in TOP} | {"routing", "limits", "tls", "access"}
+    settable = {of_the_file.get(key, key) for key in TOP} | {"routing", "limits", "tls", "access", "store", "archive"}
     assert {field.name for field in dataclasses.fields(Options)} <= settable
     assert {field.name for field in dataclasses.fields(Limits)} == set(LIMITS)
     assert {field.name for field in dataclasses.fields(RoutingOptions)} == set(ROUTING)
     assert {field.name for field in dataclasses.fields(TlsOptions)} == set(TLS)
+    assert {field.name for field in dataclasses.fields(StoreOptions)} == set(STORE)
+    assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
     assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
 
 

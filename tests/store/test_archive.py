@@ -25,8 +25,9 @@ from tidings.model import EVERYTHING, Filter, Location, Notification, Route, Rou
 from tidings.store import StoreError, StoreForeign, StoreLocked
 from tidings.store._file import lock
 from tidings.store._layout import file_at, files_in, path_of
+from tidings.store._promoted import RESERVED
 from tidings.store._query import Query
-from tidings.store.archive import ArchiveReader, Promoted, PromotedKind, roll
+from tidings.store.archive import ArchiveReader, Promoted, PromotedKind, roll, schema_of
 from tidings.store.archive._pushdown import predicate
 from tidings.store.archive._row_group import columns_of, envelopes_in, row_group
 
@@ -321,12 +322,16 @@ def test_a_reader_never_sees_a_file_that_is_being_written(tmp_path: Path) -> Non
     assert seen == sorted(seen)
 
 
+def test_every_column_has_a_name_that_cannot_be_promoted() -> None:
+    assert {*schema_of([], with_body=True).names, "date", "hour"} == RESERVED
+
+
 def test_what_cannot_be_an_archive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreForeign, match="there is no archive"):
         ArchiveReader(tmp_path / "nowhere")
     fill(tmp_path / "data", quotes(1))
     with pytest.raises(StoreError, match="every archive has a column"):
-        Promoted.parse("seq", frozenset({"seq"}))
+        Promoted.parse("seq")
     with pytest.raises(StoreError, match="write name or name:kind"):
         Promoted.parse("price:money")
     with pytest.raises(StoreError, match="promoted twice"):

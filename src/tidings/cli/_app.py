@@ -12,6 +12,7 @@ from tidings import __version__
 from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
+from ._history import history
 from ._pub import pub
 from ._scope import scope
 from ._serve import serve
@@ -44,6 +45,7 @@ app.command()(top)
 app.command()(status)
 app.command()(topology)
 app.add_typer(scope, name="scope")
+app.add_typer(history, name="history")
 app.add_typer(config, name="config")
 app.command()(demo)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tidings.broker import RoutingOptions
 from tidings.model import TidingsError
-from tidings.net import Access, Identity, Limits, Options, TlsOptions
+from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions
 
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
@@ -76,6 +76,8 @@ class _Loader:
             "routing": RoutingOptions(**tables["routing"]),
             "limits": Limits(**tables["limits"]),
             "tls": self._tls(tables["tls"]) if "tls" in content else None,
+            "store": StoreOptions(**tables["store"]),
+            "archive": self._archive(tables["archive"]) if "archive" in content else None,
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }
@@ -148,6 +150,13 @@ class _Loader:
             if f"tls.{key}" not in complained:
                 self._complain(("tls",), f"the {key} is missing", f'add {key} = "/path/to/{key}.pem"')
         return None if missing else TlsOptions(**values)
+
+    def _archive(self, values: dict[str, Any]) -> ArchiveOptions | None:
+        if "directory" in values:
+            return ArchiveOptions(**values)
+        if "archive.directory" not in {problem.key for problem in self._problems}:
+            self._complain(("archive",), "the directory is missing", 'add directory = "/path/to/archive"')
+        return None
 
     # --- who may connect ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import ssl
 import stat
@@ -38,6 +39,16 @@ def conflicts(options: Options) -> Iterator[Conflict]:
     yield from _tls(options)
     yield from _neighbours(options)
     yield from _access(options)
+    yield from _archive(options)
+
+
+def _archive(options: Options) -> Iterator[Conflict]:
+    if options.archive is None:
+        return
+    if importlib.util.find_spec("pyarrow") is None:
+        yield Conflict("archive", "archiving needs pyarrow", "install it with: pip install 'tidings[archive]'")
+    if options.data is not None and options.archive.directory.resolve() == options.data.resolve():
+        yield Conflict("archive", "the archive is where the store is", "give it a directory of its own")
 
 
 def _ports(options: Options) -> Iterator[Conflict]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
+
+from tidings.net import ArchiveOptions, StoreOptions
 
 from ._config import Configuration
 
@@ -42,9 +45,17 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "log_json": configuration.log_json,
         "routing": dataclasses.asdict(options.routing),
         **({"tls": tls} if tls else {}),
+        "store": _told(options.store),
+        **({"archive": _told(options.archive)} if options.archive is not None else {}),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
+
+
+def _told(options: StoreOptions | ArchiveOptions) -> dict[str, Any]:
+    """The settings of a table, without those that are not set."""
+    values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
+    return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
 
 
 def as_toml(settings: dict[str, Any]) -> str:

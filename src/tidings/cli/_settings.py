@@ -16,10 +16,15 @@ from urllib.parse import urlsplit
 from tidings.broker import ALGORITHMS, Role
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Limits, SlowPolicy
+from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY
+
+from . import _times
 
 Reader: TypeAlias = Callable[[Any, Path], Any]
 
+MIN_RETAINED = 1_000_000
+"""The least that a store can be told to keep: with less, it would forget what it has just taken."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -160,6 +165,59 @@ def filter_text(value: Any, directory: Path) -> Filter:
         raise Bad(str(error), "see docs/filters.md") from None
 
 
+def duration(lowest: float, highest: float) -> Reader:
+    """A duration in seconds, written as a text like "5m", or as a number."""
+
+    def read(value: Any, directory: Path) -> float:
+        remedy = 'write a duration in double quotes, like "90s", "5m", "2h" or "7d"'
+        _expect(value, (str, int, float), remedy)
+        try:
+            seconds = _times.duration(value) if isinstance(value, str) else float(value)
+        except ValueError:
+            raise Bad(f"{_shown(value)} is not a duration", remedy) from None
+        if not lowest <= seconds <= highest:
+            raise Bad(f"{_shown(value)} is out of range", f"from {lowest:g} to {highest:g} seconds are possible")
+        return seconds
+
+    return read
+
+
+def size(value: Any, directory: Path) -> int:
+    """Bytes, written as a text like "10GB", or as a number."""
+    remedy = 'write a size in double quotes, like "500MB", "10GB" or "4GiB"'
+    _expect(value, (str, int), remedy)
+    try:
+        found = _times.size(value) if isinstance(value, str) else int(value)
+    except ValueError:
+        raise Bad(f"{_shown(value)} is not a size", remedy) from None
+    if found < MIN_RETAINED:
+        raise Bad(f"{_shown(value)} is too little", f"at least {MIN_RETAINED:,} bytes are kept")
+    return found
+
+
+def texts(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of texts, each once."""
+    _expect(value, (list,), 'write a list of names, like ["type", "symbol"]')
+    found = tuple(text(item, directory) for item in value)
+    for item in found:
+        if found.count(item) > 1:
+            raise Bad(f"'{item}' stands there twice", "name each attribute once")
+    return found
+
+
+def promoted(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of attributes, each as `name` or `name:kind`."""
+    found = texts(value, directory)
+    try:
+        names = [Promoted.parse(item).name for item in found]
+    except StoreError as error:
+        problem, _, remedy = str(error).partition("; ")
+        raise Bad(problem, remedy) from None
+    if len(set(names)) < len(names):
+        raise Bad(f"{_shown(value)} names an attribute twice", "an attribute has one column, of one kind")
+    return found
+
+
 def secret(value: Any, directory: Path) -> str:
     """A token. What is wrong with it is said without showing it."""
     if not isinstance(value, str) or not value:
@@ -221,6 +279,14 @@ ACCESS: dict[str, Reader] = {
     "administer": boolean,
     "broker": boolean,
 }
-TABLES: dict[str, dict[str, Reader]] = {"routing": ROUTING, "tls": TLS, "limits": LIMITS}
+STORE: dict[str, Reader] = {"retain_for": duration(1, 1e10), "retain_bytes": size, "index": texts}
+ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
+TABLES: dict[str, dict[str, Reader]] = {
+    "routing": ROUTING,
+    "tls": TLS,
+    "store": STORE,
+    "archive": ARCHIVE,
+    "limits": LIMITS,
+}
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}
 """Tables that may stand there many times, as `[[access]]`."""

@@ -1,19 +1,21 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
 from ._access import Access, AccessDenied, Identity
-from ._options import DEFAULT_PORT, Limits, Options, SlowPolicy, TlsOptions
+from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
 from ._server import Server, StartError, check, is_local, serve
 
 __all__ = [
     "DEFAULT_PORT",
     "Access",
     "AccessDenied",
+    "ArchiveOptions",
     "Identity",
     "Limits",
     "Options",
     "Server",
     "SlowPolicy",
     "StartError",
+    "StoreOptions",
     "TlsOptions",
     "check",
     "is_local",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tidings.broker import Role, RoutingOptions
 from tidings.scopes import Admission
+from tidings.store import PROMOTED
 
 from ._access import Access
 
@@ -63,6 +64,29 @@ class TlsOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What the store keeps, and what it finds quickly."""
+
+    retain_for: float | None = None
+    """Seconds after which a publication may be forgotten; None: never."""
+    retain_bytes: int | None = None
+    """The bytes of the store beyond which the oldest publications are forgotten; None: no limit."""
+    index: tuple[str, ...] = PROMOTED
+    """The attributes by whose values queries pass over what they do not want."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """Where everything that is stored goes in the end. Needs a store, and the extra `archive`."""
+
+    directory: Path
+    roll_after: float = 300.0
+    """Seconds between two rolls."""
+    promote: tuple[str, ...] = PROMOTED
+    """The attributes with columns of their own, as `name` or `name:kind`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Everything about one server."""
 
@@ -91,3 +115,5 @@ class Options:
     metrics_host: str = "127.0.0.1"
     slow_policy: SlowPolicy = SlowPolicy.BLOCK
     limits: Limits = field(default_factory=Limits)
+    store: StoreOptions = field(default_factory=StoreOptions)
+    archive: ArchiveOptions | None = None

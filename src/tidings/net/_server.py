@@ -23,6 +23,7 @@ from ._durables import Durables
 from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
+from ._keeper import Keeper, can_archive
 from ._options import Options, TlsOptions
 from ._status import Reporter
 
@@ -43,10 +44,13 @@ class Server:
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
         check_authority(options)
+        check_archive(options)
         self.options = options
         self._features = list(features)
         self.host: Host
         self.durables: Durables
+        self.keeper: Keeper | None = None
+        """Looks after the disk, if there is a store."""
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
@@ -66,7 +70,9 @@ class Server:
         tls = _server_tls(options.tls) if options.tls is not None else None
         client_tls = _client_tls(options.tls)
         if options.data is not None:
-            self._store = Store.open(options.data, post=loop.call_soon_threadsafe, owner=options.name)
+            self._store = Store.open(
+                options.data, post=loop.call_soon_threadsafe, owner=options.name, promoted=options.store.index
+            )
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
         journal = Journal(self._store) if self._store is not None else None
@@ -99,6 +105,9 @@ class Server:
             self.diallers.append(dialler)
             self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
         self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        if self._store is not None:
+            self.keeper = Keeper(self._store, options)
+            self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
         log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
 
     @property
@@ -204,6 +213,16 @@ def check_authority(options: Options) -> None:
             f"'{options.name}' is the authority of its network and has no data directory: after a restart it would not "
             "know the scopes that others still use; set `data`, leave --no-store out, or name another authority"
         )
+
+
+def check_archive(options: Options) -> None:
+    """Raise `StartError` for an archive that could never be written."""
+    if options.archive is None:
+        return
+    if options.data is None:
+        raise StartError("an archive is made of the store, and there is none; set `data`, or leave [archive] out")
+    if not can_archive():
+        raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
 
 
 def _reason(error: OSError) -> str:

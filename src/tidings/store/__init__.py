@@ -1,6 +1,8 @@
 """The durable log of one broker: publications, small state and a journal, synced in groups."""
 
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
+from ._position import Position
+from ._promoted import Promoted, PromotedKind
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
 from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, StoreStatistics
 from ._store import RESEND_WINDOW, Store
@@ -17,6 +19,9 @@ __all__ = [
     "Extent",
     "JournalKind",
     "JournalRecord",
+    "Position",
+    "Promoted",
+    "PromotedKind",
     "Store",
     "StoreClosed",
     "StoreCorrupt",

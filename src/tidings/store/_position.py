@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
-TABLE, KEY = "archive", "position"
 
-
-class Position(NamedTuple):
-    """Everything up to this number of this epoch, and all of the epochs before."""
-
+class _Place(NamedTuple):
     epoch: int = 0
     seq: int = 0
 
+
+class Position(_Place):
+    """Everything up to this number of this epoch, and all of the epochs before."""
+
+    __slots__ = ()
+
+    TABLE: ClassVar = "archive"
+    KEY: ClassVar = "position"
+
     def encoded(self) -> bytes:
         """As it is kept."""
-        return msgspec.msgpack.encode(self)
+        return msgspec.msgpack.encode(tuple(self))
 
-
-def position_in(items: Mapping[str, bytes]) -> Position:
-    """The position among the small state of the table `archive`; the beginning if nothing is known."""
-    kept = items.get(KEY)
-    try:
-        return Position() if kept is None else msgspec.msgpack.decode(kept, type=Position)
-    except msgspec.MsgspecError:
-        return Position()  # the names of the files tell it, too
+    @classmethod
+    def in_(cls, items: Mapping[str, bytes]) -> Position:
+        """The position among the small state of its table; the beginning if nothing is known."""
+        kept = items.get(cls.KEY)
+        try:
+            return cls() if kept is None else cls(*msgspec.msgpack.decode(kept, type=tuple[int, int]))
+        except msgspec.MsgspecError:
+            return cls()  # the names of the files tell it, too

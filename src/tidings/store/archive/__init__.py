@@ -1,8 +1,9 @@
 """The archive: everything a broker has stored, as Parquet files that any tool can read. Needs the extra `archive`."""
 
-from ._promoted import Promoted, PromotedKind
-from ._reader import ArchiveReader
-from ._roller import Rolled, roll
-from ._schema import FORMAT, RESERVED, schema_of
+from tidings.store._promoted import Promoted, PromotedKind
 
-__all__ = ["FORMAT", "RESERVED", "ArchiveReader", "Promoted", "PromotedKind", "Rolled", "roll", "schema_of"]
+from ._reader import ArchiveReader
+from ._roller import Rolled, archived, roll
+from ._schema import FORMAT, schema_of
+
+__all__ = ["FORMAT", "ArchiveReader", "Promoted", "PromotedKind", "Rolled", "archived", "roll", "schema_of"]

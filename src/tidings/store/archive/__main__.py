@@ -11,10 +11,9 @@ import os
 import sys
 
 from tidings.model import TidingsError
+from tidings.store._promoted import Promoted
 
-from ._promoted import Promoted
 from ._roller import roll
-from ._schema import RESERVED
 
 _NICE = 10
 """A broker that needs the processor comes first."""
@@ -31,7 +30,7 @@ def main(data: str, archive: str, *promoted: str) -> int:
     with contextlib.suppress(AttributeError, OSError):
         os.nice(_NICE)
     try:
-        rolled = roll(data, archive, [Promoted.parse(text, RESERVED) for text in promoted], progress=go_on)
+        rolled = roll(data, archive, [Promoted.parse(text) for text in promoted], progress=go_on)
     except (TidingsError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._layout import hour_of, path_of
+from tidings.store._promoted import Promoted, PromotedKind
 from tidings.wire import Envelope
 
-from ._promoted import Promoted, PromotedKind
 from ._row_group import columns_of, row_group
 from ._schema import META_COMPLETE
 

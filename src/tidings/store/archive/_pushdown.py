@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from tidings.model import Constraint, Kind, Location, Scalar
 from tidings.model.operators import Exists, IsNull, Prefix, Range, Within
+from tidings.store._promoted import Promoted, PromotedKind
 from tidings.store._query import BEGINNING, FOR_EVER, Query
 
-from ._promoted import EXACT_INTEGERS, TIME, Promoted, PromotedKind
+from ._promoted import EXACT_INTEGERS, TIME, type_of
 
 _KINDS = {
     PromotedKind.TEXT: Kind.TEXT,
@@ -97,7 +98,7 @@ def _held(constraint: Constraint, column: Promoted, field: pc.Expression) -> pc.
 
 def _equal(values: tuple[Scalar, ...], column: Promoted, field: pc.Expression) -> pc.Expression:
     held = [one for value in values if (one := _as_held(value, column)) is not None]
-    return reduce(or_, [field == pa.scalar(one, column.type) for one in held], NONE) if held else NONE
+    return reduce(or_, [field == pa.scalar(one, type_of(column)) for one in held], NONE) if held else NONE
 
 
 def _as_held(value: Any, column: Promoted) -> Any:
@@ -127,10 +128,10 @@ def _range(constraint: Range, column: Promoted, field: pc.Expression) -> pc.Expr
             low, high = _exact(low), _exact(high)
     parts = []
     if low is not None:
-        bound = pa.scalar(low, column.type)
+        bound = pa.scalar(low, type_of(column))
         parts.append(field > bound if low_open else field >= bound)
     if high is not None:
-        bound = pa.scalar(high, column.type)
+        bound = pa.scalar(high, type_of(column))
         parts.append(field < bound if high_open else field <= bound)
     return reduce(and_, parts) if parts else EVERY
 

@@ -27,13 +27,13 @@ from pathlib import Path
 from tidings.store._errors import StoreLocked
 from tidings.store._file import lock
 from tidings.store._layout import files_in, hour_of, origin_in_names
-from tidings.store._position import Position, position_in
+from tidings.store._position import Position
+from tidings.store._promoted import Promoted
 from tidings.store._records import Damage
 from tidings.store._store_reader import StoreReader
 from tidings.wire import Envelope
 
 from ._file_writer import FileWriter
-from ._promoted import Promoted
 
 FILE_ROWS = 1_048_576
 """The most rows of a file."""
@@ -108,7 +108,7 @@ def archived(log: StoreReader, root: Path) -> Position:
     """How far a log has been archived: by the names of the files, and by what the store remembers."""
     origin, epochs = log.owner, set(log.epochs())
     ours = (file for file in files_in(root) if file.epoch in epochs and file.written_by(origin))
-    return max([position_in(log.items("archive")), *(Position(file.epoch, file.last) for file in ours)])
+    return max([Position.in_(log.items(Position.TABLE)), *(Position(file.epoch, file.last) for file in ours)])
 
 
 def _stretches(batches: Iterator[list[Envelope]]) -> Iterator[list[Envelope]]:

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.model import ROOT_ROUTE, Identity, Route
+from tidings.store._promoted import Promoted
 from tidings.wire import Envelope, Quality, encode_body
 
 from ._attributes import column_of, notifications_in
 from ._blocks import blocks
-from ._promoted import Promoted
+from ._promoted import column_of as promoted_column
 from ._schema import schema_of
 
 _identity = attrgetter(*(f"identity.{name}" for name in Identity.__struct_fields__))
@@ -37,7 +38,7 @@ def columns_of(
     for block in blocks(envelopes):
         columns = _identity_columns(block.envelopes)
         for one in promoted:
-            columns[one.name], complete = one.column(block.values(one.name))
+            columns[one.name], complete = promoted_column(one, block.values(one.name))
             if not complete:
                 incomplete.add(one.name)
         columns["attributes"] = column_of(block)

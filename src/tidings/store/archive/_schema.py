@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from tidings.store._errors import StoreError
+from tidings.store._promoted import Promoted, PromotedKind
 
-from ._promoted import TIME, Promoted, PromotedKind
+from ._promoted import TIME, type_of
 
 FORMAT = 1
 """The version of the columns and of their meaning, in the metadata of each file."""
@@ -49,9 +50,6 @@ IDENTITY = [
 ]
 REST = [pa.field("attributes", pa.list_(pa.field("element", ATTRIBUTE, nullable=False)), nullable=False)]
 BODY = pa.field("body", pa.binary(), nullable=False)
-PARTITION = ("date", "hour")
-RESERVED = frozenset([*(field.name for field in [*IDENTITY, *REST, BODY]), *PARTITION])
-"""Names that a promoted attribute cannot have."""
 
 
 def schema_of(promoted: Iterable[Promoted], *, with_body: bool = False) -> pa.Schema:
@@ -60,7 +58,7 @@ def schema_of(promoted: Iterable[Promoted], *, with_body: bool = False) -> pa.Sc
     names = [one.name for one in chosen]
     if twice := {name for name in names if names.count(name) > 1}:
         raise StoreError(f"'{min(twice)}' is promoted twice; name each attribute once")
-    own = [pa.field(one.name, one.type) for one in chosen]
+    own = [pa.field(one.name, type_of(one)) for one in chosen]
     kinds = json.dumps({one.name: one.kind.value for one in chosen})
     metadata = {META_FORMAT: str(FORMAT).encode(), META_PROMOTED: kinds.encode()}
     return pa.schema([*IDENTITY, *own, *REST, *([BODY] if with_body else [])], metadata)

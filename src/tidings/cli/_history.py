@@ -1,0 +1,190 @@
+"""`tidings history`: what a store or an archive on this machine holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tidings.model import EVERYTHING, Filter
+from tidings.store import Extent, StoreReader
+from tidings.wire import Envelope
+
+from ._connection import AsJson
+from ._errors import UsageError, complain
+from ._paths import default_data
+from ._shown import Lines, as_json
+from ._times import as_instant, as_iso, instant
+
+history = typer.Typer(no_args_is_help=True, help="Look at what a store or an archive on this machine holds.")
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="The data directory of a broker. [default: that of `tidings serve`]"),
+]
+Archive = Annotated[
+    Path | None, typer.Option("--archive", metavar="DIR", help="The directory of an archive, of one or many brokers.")
+]
+
+
+@history.command()
+def query(
+    filter: Annotated[
+        str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
+    ] = "",
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")] = None,
+    newest_first: Annotated[
+        bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")
+    ] = False,
+    data: Data = None,
+    archive: Archive = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find publications by content and time, oldest first. A broker may run meanwhile."""
+    wanted = Filter.parse(filter) if filter else EVERYTHING
+    now = datetime.now(UTC)
+    times = {"since": _instant("--since", since, now), "until": _instant("--until", until, now)}
+    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
+        raise UsageError("--since is not before --until, so nothing can be found; exchange them")
+    with _opened(data, archive) as (_, reader):
+        steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
+        _show(steps, as_json)
+        _complain_of_damage(reader)
+
+
+@history.command()
+def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -> None:
+    """Show how much there is, of which time, in which files."""
+    places = [(data, None), (None, archive)] if data is not None and archive is not None else [(data, archive)]
+    found: list[tuple[str, str, Extent]] = []
+    for one, other in places:
+        with _opened(one, other) as (tier, reader), _working("looking"):
+            found.append((tier, str(_place(one, other)), reader.extent()))
+            _complain_of_damage(reader)
+    if as_json:
+        print(json.dumps([{"tier": tier, "place": place, **_told(extent)} for tier, place, extent in found]))
+        return
+    table = Table("", *(tier for tier, _, _ in found), box=None)
+    rows = [
+        ("place", [place for _, place, _ in found]),
+        ("publications", [f"{extent.count:,}" for _, _, extent in found]),
+        ("from (UTC)", [as_instant(extent.earliest) for _, _, extent in found]),
+        ("to (UTC)", [as_instant(extent.latest) for _, _, extent in found]),
+        ("size", [_size(extent.bytes) for _, _, extent in found]),
+        ("each", [f"{extent.bytes / extent.count:.0f} B" if extent.count else "-" for _, _, extent in found]),
+        ("pieces", [f"{extent.batches:,}" for _, _, extent in found]),
+    ]
+    for name, values in rows:
+        table.add_row(name, *values)
+    Console(highlight=False, soft_wrap=True).print(table)
+
+
+# --- where to look ------------------------------------------------------------------------------------
+
+
+def _place(data: Path | None, archive: Path | None) -> Path:
+    return archive or data or default_data("broker")
+
+
+@contextlib.contextmanager
+def _opened(data: Path | None, archive: Path | None) -> Iterator[tuple[str, Any]]:
+    """The tier and its reader."""
+    if data is not None and archive is not None:
+        raise UsageError("--data and --archive exclude each other; choose one")
+    if archive is not None:
+        yield "archive", _archive_reader(archive)
+        return
+    with StoreReader(_place(data, None)) as reader:
+        yield "store", reader
+
+
+def _archive_reader(directory: Path) -> Any:
+    try:
+        from tidings.store.archive import ArchiveReader  # noqa: PLC0415 - an extra, and slow to load
+    except ModuleNotFoundError as error:
+        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+    return ArchiveReader(directory)
+
+
+def _instant(option: str, text: str | None, now: datetime) -> int | None:
+    try:
+        return None if text is None else instant(text, now)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+# --- what is shown ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _working(what: str) -> Iterator[Any]:
+    """A sign of life on a terminal, gone when the work is done."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda text: progress.update(task, description=text)
+
+
+def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
+    lines, console = Lines(), Console(highlight=False, soft_wrap=True)
+    count = looked = 0
+    with _working("looking") as say:
+        for step in steps:
+            looked += 1
+            for envelope in step:
+                if in_json:
+                    print(_as_json(envelope))
+                else:
+                    at = datetime.fromtimestamp(envelope.identity.published_at / 1e6, UTC)
+                    console.print(f"{at:%Y-%m-%d} ", end="", markup=False)
+                    console.print(lines.line(envelope.notification, at))
+            count += len(step)
+            say(f"{count:,} found, {looked:,} pieces looked at")
+
+
+def _as_json(envelope: Envelope) -> str:
+    identity = envelope.identity
+    headers = {
+        "published_at": as_iso(identity.published_at),
+        "origin": identity.origin,
+        "epoch": identity.epoch,
+        "seq": identity.seq,
+        "publisher": identity.publisher,
+        "scope": envelope.routes[0].scope if envelope.routes else "",
+    }
+    return msgspec.json.encode({**headers, "attributes": msgspec.Raw(as_json(envelope.notification).encode())}).decode()
+
+
+def _told(extent: Extent) -> dict[str, Any]:
+    told = msgspec.to_builtins(extent)
+    return {**told, "earliest": as_iso(extent.earliest), "latest": as_iso(extent.latest)}
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1_000:
+            return f"{size:.3g} {unit}"
+        size /= 1_000
+    return f"{size:.3g} TB"
+
+
+def _complain_of_damage(reader: Any) -> None:
+    for damage in reader.damage:
+        where = getattr(damage, "path", None) or f"numbers {damage.first} to {damage.last} of epoch {damage.epoch}"
+        complain(f"warning: {where} cannot be read and is left out: {damage.problem}")

@@ -1,0 +1,116 @@
+"""The keeper: has the store forget what is too old or too much, and has what it has grown by archived.
+
+A roll is the work of a process of its own (`python -m tidings.store.archive`), at low priority: it takes a core for a
+while, and a thread would share the interpreter's lock with the loop. The keeper starts one when the last has ended and
+`roll_after` has passed, and notes in the store how far the archive reaches; only then may the store forget. A roll that
+fails is told in the log and tried again next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import logging
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+
+from tidings.store import Position, Store, StoreError
+
+from ._options import ArchiveOptions, Options
+
+log = logging.getLogger("tidings.net")
+
+RETAIN_SECONDS = 10.0
+"""How often the store is told its limits."""
+
+
+class Keeper:
+    """Looks after the disk of one broker."""
+
+    def __init__(self, store: Store, options: Options) -> None:
+        self._store = store
+        self._options = options
+        self.archived = Position.in_(store.items(Position.TABLE))
+        """How far the archive reaches."""
+        self.rolls = self.failures = self.rows = 0
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._retain_now_and_then())
+            if (archive := self._options.archive) is not None:
+                tasks.create_task(self._roll_now_and_then(archive))
+
+    # --- retention ------------------------------------------------------------------------------------
+
+    async def _retain_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(RETAIN_SECONDS)
+            self.retain()
+
+    def retain(self) -> None:
+        """Tell the store its limits."""
+        limits = self._options.store
+        if limits.retain_for is None and limits.retain_bytes is None:
+            return
+        older_than = None if limits.retain_for is None else time.time_ns() // 1_000 - int(limits.retain_for * 1e6)
+        archived = self.archived if self._options.archive is not None else None
+        with contextlib.suppress(StoreError):  # too much waits for the disk: then next time
+            self._store.retain(max_bytes=limits.retain_bytes, older_than=older_than, archived=archived)
+
+    # --- archive --------------------------------------------------------------------------------------
+
+    async def _roll_now_and_then(self, archive: ArchiveOptions) -> None:
+        while True:
+            await asyncio.sleep(archive.roll_after)
+            await self.roll(archive)
+
+    async def roll(self, archive: ArchiveOptions) -> None:
+        """Archive what has been synced since the last time."""
+        data = self._store.path.parent
+        command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive.directory), *archive.promote]
+        try:
+            process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+        except OSError as error:
+            self._failed(str(error))
+            return
+        try:
+            told, complaints = await process.communicate()
+        except asyncio.CancelledError:
+            await _ended(process)
+            raise
+        if process.returncode == 0:
+            self._rolled(json.loads(told))
+        else:
+            self._failed(complaints.decode(errors="replace").strip().rpartition("\n")[2])
+
+    def _rolled(self, told: dict[str, int]) -> None:
+        self.rolls += 1
+        self.rows += told["count"]
+        if told["damage"]:
+            log.warning("%s damaged batches of the log could not be archived", len(told["damage"]))  # type: ignore[arg-type]
+        position = Position(told["epoch"], told["seq"])
+        if position > self.archived:
+            self.archived = position
+            with contextlib.suppress(StoreError):  # the names of the files tell it, too
+                self._store.put(Position.TABLE, Position.KEY, position.encoded())
+            log.info("archived %s publications, up to number %s", f"{told['count']:,}", position.seq)
+
+    def _failed(self, problem: str) -> None:
+        self.failures += 1
+        log.error("the log could not be archived: %s; it is kept, and tried again later", problem or "the process died")
+
+
+async def _ended(process: Process) -> None:
+    """A roll may end at any moment; what it has not finished, the next one does."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+def can_archive() -> bool:
+    """Whether the extra `archive` is installed."""
+    return importlib.util.find_spec("pyarrow") is not None

@@ -1,0 +1,127 @@
+"""A broker looks after its disk: it archives what is new and forgets what is old, and delivery does not wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tidings
+from tidings.net import ArchiveOptions, Options, Server, StartError, StoreOptions, serve
+from tidings.net import _keeper as keeper_module
+from tidings.store import Position, StoreReader
+from tidings.store.archive import ArchiveReader
+from tidings.wire import Quality
+
+
+def options(home: Path, **store: object) -> Options:
+    archive = ArchiveOptions(home / "archive", roll_after=0.3, promote=("type", "n:integer"))
+    return Options("berlin", port=0, data=home / "data", archive=archive, store=StoreOptions(**store))  # type: ignore[arg-type]
+
+
+async def publish(server: Server, *numbers: int) -> None:
+    async with tidings.connect(f"tidings://127.0.0.1:{server.port}") as client:
+        for n in numbers:
+            await client.publish({"type": "quote", "n": n}, quality=Quality.STORED)
+
+
+async def until(condition) -> None:  # type: ignore[no-untyped-def]
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def archived(home: Path) -> list[object]:
+    if not (home / "archive").exists():
+        return []
+    return [found.notification["n"] for found in ArchiveReader(home / "archive").query()]
+
+
+def test_a_broker_archives_what_is_stored_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def run(*numbers: int) -> None:
+        async with serve(options(tmp_path)) as server:
+            await publish(server, *numbers)
+            assert server.keeper is not None
+            await until(lambda: server.keeper.rows == len(numbers))
+
+    asyncio.run(run(1, 2, 3))
+    asyncio.run(run(4, 5))
+    assert archived(tmp_path) == [1, 2, 3, 4, 5]
+    with StoreReader(tmp_path / "data") as log:
+        assert Position.in_(log.items(Position.TABLE)).epoch == log.epochs()[-1]
+
+
+def test_only_what_is_archived_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "RETAIN_SECONDS", 0.05)
+
+    async def run() -> None:
+        wanted = options(tmp_path, retain_for=0.0)
+        (tmp_path / "archive").write_text("in the way")
+        async with serve(wanted) as server:
+            await publish(server, 1, 2, 3)
+            keeper, store = server.keeper, server.store
+            assert keeper is not None
+            assert store is not None
+            await until(lambda: keeper.failures > 0)
+            assert len(list(store.query())) == 3
+            (tmp_path / "archive").unlink()
+            await until(lambda: not list(store.query()))
+
+    asyncio.run(run())
+    assert archived(tmp_path) == [1, 2, 3]
+
+
+def test_without_an_archive_the_limits_hold_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "RETAIN_SECONDS", 0.05)
+
+    async def run() -> None:
+        async with serve(replace(options(tmp_path, retain_for=0.0), archive=None)) as server:
+            await publish(server, 1, 2, 3)
+            assert server.store is not None
+            await until(lambda: not list(server.store.query()))
+
+    asyncio.run(run())
+
+
+def test_a_failed_roll_is_told_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        (tmp_path / "archive").write_text("in the way")
+        async with serve(options(tmp_path)) as server:
+            await publish(server, 1)
+            await until(lambda: server.keeper.failures > 0)
+            (tmp_path / "archive").unlink()
+            await until(lambda: server.keeper.rows == 1)
+
+    with caplog.at_level(logging.ERROR, "tidings.net"):
+        asyncio.run(run())
+    assert "could not be archived" in caplog.text
+    assert "tried again" in caplog.text
+    assert archived(tmp_path) == [1]
+
+
+def test_a_broker_stops_at_once_while_a_roll_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(keeper_module.sys, "executable", str(slow))
+
+    async def run() -> float:
+        async with serve(options(tmp_path)) as server:
+            await publish(server, 1)
+            await asyncio.sleep(0.6)
+            start = time.monotonic()
+        return time.monotonic() - start
+
+    assert asyncio.run(run()) < 5
+
+
+def test_an_archive_that_could_never_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StartError, match="made of the store"):
+        Server(replace(options(tmp_path), data=None))
+    monkeypatch.setattr("tidings.net._server.can_archive", lambda: False)
+    with pytest.raises(StartError, match=r"tidings\[archive\]"):
+        Server(options(tmp_path))
