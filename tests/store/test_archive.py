@@ -216,7 +216,6 @@ MAYBE = st.none() | TIMES
 CONTENT = st.lists(st.tuples(TIMES, notifications(("a", "b"))), max_size=12)
 
 
-@pytest.mark.req("HIS-052")
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(CONTENT, min_size=1, max_size=3),

@@ -68,7 +68,6 @@ QUERIES = st.tuples(
 )
 
 
-@pytest.mark.req("HIS-052")
 @settings(max_examples=60, deadline=None)
 @given(GROUPS, st.lists(QUERIES, min_size=1, max_size=12), st.sampled_from([(), ("a",), ("a", "b")]))
 def test_a_query_equals_a_look_at_everything(groups, queries, promoted) -> None:  # type: ignore[no-untyped-def]
