@@ -30,7 +30,7 @@ from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
 from ._refusals import AuthorityUnreachable, NoAuthority, refusal_in
-from ._rights import Admission, Decision, NotAllowed, credential
+from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential
 from ._service import Scopes
 from ._versions import Versions
 from ._view import Plan, View
@@ -53,6 +53,7 @@ __all__ = [
     "EdgeMapping",
     "EffectiveInterface",
     "Explanation",
+    "FrozenGraph",
     "Graph",
     "Impose",
     "Interface",

@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tidings.model import ScopeError
+from tidings.model import ROOT_SCOPE, ScopeError
 
 from ._changes import (
     Anchor,
     AnyChange,
+    DestroyScope,
     Impose,
     Join,
     Leave,
+    SetInterface,
     SetMapping,
     SetPlacement,
     SetSelective,
+    Unanchor,
     apply,
     check_turn,
     warnings,
 )
+from ._graph import CLIENT, Graph, is_client
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
-from ._rights import admitted, check_rights
+from ._rights import FrozenGraph, admitted, check_rights
 from ._service import missing_anchors
 
 if TYPE_CHECKING:
@@ -43,6 +47,9 @@ RESTART_DELAY = 1_000_000
 """Microseconds that an authority gives its neighbours to come back after its own restart."""
 HOLD_TIME = 5_000_000
 """Microseconds after which a change that could not hold publications back everywhere is given up."""
+
+_NO_NODE = CLIENT
+"""A node that is never there: it stands for nobody's publications."""
 
 
 class _Request(NamedTuple):
@@ -115,6 +122,8 @@ class Authority:
     def _checked(self, ask: Ask) -> tuple[AnyChange, ...]:
         """What will be done: what was asked, narrowed by those who admit members; or `ScopeError`."""
         graph = self._service.graph
+        if self._service.frozen and not all(isinstance(one, Anchor | Unanchor) and not one.stay for one in ask.changes):
+            raise FrozenGraph("the scope graph of this network is static: its operator has frozen it as it is")
         check_rights(graph, ask)
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
         check_turn(graph, apply(graph, changes))
@@ -173,8 +182,9 @@ class _Change:
             self._hold()
 
     def _hold(self) -> None:
-        nodes = sorted(_changed_nodes(self._transactions[0].changes)) if self._request.ask.mode is Mode.DRAIN else []
-        body = msgspec.msgpack.encode([self._held, *nodes])
+        nodes = _concerned(self._service.graph, self._transactions[0].changes)
+        everybody = self._request.ask.mode is Mode.INSTANT or ROOT_SCOPE in nodes
+        body = msgspec.msgpack.encode([self._held, *([] if everybody else sorted(nodes) or [_NO_NODE])])
         self._wave("hold", body, lambda: self._wave("flush", b"", self._commit, self._give_up), self._give_up)
 
     def _give_up(self) -> None:
@@ -257,13 +267,18 @@ class _Change:
         self._service.context.wave(kind, body, done)
 
 
-def _changed_nodes(changes: tuple[AnyChange, ...]) -> set[str]:
-    """The members whose notifications must be delivered before an edge of theirs changes."""
-    edges = (Join, Leave, SetSelective, SetMapping, SetPlacement)
-    nodes = {change.member for change in changes if isinstance(change, edges)}
+def _concerned(graph: Graph, changes: tuple[AnyChange, ...]) -> set[str]:
+    """The scopes and clients whose members, and those of the scopes in them, may publish what an edge that changes
+    carries, up or down. None of them is inside another."""
+    nodes = set[str]()
     for change in changes:
-        if isinstance(change, Impose):
-            nodes.add(change.scope if change.member is None else change.member)
-        elif not isinstance(change, edges) and (scope := getattr(change, "scope", getattr(change, "id", None))):
-            nodes.add(scope)
-    return nodes
+        match change:
+            case Join() | Leave() | SetSelective() | SetMapping() | SetPlacement():
+                nodes |= {change.member, change.scope}
+            case Impose() | SetInterface():
+                nodes.add(change.scope)
+            case DestroyScope():
+                nodes.add(change.id)
+    nodes |= {scope for node in nodes if is_client(node) for scope in graph.upward(node)}
+    above = {scope for node in nodes for scope in graph.above(node)}
+    return {node for node in above if not graph.superscopes(node)}

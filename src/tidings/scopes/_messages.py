@@ -21,7 +21,7 @@ class Mode(enum.Enum):
     RELAXED = "relaxed"
     """At once; what is under way is judged by the graph under which it was published."""
     DRAIN = "drain"
-    """When everything that the changed members have published so far has been delivered."""
+    """When everything that was published so far and may pass an edge that changes has been delivered."""
     INSTANT = "instant"
     """Between two notifications: nothing at all is under way while the graph changes."""
 

@@ -13,7 +13,7 @@ from tidings import model
 from tidings.model import ScopeError
 
 from ._messages import Answer
-from ._rights import NotAllowed
+from ._rights import FrozenGraph, NotAllowed
 
 
 class AuthorityUnreachable(ScopeError):
@@ -24,7 +24,7 @@ class NoAuthority(ScopeError):
     """No broker is named that orders changes of the scope graph."""
 
 
-_KINDS = {kind.__name__: kind for kind in (NotAllowed, AuthorityUnreachable, NoAuthority)}
+_KINDS = {kind.__name__: kind for kind in (NotAllowed, FrozenGraph, AuthorityUnreachable, NoAuthority)}
 
 
 def refusal_in(answer: Answer) -> ScopeError | None:

@@ -34,6 +34,10 @@ class NotAllowed(ScopeError):
     """A change of the graph that whoever asked for it may not make."""
 
 
+class FrozenGraph(NotAllowed):
+    """A change of a graph that is static."""
+
+
 class Decision(NamedTuple):
     """What an admission hook says."""
 

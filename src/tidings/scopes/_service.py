@@ -11,8 +11,9 @@ The authority takes one transaction after the other. What it accepts is on disk 
     activate  a wave: every broker judges what is published from now on by the new version
     Retire    flooded behind it: on every link it follows the last notification that an older version judges
 
-Modes differ in what comes before. `drain` holds back what the changed members publish, `instant` what anybody
-publishes, and lets a second wave follow the first: when it is back, nothing of what is held back later is under way.
+Modes differ in what comes before. `drain` holds back what those publish whose publications an edge that changes may
+carry, up or down, `instant` what anybody publishes, and both let a second wave follow the first: when it is back,
+nothing of what is held back later is under way.
 
 A neighbour that becomes ready is told the whole `State` before anything else, so nobody ever gets a notification of a
 version that it does not know. A broker that learns in this way that others are ahead publishes nothing until a wave of
@@ -103,6 +104,8 @@ class Scopes(Feature):
         self.authority_name = authority
         self.objection: Callable[[], str] = lambda: ""
         """Why this broker takes no changes of the graph now, if it does not; whoever runs it may know."""
+        self.frozen = False
+        """Whether the graph is static: the authority refuses whatever would change who sees what."""
         self.on_audit: Callable[[AuditEntry], None] = lambda entry: None
         """Told by the authority of everything that was changed or refused, besides its own log of them."""
         self._hook = hook
