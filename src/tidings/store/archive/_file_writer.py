@@ -1,8 +1,8 @@
 """One file of an archive on its way to disk: invisible until it is whole, then there at once.
 
-Rows become columns as they come, a few at a time, and gather until they make a row group; so memory holds one row
-group, however long the file. `commit` closes the file,
-syncs it, gives it its name and syncs the directory: a reader sees all of it or nothing, and after a crash of the
+Rows become columns as they come, a few at a time, and gather until they make a row group. While that is sorted and
+written, by a thread, the next one gathers; so memory holds two row groups, however long the file. `commit` closes the
+file, syncs it, gives it its name and syncs the directory: a reader sees all of it or nothing, and after a crash of the
 machine it is there or it is not.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,8 @@ class FileWriter:
         self._waiting_bytes = 0
         self._parts: list[pa.Table] = []
         self._parts_rows = self._parts_bytes = 0
+        self._thread = ThreadPoolExecutor(1, "tidings-archive")
+        self._writing: Future[None] | None = None
         self._incomplete: set[str] = set()
         self._first: Envelope | None = None
         self._last: Envelope | None = None
@@ -68,7 +71,7 @@ class FileWriter:
         if len(self._waiting) >= PART_ROWS or self._waiting_bytes >= PART_BYTES:
             self._make_part()
             if self._parts_rows > ROW_GROUP_ROWS - PART_ROWS or self._parts_bytes >= ROW_GROUP_BYTES:
-                self._write_group()
+                self._pass_on()
 
     def commit(self) -> Path:
         """Make the file a part of the archive; its path."""
@@ -76,7 +79,9 @@ class FileWriter:
         if self._waiting:
             self._make_part()
         if self._parts:
-            self._write_group()
+            self._pass_on()
+        self._wait()
+        self._thread.shutdown()
         assert self._writer is not None
         complete = [one.name for one in self._promoted if one.name not in self._incomplete]
         self._writer.add_key_value_metadata({META_COMPLETE: json.dumps(complete).encode()})
@@ -92,6 +97,7 @@ class FileWriter:
 
     def abandon(self) -> None:
         """Leave nothing."""
+        self._thread.shutdown()
         if self._writer is not None:
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
@@ -104,9 +110,18 @@ class FileWriter:
         self._waiting, self._waiting_bytes = [], 0
         self._incomplete |= incomplete
 
-    def _write_group(self) -> None:
-        table = row_group(self._parts, self._promoted)
-        self._parts, self._parts_rows, self._parts_bytes = [], 0, 0
+    def _pass_on(self) -> None:
+        """Have what has gathered written, when the row group before has been."""
+        self._wait()
+        parts, self._parts, self._parts_rows, self._parts_bytes = self._parts, [], 0, 0
+        self._writing = self._thread.submit(self._write_group, parts)
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+    def _write_group(self, parts: list[pa.Table]) -> None:
+        table = row_group(parts, self._promoted)
         if self._writer is None:
             self._writer = self._opened(table)
         self._writer.write_table(table, row_group_size=len(table))

@@ -134,18 +134,32 @@ class ArchiveReader(Queryable):
         if piece.start > piece.file.first:
             fresh = pc.field("seq") >= piece.start
             wanted = fresh if wanted is None else wanted & fresh
-        names = [name for name in schema.names if name not in {one.name for one in promoted}]
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
-            table = group.to_table(schema=schema, columns=names, filter=wanted, use_threads=False)
-            table = table.sort_by("seq") if len(table) else table
+            yield []
+            table = _rows(group, wanted, {one.name for one in promoted})
             starts = range(0, len(table), STEP)
             for start in reversed(starts) if query.newest_first else starts:
                 yield query.chosen(envelopes_in(table.slice(start, STEP)))
-            yield []
 
     def _damaged(self, path: Path, error: Exception) -> None:
         self._damage[path] = ArchiveDamage(path, str(error).partition("\n")[0])
+
+
+def _rows(group: ds.ParquetFileFragment, wanted: pc.Expression | None, promoted: set[str]) -> pa.Table:
+    """The rows of a row group that pass the predicate, in the order of the log.
+
+    The columns that a predicate can ask about are read first: often nothing passes, and the others are not needed.
+    """
+    schema = group.physical_schema
+    names = [name for name in schema.names if name not in promoted]
+    if wanted is None:
+        return group.to_table(schema=schema, columns=names, use_threads=False).sort_by("seq")
+    seen = group.to_table(schema=schema, columns=["seq", "published_at", *promoted], use_threads=False)
+    passed = seen.append_column("", pa.array(range(len(seen)), pa.int32())).filter(wanted).sort_by("seq")
+    if not len(passed):
+        return passed
+    return group.to_table(schema=schema, columns=names, use_threads=False).take(passed.column(""))
 
 
 def _without_overlaps(files: Iterable[ArchiveFile]) -> Iterator[_Piece]:

@@ -23,7 +23,7 @@ from ._blocks import blocks
 from ._promoted import column_of as promoted_column
 from ._schema import schema_of
 
-_identity = attrgetter(*(f"identity.{name}" for name in Identity.__struct_fields__))
+_fields = attrgetter(*Identity.__struct_fields__)
 _ROOT = (ROOT_ROUTE,)
 _encode_routes = msgspec.msgpack.Encoder().encode
 _routes_in = msgspec.msgpack.Decoder(tuple[Route, ...]).decode
@@ -57,8 +57,8 @@ def row_group(parts: Sequence[pa.Table], promoted: Sequence[Promoted]) -> pa.Tab
 
 
 def _identity_columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
-    identities = zip(*map(_identity, envelopes), strict=True)
-    columns: dict[str, Any] = dict(zip(Identity.__struct_fields__, identities, strict=True))
+    identities = [_fields(envelope.identity) for envelope in envelopes]
+    columns: dict[str, Any] = dict(zip(Identity.__struct_fields__, zip(*identities, strict=True), strict=True))
     routes = [envelope.routes for envelope in envelopes]
     columns["quality"] = [envelope.quality for envelope in envelopes]
     columns["scope"] = [some[0].scope if some else "" for some in routes]
