@@ -95,6 +95,11 @@ def test_a_failed_roll_is_told_and_tried_again(tmp_path: Path, caplog: pytest.Lo
             await until(lambda: server.keeper.failures > 0)
             (tmp_path / "archive").unlink()
             await until(lambda: server.keeper.rows == 1)
+            async with tidings.connect(f"tidings://127.0.0.1:{server.port}") as client:
+                store = (await client.status()).store
+            assert store is not None
+            assert store["archived"] == 1
+            assert store["archive_failures"] > 0
 
     with caplog.at_level(logging.ERROR, "tidings.net"):
         asyncio.run(run())

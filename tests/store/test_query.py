@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from store_world import Loop
 from strategies import filters, notifications
 
 from tidings.model import EVERYTHING, ROOT_ROUTE, Filter, Identity, Notification
-from tidings.store import StoreError, StoreForeign, StoreReader
+from tidings.store import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreReader
 from tidings.store._summary import Screen, Summariser, decoded, encoded
 from tidings.wire import Envelope, Quality, encode_body
 
@@ -221,6 +222,34 @@ def test_damage_is_reported_and_the_rest_is_found(tmp_path: Path) -> None:
         (damage,) = reader.damage
         missing = everything[3].identity
         assert (damage.epoch, damage.first, damage.last) == (missing.epoch, missing.seq, missing.seq)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bytes_that_rot_on_disk_are_noticed_and_the_rest_is_found(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    some = [(n, Notification(type="quote", n=n, noise=rng.randbytes(40))) for n in range(600)]
+    everything = filled(tmp_path, [some[at : at + 60] for at in range(0, 600, 60)])
+    path = tmp_path / "store.sqlite"
+    content = bytearray(path.read_bytes())
+    noise = [one.notification["noise"] for one in rng.sample(everything, 3)]
+    for value in noise:
+        assert isinstance(value, bytes)
+        if (at := content.find(value)) >= 0:  # compressed batches keep what does not compress as it is
+            content[at + rng.randrange(40)] ^= 1 << rng.randrange(8)
+    for _ in range(5):  # and anywhere among the batches
+        content[rng.randrange(20_000, len(content) - 4_096)] ^= 0xFF
+    path.write_bytes(content)
+    try:
+        with StoreReader(tmp_path) as reader:
+            found = list(reader.query(Filter.parse("type = 'quote'")))
+            damage = reader.damage
+    except (StoreCorrupt, StoreFailed):
+        return  # the structure itself is hit, and that is told
+    kept = {one.identity.key: one for one in everything}
+    assert all(kept[one.identity.key] == one for one in found), "nothing wrong is ever shown"
+    missing = kept.keys() - {one.identity.key for one in found}
+    for _, epoch, seq in missing:
+        assert any(one.epoch == epoch and one.first <= seq <= one.last for one in damage), "what is missing is reported"
 
 
 def test_a_store_of_format_1_is_taken_over(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ class Keeper:
         """How far the archive reaches."""
         self.rolls = self.failures = self.rows = 0
 
+    @property
+    def counted(self) -> dict[str, int]:
+        """What was archived since the broker started, for status and metrics; empty without an archive."""
+        if self._options.archive is None:
+            return {}
+        return {"archived": self.rows, "archive_rolls": self.rolls, "archive_failures": self.failures}
+
     async def run(self) -> None:
         """Go on until cancelled."""
         async with asyncio.TaskGroup() as tasks:

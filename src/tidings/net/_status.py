@@ -105,8 +105,10 @@ class Reporter:
 
     def store(self) -> dict[str, int] | None:
         """What the store has counted; None: there is none."""
-        store = self._server.store
-        return None if store is None else msgspec.structs.asdict(store.statistics())
+        store, keeper = self._server.store, self._server.keeper
+        if store is None:
+            return None
+        return {**msgspec.structs.asdict(store.statistics()), **(keeper.counted if keeper is not None else {})}
 
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())

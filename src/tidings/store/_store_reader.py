@@ -98,7 +98,8 @@ class StoreReader(Queryable):
 def _connected(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreForeign(f"there is no store in '{path.parent}'; name the data directory of a broker")
-    for mode in ("mode=ro", "immutable=1"):  # the second is for directories that nobody may write to
+    # The second is for directories in which not even the index of the write-ahead log may be made: then nobody writes.
+    for mode in ("mode=ro", "immutable=1"):
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?{mode}", uri=True, isolation_level=None, check_same_thread=False
         )
@@ -107,12 +108,11 @@ def _connected(path: Path) -> sqlite3.Connection:
             if not is_store(connection):
                 raise StoreForeign(f"'{path}' is not a store of Tidings, or not of format {FORMAT}")
             return connection
-        except sqlite3.OperationalError as error:
-            connection.close()
-            problem = explain(error, path)
         except sqlite3.DatabaseError as error:
             connection.close()
-            raise explain(error, path) from None
+            problem = explain(error, path)
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+                raise problem from None
         except StoreForeign:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
