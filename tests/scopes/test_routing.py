@@ -73,7 +73,7 @@ def at_rest(world: Watched) -> None:
     assert not broken_invariants(world.network)
     assert not overgrown(world.network)
     for broker in world.network.brokers:
-        assert world.scopes(broker)._trails == {}
+        assert world.scopes(broker).questions._trails == {}
 
 
 # --- where scopes are -----------------------------------------------------------------------------------
@@ -474,7 +474,7 @@ def test_every_broker_on_the_way_of_a_question_remembers_it_until_the_answer_has
     trails = set()
     while not answers:
         world.network.run(0.0005)
-        trails |= {broker for broker in BROKERS if world.scopes(broker)._trails}
+        trails |= {broker for broker in BROKERS if world.scopes(broker).questions._trails}
     assert trails == {"B4", "B2", "B1"}, "from B4 to the authority"
     at_rest(world)
 

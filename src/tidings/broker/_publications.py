@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from tidings.model import TidingsError
+from tidings.model import Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
 
 from ._runtime import Log
@@ -128,8 +128,11 @@ class Publications:
         """Whether a publication of quality `stored` is on its way to the disk."""
         return (publisher, seq) in self._unsynced
 
-    def answer(self, question: Fetch) -> Iterator[Fetched]:
-        """What follows the asked positions and passes one of the asked filters, piece by piece."""
+    def answer(self, question: Fetch, shown: Callable[[Identity], bool] = lambda identity: True) -> Iterator[Fetched]:
+        """What follows the asked positions and passes one of the asked filters, piece by piece.
+
+        What is not `shown` to whoever asks is left out as if it did not pass.
+        """
         upto: dict[int, int] = {}
         lost: list[tuple[int, int, int | None]] = []
         found: list[Envelope] = []
@@ -142,7 +145,8 @@ class Publications:
                     lost.append((epoch, expected, seq - 1))
                 expected = seq + 1
                 scanned += 1
-                if any(filter.matches(envelope.notification) for filter in question.filters):
+                wanted = shown(envelope.identity)
+                if wanted and any(filter.matches(envelope.notification) for filter in question.filters):
                     found.append(envelope)
                     piece += len(envelope.body)
                     size += len(envelope.body)

@@ -25,11 +25,11 @@ whatever is lost can be noticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidings.model import EVERYTHING, TidingsError
+from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._bounds import check_filter, check_positions
@@ -366,11 +366,18 @@ class Recovery:
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return
-        for piece in self._broker.publications.answer(message):
+        for piece in self._broker.publications.answer(message, self._shown_to(message.requester)):
             if message.requester == self._broker.name:
                 self.answered(piece)
             else:
                 self._forward(piece, message.requester)
+
+    def _shown_to(self, broker: str) -> Callable[[Identity], bool]:
+        """What a broker may be told of: nothing of scopes that it has no part in."""
+        scoping = self._broker.scoping
+        if scoping.flat:
+            return lambda identity: True
+        return lambda identity: scoping.concerns(broker, identity.graph_epoch, identity.publisher)
 
     def answered(self, message: Fetched) -> None:
         """A piece of an answer; pass it on if it is for another broker."""

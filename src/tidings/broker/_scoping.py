@@ -82,6 +82,13 @@ class Scoping:
             view = plan.on(self._broker.name, self._broker.adjacency.tree)
         return view
 
+    def concerns(self, broker: str, version: int, publisher: str) -> bool:
+        """Whether a broker now carries any scope in which something published under a version may be seen."""
+        then = self.view(version)
+        if then is None:
+            return True  # whoever asks will find that it cannot be judged, and say so
+        return any(now.carries(broker, top) for top in then.tops(publisher) for now in self._views.values())
+
     def passages(self, client: Link) -> tuple[Passage, ...] | None:
         """How an attached client is a member of its scopes now; None: what it publishes has to wait."""
         if not self.ready or (self._holds and any(hold(client.name) for hold in self._holds.values())):

@@ -124,6 +124,14 @@ class View(Protocol):
         """Every form in which a client may see what a publisher published, one for each path."""
         ...
 
+    def tops(self, publisher: str) -> Iterable[str]:
+        """The scopes above a publisher that have none above them: whoever may see it is somewhere below these."""
+        ...
+
+    def carries(self, broker: str, scope: str) -> bool:
+        """Whether a broker carries a scope."""
+        ...
+
 
 class Plan(Protocol):
     """One version of the scope graph."""
@@ -194,6 +202,12 @@ class _FlatView:
 
     def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
+
+    def tops(self, publisher: str) -> Iterable[str]:
+        return (ROOT_SCOPE,)
+
+    def carries(self, broker: str, scope: str) -> bool:
+        return scope == ROOT_SCOPE
 
 
 class _Flat:

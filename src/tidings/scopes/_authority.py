@@ -27,10 +27,10 @@ from ._changes import (
     warnings,
 )
 from ._graph import CLIENT, Graph, is_client
+from ._graph_waves import missing_anchors
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._rights import FrozenGraph, admitted, check_rights
-from ._service import missing_anchors
 
 if TYPE_CHECKING:
     from ._service import Scopes

@@ -27,16 +27,18 @@ while after the last of them has gone. If the authority cannot be reached, nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, Tree, WaveKind
-from tidings.model import ROOT_SCOPE, ScopeError, TidingsError
+from tidings.model import TidingsError
 
+from ._anchors import Anchors
 from ._audit import AuditEntry
-from ._changes import Anchor, AnyChange, Unanchor
+from ._changes import AnyChange
 from ._graph import Graph, client_node
+from ._graph_waves import graph_waves
 from ._messages import (
     Answer,
     AnyScopeMessage,
@@ -46,50 +48,23 @@ from ._messages import (
     Review,
     Reviewed,
     Seen,
-    Snapshot,
     State,
     Transaction,
     decode,
     decode_snapshot,
     decode_transaction,
     encode,
-    request_in,
 )
-from ._rights import shown_to
+from ._questions import Done, Questions
 from ._versions import Versions
 
 if TYPE_CHECKING:
     from ._authority import Authority
 
-TRAIL_TIME = 60_000_000
-"""Microseconds for which a broker remembers where a question came from."""
-MAX_TRAILS = 10_000
-"""The most questions that a broker remembers the way of."""
-ASK_AGAIN = 1_000_000
-"""Microseconds after which a broker asks again to be admitted."""
-RETREAT_DELAY = 30_000_000
-"""Microseconds after the last member of a scope has gone until its broker gives the scope up."""
-SETTLING_TIME = 500_000
-"""Microseconds that a new tree is given before a broker asks the authority again for what it needs."""
 WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
-MAX_HOLD = 15_000_000
-"""Microseconds after which publications are no longer held back for a change, whatever has become of it."""
 TABLE = "graph"
 """Where the graph is in a broker's store."""
-
-NOBODY = (
-    "nothing says which broker orders changes of the scope graph; "
-    "set `authority = \"NAME\"` in the configuration of broker '{}' and of all others, to the same name"
-)
-"""Why a broker without an authority takes no changes."""
-
-Done = Callable[[Any], None]
-"""Called with an `Answer`, or with `Reviewed` if that was the question."""
-
-
-class AuthorityUnreachable(ScopeError):
-    """The broker that orders changes of the scope graph cannot be asked now."""
 
 
 class Scopes(Feature):
@@ -110,10 +85,8 @@ class Scopes(Feature):
         """Told by the authority of everything that was changed or refused, besides its own log of them."""
         self._hook = hook
         self.versions = Versions()
-        self._trails: dict[str, Link | Done] = {}
-        self._asked: set[AnyChange] = set()
-        self._numbers = 0
-        self._retreating = False
+        self.anchors = Anchors(self)
+        self.questions = Questions(self)
         self._joining: int | None = None
         self._target = 0
         """The newest version that others judge by, as far as this broker knows."""
@@ -196,29 +169,21 @@ class Scopes(Feature):
 
     def _attached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self.seek_anchors()
+        self.anchors.seek()
 
     def _detached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self._retreat_later()
+        self.anchors.retreat_later()
 
     def _new_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
-        self._asked.clear()
         if self.authority is not None:
             self.authority.tell_again()
-        self.context.call_later(SETTLING_TIME, self.seek_anchors)
-        self._retreat_later()
+        self.anchors.new_tree()
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         """The waves by which versions come to be."""
-        return {
-            "prepare": _Prepare(self),
-            "activate": _Activate(self),
-            "hold": _Hold(self),
-            "flush": _Flush(),
-            "release": _Release(self),
-        }
+        return graph_waves(self)
 
     # --- neighbours -----------------------------------------------------------------------------------
 
@@ -235,18 +200,18 @@ class Scopes(Feature):
     def on_message(self, link: Link, body: bytes) -> None:
         """A message about the graph has come."""
         if link.is_client:
-            self._client_turn(link, body)
+            self.questions.from_client(link, body)
             return
         message = decode(body)
         match message:
             case Ask():
-                self.asked(link, message)
+                self.questions.asked(link, message)
             case Answer():
-                self._answered(message)
+                self.questions.answered(message)
             case Review():
-                self.asked(link, message)
+                self.questions.asked(link, message)
             case Reviewed():
-                self._answered(message)
+                self.questions.answered(message)
             case State():
                 self._learned(link, message)
             case Retire():
@@ -316,7 +281,7 @@ class Scopes(Feature):
             for link in self.context.neighbours:
                 self.send(link, Retire(0, self._floor))
             self.scoping.release("joining")
-            self.seek_anchors()
+            self.anchors.seek()
 
         def attempt() -> None:
             if self._joining == version:
@@ -343,19 +308,17 @@ class Scopes(Feature):
         self._target = max(version, self._target)
         if self.versions.newest >= version and self._joining is None and self.scoping.ready:
             self.scoping.activate(version)
-            self.seek_anchors()
+            self.anchors.seek()
 
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
         if self.scoping.ready:
             self.scoping.retire(version)
             self.versions.forget_plans(self._floor)
-            self._retreat_later()
+            self.anchors.retreat_later()
         for link in self.context.neighbours:
             if link is not source:
                 self.send(link, Retire(version, self._floor))
-
-    # --- questions and answers ------------------------------------------------------------------------
 
     def ask(
         self,
@@ -367,139 +330,7 @@ class Scopes(Feature):
         template: Ask | None = None,
     ) -> str:
         """Ask the authority for a change; `done` is called with its answer, or when there is none."""
-        return self._forward(template or Ask("", changes), done, who, administrator)
-
-    def _forward(self, question: Ask | Review, done: Done, who: str, administrator: bool) -> str:
-        """Ask under a name of this broker's own; who asks and what it may is as this broker says."""
-        self._numbers += 1
-        request = f"{self.context.name}/{self.context.epoch}/{self._numbers}"
-        self.asked(done, msgspec.structs.replace(question, request=request, who=who, administrator=administrator))
-        return request
-
-    def asked(self, source: Link | Done, message: Ask | Review) -> None:
-        """Remember the way of a question, and send it on; or answer it, if this is the authority."""
-        if len(self._trails) >= MAX_TRAILS:
-            self._reply(source, Answer(message.request, error="ScopeError", reason="too many changes are under way"))
-            return
-        self._trails[message.request] = source
-        self.context.call_later(TRAIL_TIME, lambda: self._lost(message.request))
-        if not self.authority_name:
-            self._answered(Answer(message.request, error="NoAuthority", reason=NOBODY.format(self.context.name)))
-        elif self.authority is None:
-            self._ask_authority(message)
-        elif isinstance(message, Review):
-            self._answered(self.authority.log.reviewed(message))
-        elif objection := self.objection():
-            self._answered(Answer(message.request, error="NoAuthority", reason=objection))
-        else:
-            self.authority.asked(message, self._answered)
-
-    def _ask_authority(self, message: Ask | Review) -> None:
-        link = self.broker.adjacency.hop_towards(self.authority_name)
-        if link is None:
-            reason = f"the authority '{self.authority_name}' cannot be reached from broker '{self.context.name}' now"
-            self._answered(
-                Answer(message.request, error=AuthorityUnreachable.__name__, reason=f"{reason}; try again later")
-            )
-        else:
-            self.send(link, message)
-
-    def _answered(self, answer: Answer | Reviewed) -> None:
-        source = self._trails.pop(answer.request, None)
-        if source is not None:
-            self._reply(source, answer)
-
-    def _reply(self, source: Link | Done, answer: Answer | Reviewed) -> None:
-        if not isinstance(source, Link):
-            source(answer)
-        elif source.is_client or self.broker.adjacency.is_open(source):
-            self.send(source, answer)
-
-    def _lost(self, request: str) -> None:
-        reason = "no answer came from the authority; whether the change was made is not known: look, then try again"
-        if request in self._trails:
-            self._answered(Answer(request, error=AuthorityUnreachable.__name__, reason=reason))
-
-    def _client_turn(self, link: Link, body: bytes) -> None:
-        """A client asks. Who it is and what it may is for this broker to say."""
-        administrator = link.guard is None or link.guard.administer
-        try:
-            message = decode(body)
-        except ScopeError as error:
-            self._misunderstood(link, body, error)
-            return
-        match message:
-            case Ask() | Review():
-                reference = message.request
-
-                def done(answer: Answer | Reviewed) -> None:
-                    if self.broker.client(link.name) is link:
-                        self.send(link, msgspec.structs.replace(answer, request=reference))
-
-                self._forward(message, done, link.name, administrator)
-            case Look():
-                graph = shown_to(self.versions.graph, link.name, administrator)
-                self.send(link, Seen(message.request, Snapshot.of(graph)))
-            case _:
-                raise TidingsError(f"a client may not send {type(message).__name__}")
-
-    def _misunderstood(self, link: Link, body: bytes, error: ScopeError) -> None:
-        """A question that cannot be read is answered, if it says at least which one it is."""
-        reference = request_in(body)
-        if not reference:
-            raise error
-        self.broker.statistics.refused += 1
-        self.send(link, Answer(reference, error=type(error).__name__, reason=str(error)))
-
-    # --- anchors --------------------------------------------------------------------------------------
-
-    def _needed(self) -> set[str]:
-        """The scopes that attached clients are members of."""
-        view = self.scoping.newest
-        scopes = (scope for link in self.broker.clients for scope in view.memberships(link.name))
-        return set(scopes) - {ROOT_SCOPE}
-
-    def missing(self) -> list[tuple[str, str]]:
-        """The scopes that this broker must carry, and has not been admitted to: each with its own name."""
-        here, anchors = self.context.name, self.versions.graph.anchors
-        return [(scope, here) for scope in sorted(self._needed()) if here not in anchors.get(scope, ())]
-
-    def seek_anchors(self) -> None:
-        """Ask to be admitted wherever attached clients are members."""
-        if self.scoping.ready:
-            self._seek([Anchor(scope, here) for scope, here in self.missing()])
-
-    def _idle(self) -> list[str]:
-        """The scopes that this broker is admitted to, and that no attached client is a member of."""
-        here, needed = self.context.name, self._needed()
-        anchors = self.versions.graph.anchors
-        return [scope for scope, brokers in sorted(anchors.items()) if here in brokers and scope not in needed]
-
-    def _retreat_later(self) -> None:
-        if not self._retreating and self._idle():
-            self._retreating = True
-            self.context.call_later(RETREAT_DELAY, self._retreat)
-
-    def _retreat(self) -> None:
-        """Give up scopes that no attached client is a member of."""
-        self._retreating = False
-        if self.scoping.ready:
-            self._seek([Unanchor(scope, self.context.name) for scope in self._idle()])
-
-    def _seek(self, changes: list[AnyChange]) -> None:
-        new = tuple(change for change in changes if change not in self._asked)
-        if not new:
-            return
-        self._asked.update(new)
-
-        def done(answer: Answer) -> None:
-            self._asked.difference_update(new)
-            if answer.error and answer.error != AuthorityUnreachable.__name__:
-                self.context.call_later(
-                    ASK_AGAIN, self.seek_anchors
-                )  # the authority is busy; away, the next tree tells
-
-        self.ask(new, done)
+        return self.questions.forward(template or Ask("", changes), done, who, administrator)
 
     @property
     def graph(self) -> Graph:
@@ -509,82 +340,3 @@ class Scopes(Feature):
     def is_member(self, client: str) -> bool:
         """Whether a client is a member of any scope but the root."""
         return bool(self.graph.superscopes(client_node(client)))
-
-
-def missing_anchors(answer: bytes) -> set[tuple[str, str]]:
-    """Which (scope, broker) the answer of a wave of kind "prepare" asks for."""
-    return set(msgspec.msgpack.decode(answer, type=list[tuple[str, str]])) if answer else set()
-
-
-class _Answered:
-    """A wave of which only completeness counts."""
-
-    def combine(self, answers: list[bytes]) -> bytes:
-        """Nothing to combine."""
-        return b"ok"
-
-
-class _Prepare:
-    def __init__(self, service: Scopes) -> None:
-        self._service = service
-
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Make the tables; answer when everything that is announced in them has settled: which anchors are missing."""
-        service = self._service
-        try:
-            known = service.prepare([decode_transaction(one) for one in msgspec.msgpack.decode(body, type=list[bytes])])
-        except (ScopeError, msgspec.MsgspecError):
-            service.broker.statistics.refused += 1
-            known = False
-        if known:
-            service.scoping.when_settled(lambda: answer(msgspec.msgpack.encode(service.missing())))
-        else:
-            answer(None)
-
-    def combine(self, answers: list[bytes]) -> bytes:
-        """All anchors that are missing."""
-        return msgspec.msgpack.encode(sorted(set().union(*map(missing_anchors, answers))))
-
-
-class _Activate(_Answered):
-    def __init__(self, service: Scopes) -> None:
-        self._service = service
-
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Judge by the new version."""
-        version = int.from_bytes(body, "big")
-        self._service.activate(version)
-        answer(b"ok" if self._service.scoping.ready and self._service.versions.newest >= version else None)
-
-
-class _Hold(_Answered):
-    def __init__(self, service: Scopes) -> None:
-        self._service = service
-
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Hold publications back: those of these nodes and of everything below them; of everybody, if none is named."""
-        service = self._service
-        version, *nodes = msgspec.msgpack.decode(body, type=list[str])
-        graph = service.graph
-        below = set().union(*(graph.below(node) for node in nodes))
-        service.scoping.hold_for(
-            f"change {version}", (lambda client: client_node(client) in below) if nodes else lambda client: True
-        )
-        service.context.call_later(MAX_HOLD, lambda: service.scoping.release(f"change {version}"))
-        answer(b"ok")
-
-
-class _Release(_Answered):
-    def __init__(self, service: Scopes) -> None:
-        self._service = service
-
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Publish what was held back."""
-        self._service.scoping.release(f"change {body.decode()}")
-        answer(b"ok")
-
-
-class _Flush(_Answered):
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """Nothing but to have been here: what went before has arrived."""
-        answer(b"ok")

@@ -9,7 +9,7 @@ from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 
 from . import _oracle
-from ._graph import Graph, Placement, client_node
+from ._graph import Graph, Placement, client_node, is_client
 from ._interface import OPEN
 from ._overlay import Spans
 from ._passage import Passage
@@ -60,7 +60,7 @@ class View:
         self._supers: dict[str, Mapping[str, AnyPassage]] = {}
         self._subs: dict[str, Mapping[str, AnyPassage]] = {}
         self._gates: dict[str, Mapping[str, AnyPassage]] = {}
-        self.scopes = frozenset(id for id in self._graph.scopes if self._carries(broker, id))
+        self.scopes = frozenset(id for id in self._graph.scopes if self.carries(broker, id))
 
     def overlay(self, scope: str) -> frozenset[str]:
         """The brokers that carry a scope."""
@@ -70,7 +70,8 @@ class View:
             return frozenset()
         return _SPANS.of(self._tree.epoch, self._tree.parents, self._graph.anchored(scope))
 
-    def _carries(self, broker: str, scope: str) -> bool:
+    def carries(self, broker: str, scope: str) -> bool:
+        """Whether a broker carries a scope."""
         return scope == ROOT_SCOPE or (scope in self._graph.scopes and broker in self.overlay(scope))
 
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:
@@ -130,7 +131,12 @@ class View:
     def admits(self, sub: str, scope: str, neighbour: str) -> bool:
         """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
         edge = self._graph.superscopes(sub).get(scope)
-        return edge is not None and edge.placement is Placement.ONCE and self._carries(neighbour, sub)
+        return edge is not None and edge.placement is Placement.ONCE and self.carries(neighbour, sub)
+
+    def tops(self, publisher: str) -> list[str]:
+        """The scopes above a publisher that have none above them: whoever may see it is somewhere below these."""
+        roots = _oracle.visibility_roots(self._graph, client_node(publisher))
+        return [root for root in roots if not is_client(root)]
 
     def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path."""

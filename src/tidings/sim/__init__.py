@@ -4,7 +4,7 @@ from . import _topologies as topologies
 from ._checker import Checker, check
 from ._client import SimClient
 from ._disk import SimDisk
-from ._invariants import broken_invariants, waste
+from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, NeverQuiet, SimRuntime, Weather
 from ._observer import Violation
 from ._oracles import Delivery, delivered, flat, necessary_links
@@ -46,6 +46,7 @@ __all__ = [
     "describe",
     "flat",
     "necessary_links",
+    "overgrown",
     "satisfies",
     "take",
     "topologies",

@@ -1,0 +1,84 @@
+"""Anchors: a broker with attached members of a scope asks to be admitted to carry it, and gives it up after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidings.model import ROOT_SCOPE
+
+from ._changes import Anchor, AnyChange, Unanchor
+from ._messages import Answer
+from ._questions import AuthorityUnreachable
+
+if TYPE_CHECKING:
+    from ._service import Scopes
+
+ASK_AGAIN = 1_000_000
+"""Microseconds after which a broker asks again to be admitted."""
+RETREAT_DELAY = 30_000_000
+"""Microseconds after the last member of a scope has gone until its broker gives the scope up."""
+SETTLING_TIME = 500_000
+"""Microseconds that a new tree is given before a broker asks the authority again for what it needs."""
+
+
+class Anchors:
+    """What one broker is admitted to, and should be."""
+
+    def __init__(self, service: Scopes) -> None:
+        self._service = service
+        self._asked: set[AnyChange] = set()
+        self._retreating = False
+
+    def new_tree(self) -> None:
+        """The authority may be in reach again."""
+        self._asked.clear()
+        self._service.context.call_later(SETTLING_TIME, self.seek)
+        self.retreat_later()
+
+    def _needed(self) -> set[str]:
+        """The scopes that attached clients are members of."""
+        view = self._service.scoping.newest
+        scopes = (scope for link in self._service.broker.clients for scope in view.memberships(link.name))
+        return set(scopes) - {ROOT_SCOPE}
+
+    def missing(self) -> list[tuple[str, str]]:
+        """The scopes that this broker must carry, and has not been admitted to: each with its own name."""
+        here, anchors = self._service.context.name, self._service.versions.graph.anchors
+        return [(scope, here) for scope in sorted(self._needed()) if here not in anchors.get(scope, ())]
+
+    def seek(self) -> None:
+        """Ask to be admitted wherever attached clients are members."""
+        if self._service.scoping.ready:
+            self._ask_for([Anchor(scope, here) for scope, here in self.missing()])
+
+    def _idle(self) -> list[str]:
+        """The scopes that this broker is admitted to, and that no attached client is a member of."""
+        here, needed = self._service.context.name, self._needed()
+        anchors = self._service.versions.graph.anchors
+        return [scope for scope, brokers in sorted(anchors.items()) if here in brokers and scope not in needed]
+
+    def retreat_later(self) -> None:
+        """Give up in a while what is not needed then either."""
+        if not self._retreating and self._idle():
+            self._retreating = True
+            self._service.context.call_later(RETREAT_DELAY, self._retreat)
+
+    def _retreat(self) -> None:
+        """Give up scopes that no attached client is a member of."""
+        self._retreating = False
+        if self._service.scoping.ready:
+            self._ask_for([Unanchor(scope, self._service.context.name) for scope in self._idle()])
+
+    def _ask_for(self, changes: list[AnyChange]) -> None:
+        new = tuple(change for change in changes if change not in self._asked)
+        if not new:
+            return
+        self._asked.update(new)
+
+        def done(answer: Answer) -> None:
+            self._asked.difference_update(new)
+            if answer.error and answer.error != AuthorityUnreachable.__name__:
+                # It is busy. If it is away, the next tree brings us back here.
+                self._service.context.call_later(ASK_AGAIN, self.seek)
+
+        self._service.ask(new, done)

@@ -1,0 +1,82 @@
+"""Features must hold together: one scenario that grows with each of them, and runs for ever.
+
+A client roams from broker to broker, subscribed to what comes to it across a mapped edge of the scope graph, while a
+link is cut and a scope changes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.scopes import (
+    OPEN,
+    CreateScope,
+    Interface,
+    Join,
+    Mode,
+    Scopes,
+    SetInterface,
+    edge_mapping,
+    mapping,
+)
+from tidings.scopes.steps import Convert
+from tidings.sim import Network, Promises, broken_invariants, check, overgrown
+from tidings.wire import Quality
+
+PRICES = range(1, 41)
+
+
+def roam(seed: int) -> tuple[Network, list[float]]:
+    """A customer in euros, who moves on every second, and a market in cents; what reached the customer."""
+    network = Network(seed, features=lambda name: [Scopes("hub")])
+    network.add_brokers(
+        ("hub", "north", "east", "south"),
+        (("hub", "north"), ("hub", "east"), ("hub", "south"), ("north", "east")),
+    )
+    market, customer = network.add_client("market", "north"), network.add_client("customer", "east")
+    network.run()
+    euros = edge_mapping(outward=mapping(Convert("price", 100)), inward=mapping(Convert("price", 0.01)))
+    network.change(
+        "south",
+        (
+            CreateScope("floor", OPEN),
+            CreateScope("customers", OPEN),
+            Join("customers", "floor", mapping=euros),
+            Join("@market", "floor"),
+            Join("@customer", "customers"),
+        ),
+    )
+    network.run()
+    customer.subscribe("price > 0")
+    network.run()
+    step = 100_000
+    for at, price in enumerate(PRICES):
+        network.scheduler.after(
+            at * step,
+            lambda price=price: market.publish(price=100 * price, quality=Quality.STORED),  # type: ignore[misc]
+        )
+    for at, broker in enumerate(("south", "north", "hub", "east"), start=1):
+
+        def move(broker: str = broker) -> None:
+            customer.detach()
+            customer.attach(broker)
+
+        network.scheduler.after(at * 9 * step, move)
+    network.scheduler.after(7 * step, lambda: network.cut("hub", "north"))
+    network.scheduler.after(16 * step, lambda: network.heal("hub", "north"))
+    wide = Interface.parse(input="price > 0 OR volume > 0", output="TRUE")
+    network.scheduler.after(
+        12 * step,
+        lambda: network.change("east", (SetInterface("customers", wide),), Mode.DRAIN),  # type: ignore[arg-type]
+    )
+    network.run()
+    return network, [float(notification["price"]) for notification in customer.received]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_roaming_client_sees_one_unbroken_stream_across_a_mapped_edge(seed: int) -> None:
+    network, prices = roam(seed)
+    assert prices == [float(price) for price in PRICES]
+    assert not check(network.trace, Promises.load())
+    assert not broken_invariants(network)
+    assert not overgrown(network)
