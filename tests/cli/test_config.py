@@ -83,7 +83,8 @@ def test_the_documented_defaults_are_the_defaults() -> None:
 def test_every_option_can_be_set_by_the_file() -> None:
     of_the_file = {"topology": "strict_topology", "log_level": None, "log_json": None}
     settable = {of_the_file.get(key, key) for key in TOP} | {"routing", "limits", "tls", "access", "store", "archive"}
-    assert {field.name for field in dataclasses.fields(Options)} <= settable
+    in_python = {"admission"}  # a function
+    assert {field.name for field in dataclasses.fields(Options)} - in_python <= settable
     assert {field.name for field in dataclasses.fields(Limits)} == set(LIMITS)
     assert {field.name for field in dataclasses.fields(RoutingOptions)} == set(ROUTING)
     assert {field.name for field in dataclasses.fields(TlsOptions)} == set(TLS)

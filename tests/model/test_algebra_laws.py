@@ -6,10 +6,10 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from small_world import PLANE, POOL, accepted, accepted_in_plane, pool, promised_in_plane, shown
+from small_world import PLANE, POOL, Blank, accepted, accepted_in_plane, pool, promised_in_plane, shown
 from strategies import SOAK, filters, notifications
 
 from tidings.model import Conjunction, Constraint, Filter, Kind, Negated, Notification, kind_of
@@ -171,6 +171,7 @@ def test_the_opposite_of_the_opposite_passes_no_more_where_nothing_is_missing(so
 
 
 @given(on_one_attribute())
+@example(Conjunction([Negated(Blank("x")), Equal("x", "")]))  # a text that an operator without a kind excludes
 @settings(max_examples=333)
 def test_a_witness_passes_and_is_found_where_one_exists(conjunction: Conjunction) -> None:
     attributes = witness(conjunction)

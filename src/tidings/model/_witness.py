@@ -112,7 +112,8 @@ def _element(want: Constraint, bans: Sequence[Constraint]) -> Scalar | None:
     for example in itertools.chain(want.examples(), _beside(bans)):
         if want.holds(example) and not any(ban.holds(example) for ban in bans):
             return example
-    return _text((want,), [ban for ban in bans if ban.kind is Kind.TEXT])
+    text = _text((want,), [ban for ban in bans if ban.kind is Kind.TEXT])
+    return None if text is None or any(ban.holds(text) for ban in bans) else text
 
 
 def _beside(bans: Sequence[Constraint]) -> Iterator[Scalar]:
