@@ -375,6 +375,14 @@ def test_row_groups_can_be_pruned_by_time_origin_and_promoted_attributes(archive
         assert json.loads(metadata.metadata[b"tidings.complete"]) == ["type", "symbol", "price"]
 
 
+def test_rows_of_a_row_group_are_sorted_by_promoted_attributes_then_by_number(archive: Path) -> None:
+    for file in files_in(archive):
+        with pq.ParquetFile(file.path) as parquet:
+            for at in range(parquet.num_row_groups):
+                table = parquet.read_row_group(at, columns=["type", "symbol", "price", "seq"])
+                assert table.sort_by([(name, "ascending") for name in table.column_names]).equals(table)
+
+
 def test_arrow_reads_only_row_groups_that_may_hold_something(archive: Path) -> None:
     dataset = ds.dataset(archive, partitioning="hive", format="parquet")
 
