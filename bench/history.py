@@ -43,7 +43,7 @@ def run(report: Report) -> None:
             frequent = reader.query(limit=1).__next__().notification["symbol"]
             naive = _naive(reader, Filter.parse("price < 0"), count)
             _store(report, reader, str(frequent), naive, count)
-        _roll(report, data, archive, raw, naive, count)
+        _roll(report, data, archive, raw=raw, naive=naive, count=count)
         _archive(report, archive, str(frequent), naive, count)
         asyncio.run(_loop(report, data, Path(directory, "again")))
 
@@ -99,7 +99,7 @@ def _last_ten(reader: StoreReader | ArchiveReader, symbol: str) -> float:
     return median_seconds(lambda: list(reader.query(asked, limit=10, newest_first=True)), repeats=5)
 
 
-def _roll(report: Report, data: Path, archive: Path, raw: int, naive: float, count: int) -> None:
+def _roll(report: Report, data: Path, archive: Path, *, raw: int, naive: float, count: int) -> None:
     cpu, start = time.process_time(), time.perf_counter()
     rolled = roll(data, archive, [Promoted.parse(text) for text in PROMOTED])
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -120,9 +120,8 @@ def _archive(report: Report, archive: Path, frequent: str, naive: float, count: 
         report.figure(f"archive: last 10 of {what} symbol", seconds * 1e3, "ms")
     nowhere = median_seconds(lambda: list(reader.query(Filter.parse("price < 0"))), repeats=3)
     report.ratio("archive: a price that is nowhere against naive", naive / nowhere, at_least=50)
-    wide = Filter.parse("price > 100 AND volume < 500")
     start = time.perf_counter()
-    found = sum(1 for _ in reader.query(wide, limit=50_000))
+    found = sum(1 for _ in reader.query(Filter.parse("price > 100"), limit=50_000))
     report.figure("archive: publications found", found / (time.perf_counter() - start), "/s")
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from strategies import NAMES, filters, notifications
 
 from tidings.model import Filter, Notification
-from tidings.wire import body_test, encode_body, glance
+from tidings.wire import body_test, encode_body, glance, glance_at_many
 
 
 @given(notifications(wild=True), st.lists(st.sampled_from([*NAMES, "a\nb"]), unique=True))
@@ -15,6 +15,16 @@ def test_it_sees_the_values_that_are_there(notification: Notification, names: li
     seen = glance(names)(encode_body(notification))
     assert seen == [notification.get(name) for name in names]
     assert [type(value) for value in seen] == [type(notification.get(name)) for name in names]
+
+
+@given(
+    st.lists(notifications(wild=True), min_size=1, max_size=4),
+    st.lists(st.sampled_from([*NAMES, "a\nb"]), min_size=1, unique=True),
+)
+def test_many_at_once_show_the_same(some: list[Notification], names: list[str]) -> None:
+    columns = glance_at_many(names)([encode_body(one) for one in some])
+    assert columns == [[one.get(name) for one in some] for name in names]
+    assert [[*map(type, column)] for column in columns] == [[type(one.get(name)) for one in some] for name in names]
 
 
 @given(notifications(), st.lists(filters(), max_size=5))

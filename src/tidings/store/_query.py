@@ -46,6 +46,11 @@ class Query:
         if self.filter.has_marker:
             raise StoreError(f"{self.filter} speaks of myloc, which is nowhere in the past; name the place")
 
+    @property
+    def has_times(self) -> bool:
+        """Whether a range of time is asked for."""
+        return self.since != BEGINNING or self.until != FOR_EVER
+
     @cached_property
     def _test(self) -> Callable[[bytes], bool]:
         return body_test(self.filter)

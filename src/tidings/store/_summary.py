@@ -21,7 +21,7 @@ import msgspec
 
 from tidings.model import Constraint, Filter, Location, Scalar, Value
 from tidings.model.operators import IsNull
-from tidings.wire import Envelope, glance
+from tidings.wire import Envelope, glance_at_many
 
 PROMOTED = ("type",)
 """The attributes that are summarised unless the configuration names others."""
@@ -68,14 +68,14 @@ class Summariser:
 
     def __init__(self, promoted: Iterable[str]) -> None:
         self._names = tuple(promoted)
-        self._look = glance(self._names)
+        self._look = glance_at_many(self._names)
 
     def sets(self, envelopes: Sequence[Envelope]) -> Sets:
         """The values of each promoted attribute in some publications."""
         if not self._names:
             return {}
-        rows = [self._look(envelope.body) for envelope in envelopes]
-        return {name: _terms(name, column) for name, column in zip(self._names, zip(*rows, strict=True), strict=True)}
+        columns = self._look([envelope.body for envelope in envelopes])
+        return {name: _terms(name, column) for name, column in zip(self._names, columns, strict=True)}
 
 
 def _terms(name: str, column: Iterable[Value | None]) -> set[int]:

@@ -14,7 +14,7 @@ from ._codec import (
     register_filter_model,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part
-from ._glance import body_test, glance
+from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
     Advertise,
@@ -147,6 +147,7 @@ __all__ = [
     "encode_words",
     "ext_hook",
     "glance",
+    "glance_at_many",
     "part",
     "register_filter_model",
 ]

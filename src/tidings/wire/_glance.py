@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -38,6 +39,32 @@ def glance(names: Iterable[str]) -> Callable[[bytes], list[Value | None]]:
         return values
 
     return look
+
+
+def glance_at_many(names: Iterable[str]) -> Callable[[Iterable[bytes]], list[list[Value | None]]]:
+    """As `glance`, from many bodies to one list of values for each attribute: faster than one by one.
+
+    >>> from tidings.wire import encode_body
+    >>> glance_at_many(["price", "tags"])([encode_body({"price": 1.5}), encode_body({"tags": ["a"]})])
+    [[1.5, None], [None, ('a',)]]
+    """
+    wanted = list(names)
+    decode = _decoder(wanted)
+    if decode is None or not wanted:
+        look = glance(wanted)
+        return lambda bodies: [list(column) for column in zip(*map(look, bodies), strict=True)]
+    getters = [attrgetter(f"f{at}") for at in range(len(wanted))]
+
+    def look_at_many(bodies: Iterable[bytes]) -> list[list[Value | None]]:
+        seen = list(map(decode, bodies))
+        columns = [list(map(get, seen)) for get in getters]
+        return [_with_tuples(column) if list in set(map(type, column)) else column for column in columns]
+
+    return look_at_many
+
+
+def _with_tuples(column: list[Any]) -> list[Any]:
+    return [tuple(value) if type(value) is list else value for value in column]
 
 
 def body_test(filter: Filter) -> Callable[[bytes], bool]:

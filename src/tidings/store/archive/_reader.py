@@ -129,15 +129,19 @@ class ArchiveReader(Queryable):
     def _read(self, piece: _Piece, query: Query) -> Iterator[list[Envelope]]:
         fragment = _FORMAT.make_fragment(str(piece.file.path), filesystem=_DISK)
         schema = fragment.physical_schema
-        promoted, complete = promoted_in(fragment.metadata.metadata or {})
-        wanted = predicate(query, {one.name: one for one in promoted}, complete)
+        found, complete = promoted_in(fragment.metadata.metadata or {})
+        promoted = {one.name: one for one in found}
+        wanted = predicate(query, promoted, complete)
+        named = {one.name for conjunction in query.filter.conjunctions for one in conjunction}
+        asked = [*sorted(named & promoted.keys()), *(["published_at"] if query.has_times else [])]
         if piece.start > piece.file.first:
             fresh = pc.field("seq") >= piece.start
             wanted = fresh if wanted is None else wanted & fresh
+            asked.append("seq")
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
             yield []
-            table = _rows(group, wanted, {one.name for one in promoted})
+            table = _rows(group, wanted, asked, set(promoted))
             starts = range(0, len(table), STEP)
             for start in reversed(starts) if query.newest_first else starts:
                 yield query.chosen(envelopes_in(table.slice(start, STEP)))
@@ -146,20 +150,22 @@ class ArchiveReader(Queryable):
         self._damage[path] = ArchiveDamage(path, str(error).partition("\n")[0])
 
 
-def _rows(group: ds.ParquetFileFragment, wanted: pc.Expression | None, promoted: set[str]) -> pa.Table:
+def _rows(
+    group: ds.ParquetFileFragment, wanted: pc.Expression | None, asked: list[str], promoted: set[str]
+) -> pa.Table:
     """The rows of a row group that pass the predicate, in the order of the log.
 
-    The columns that a predicate can ask about are read first: often nothing passes, and the others are not needed.
+    The columns that the predicate asks about are read first: often nothing passes, and the others are not needed.
     """
     schema = group.physical_schema
     names = [name for name in schema.names if name not in promoted]
     if wanted is None:
         return group.to_table(schema=schema, columns=names, use_threads=False).sort_by("seq")
-    seen = group.to_table(schema=schema, columns=["seq", "published_at", *promoted], use_threads=False)
-    passed = seen.append_column("", pa.array(range(len(seen)), pa.int32())).filter(wanted).sort_by("seq")
+    seen = group.to_table(schema=schema, columns=asked, use_threads=False)
+    passed = seen.append_column("", pa.arange(0, len(seen))).filter(wanted).column("")
     if not len(passed):
-        return passed
-    return group.to_table(schema=schema, columns=names, use_threads=False).take(passed.column(""))
+        return seen.slice(0, 0)
+    return group.to_table(schema=schema, columns=names, use_threads=False).take(passed).sort_by("seq")
 
 
 def _without_overlaps(files: Iterable[ArchiveFile]) -> Iterator[_Piece]:
