@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ._broker import Broker
 
 _FLAT_PASSAGES = (OPEN_PASSAGE,)
+MAX_RECALLED = 16
+"""How many versions that were retired are kept ready for what comes late."""
 
 
 class Scoping:
@@ -58,6 +60,8 @@ class Scoping:
         self._floors: dict[Link, int] = {}
         self._crossed: dict[str, dict[str, Passage]] = {}
         """For each scope, the superscopes from which something may cross into it here."""
+        self._recalled: dict[int, View] = {}
+        """Versions that were retired, and were asked for again."""
         self._passages: dict[Link, tuple[Passage, ...] | None] = {}
 
     @property
@@ -77,9 +81,11 @@ class Scoping:
 
     def view(self, version: int) -> View | None:
         """One version of the graph; None if nobody remembers it."""
-        view = self._views.get(version)
+        view = self._views.get(version) or self._recalled.get(version)
         if view is None and (plan := self.recall(version)) is not None:
-            view = plan.on(self._broker.name, self._broker.adjacency.tree)
+            while len(self._recalled) >= MAX_RECALLED:
+                del self._recalled[next(iter(self._recalled))]
+            view = self._recalled[version] = plan.on(self._broker.name, self._broker.adjacency.tree)
         return view
 
     def concerns(self, broker: str, version: int, publisher: str) -> bool:
@@ -218,6 +224,7 @@ class Scoping:
         self.active = self._views[self.active.version]
         self._passages.clear()
         self._floors.clear()
+        self._recalled.clear()
         for table in self.tables.values():
             table.gates.clear()
             table.supers.clear()

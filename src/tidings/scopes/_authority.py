@@ -67,8 +67,6 @@ class Authority:
         self._busy = False
         self._answers: dict[str, Answer] = {}
         self.log = ScopeLog(service)
-        self.completed = 0
-        """The newest version that has been activated everywhere."""
 
     def start(self) -> None:
         """The broker is built, and what its disk holds has been read."""
@@ -248,7 +246,6 @@ class _Change:
             self._done()
 
     def _done(self) -> None:
-        self._authority.completed = self._version
         self._authority.done(self._request, self._transactions[0], self._version)
 
     def _wave(

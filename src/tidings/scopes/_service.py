@@ -37,7 +37,7 @@ from tidings.model import TidingsError
 from ._anchors import Anchors
 from ._audit import AuditEntry
 from ._changes import AnyChange
-from ._graph import Graph, client_node
+from ._graph import Graph
 from ._graph_waves import graph_waves
 from ._messages import (
     Answer,
@@ -336,7 +336,3 @@ class Scopes(Feature):
     def graph(self) -> Graph:
         """The newest version that this broker knows."""
         return self.versions.graph
-
-    def is_member(self, client: str) -> bool:
-        """Whether a client is a member of any scope but the root."""
-        return bool(self.graph.superscopes(client_node(client)))
