@@ -59,7 +59,7 @@ def refused(before: Graph, *changes: AnyChange, match: str) -> None:
 
 @pytest.mark.req("VIS-312")
 def test_a_scope_is_created_as_it_was_described() -> None:
-    change = CreateScope("a/b", QUOTES, OPEN, True, {"name": "b"}, ("ann",), True, True, ("digest",))
+    change = CreateScope("a/b", QUOTES, OPEN, True, {"name": "b"}, ("ann",), True, ("b1",), ("digest",))
     after = apply(Graph(), (change,))
     scope = after.scope("a/b")
     assert (scope.interface, scope.imposed, scope.abstract) == (QUOTES, OPEN, True)

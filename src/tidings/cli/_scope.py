@@ -87,9 +87,10 @@ def create(
     attribute: Attributes = None,
     administrator: Administrators = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Only members and administrators may know of it.")] = False,
-    confidential: Annotated[
-        bool, typer.Option("--confidential", help="Its traffic must not pass brokers that are not trusted.")
-    ] = False,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option("--trust", metavar="BROKER", help="Only brokers named so may carry its traffic. Repeat it."),
+    ] = None,
     admission: Admission = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
@@ -117,7 +118,7 @@ def create(
             abstract=abstract,
             attributes={word: value for word, value in _attributes(attribute).items() if value is not None},
             hidden=hidden,
-            confidential=confidential,
+            trusted=trust or (),
             administrators=administrator or (),
             admission=_secrets(admission),
             credentials=_secrets(credentials),

@@ -149,7 +149,7 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "imposed": _interface_words(known.imposed),
         "abstract": known.abstract,
         "hidden": known.hidden,
-        "confidential": known.confidential,
+        "trusted": list(known.trusted),
         "attributes": known.attributes,
         "administrators": list(known.administrators),
         "admission": f"one of {len(known.admission)} secrets" if known.admission else "",

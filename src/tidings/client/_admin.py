@@ -95,7 +95,7 @@ class Admin:
         abstract: bool = False,
         attributes: Mapping[str, str] | None = None,
         hidden: bool = False,
-        confidential: bool = False,
+        trusted: Iterable[str] = (),
         administrators: Iterable[str] = (),
         admission: Iterable[str] = (),
         credentials: Iterable[str] = (),
@@ -106,6 +106,7 @@ class Admin:
 
         `within` another scope it is a member of that one, and called `within/name`; `credentials` let it in.
         `admission` are secrets of which a new member must present one; the graph remembers their digests only.
+        `trusted` names the only brokers that may carry it; while the tree needs another one, its traffic stands still.
         """
         id = name if within is None else f"{within}/{name}" if within else name
         create = CreateScope(
@@ -116,7 +117,7 @@ class Admin:
             dict(attributes or {}),
             tuple(administrators),
             hidden,
-            confidential,
+            tuple(trusted),
             tuple(map(credential, admission)),
         )
         changes: tuple[AnyChange, ...] = (create,) if within is None else (create, Join(id, within))
@@ -167,12 +168,17 @@ class Admin:
         *,
         administrators: Iterable[str] | None = None,
         admission: Iterable[str] | None = None,
+        trusted: Iterable[str] | None = None,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """Who may change a scope, and the secrets of which a new member must present one; None: as it is."""
+        """Who may change a scope, the secrets of which a new member must present one, and the brokers that it trusts.
+
+        None: as it is.
+        """
         secrets = None if admission is None else tuple(map(credential, admission))
         clients = None if administrators is None else tuple(administrators)
-        return await self.change(SetAdministration(scope, clients, secrets), timeout=timeout)
+        brokers = None if trusted is None else tuple(trusted)
+        return await self.change(SetAdministration(scope, clients, secrets, brokers), timeout=timeout)
 
     # --- members --------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from tidings.model import ROOT_SCOPE
 
 from ._changes import Anchor, AnyChange, Unanchor
 from ._messages import Answer
-from ._questions import AuthorityUnreachable
+from ._questions import AuthorityUnreachable, NotTrusted
 
 if TYPE_CHECKING:
     from ._service import Scopes
@@ -77,8 +77,8 @@ class Anchors:
 
         def done(answer: Answer) -> None:
             self._asked.difference_update(new)
-            if answer.error and answer.error != AuthorityUnreachable.__name__:
-                # It is busy. If it is away, the next tree brings us back here.
+            if answer.error and answer.error not in (AuthorityUnreachable.__name__, NotTrusted.__name__):
+                # It is busy. If it is away, or the way leads over strangers, the next tree brings us back here.
                 self._service.context.call_later(ASK_AGAIN, self.seek)
 
         self._service.ask(new, done)

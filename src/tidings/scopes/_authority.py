@@ -30,7 +30,9 @@ from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
+from ._questions import NotTrusted
 from ._rights import FrozenGraph, admitted, check_rights
+from ._view import Plan
 
 if TYPE_CHECKING:
     from ._service import Scopes
@@ -124,8 +126,27 @@ class Authority:
             raise FrozenGraph("the scope graph of this network is static: its operator has frozen it as it is")
         check_rights(graph, ask)
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
-        check_turn(graph, apply(graph, changes))
+        after = apply(graph, changes)
+        check_turn(graph, after)
+        for scope, strangers in self._strangers(after).items():
+            raise NotTrusted(
+                f"the traffic of '{scope}' would pass {', '.join(map(repr, strangers))}, which it does not trust; "
+                "trust these brokers, add links around them, or let its members use others"
+            )
         return changes
+
+    def _strangers(self, graph: Graph) -> dict[str, list[str]]:
+        """For each scope that trusts some brokers only, the others that would have to carry it on the tree of now."""
+        context = self._service.context
+        view = Plan(graph).on(context.name, context.tree)
+        careful = [scope for scope in graph.scopes.values() if scope.trusted]
+        found = {scope.id: sorted(view.needed(scope.id) - {*scope.trusted}) for scope in careful}
+        return {scope: strangers for scope, strangers in found.items() if strangers}
+
+    def admissible(self, anchors: tuple[Anchor, ...]) -> tuple[Anchor, ...]:
+        """Those of these brokers that may carry their scopes; the members that the others have go without."""
+        graph = self._service.graph
+        return tuple(one for one in anchors if one.scope not in self._strangers(apply(graph, (one,))))
 
     def _end(self, request: _Request, answer: Answer) -> None:
         self._busy = False
@@ -227,6 +248,7 @@ class _Change:
     def _anchor(self, missing: set[tuple[str, str]]) -> None:
         known = self._service.graph.scopes
         changes = tuple(Anchor(scope, broker) for scope, broker in sorted(missing) if scope in known)
+        changes = self._authority.admissible(changes)
         if not changes:
             self._activate()
             return

@@ -47,7 +47,7 @@ class CreateScope(Change, frozen=True):
     attributes: dict[str, str] = {}
     administrators: tuple[str, ...] = ()
     hidden: bool = False
-    confidential: bool = False
+    trusted: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()
 
 
@@ -125,11 +125,12 @@ class SetAttributes(Change, frozen=True):
 
 
 class SetAdministration(Change, frozen=True):
-    """Who may change a scope, and what a new member must present; None: as it is."""
+    """Who may change a scope, what a new member must present, and which brokers may carry it; None: as it is."""
 
     scope: str
     administrators: tuple[str, ...] | None = None
     admission: tuple[str, ...] | None = None
+    trusted: tuple[str, ...] | None = None
 
 
 class Anchor(Change, frozen=True):
@@ -221,7 +222,7 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         dict(change.attributes),
         change.administrators,
         change.hidden,
-        change.confidential,
+        change.trusted,
         change.admission,
         version,
     )
@@ -344,7 +345,8 @@ def _described(scope: Scope, change: SetAttributes | SetAdministration | SetInte
     if isinstance(change, SetAdministration):
         administrators = scope.administrators if change.administrators is None else change.administrators
         admission = scope.admission if change.admission is None else change.admission
-        return replace(scope, administrators=administrators, admission=admission)
+        trusted = scope.trusted if change.trusted is None else change.trusted
+        return replace(scope, administrators=administrators, admission=admission, trusted=trusted)
     merged = {**scope.attributes, **change.attributes}
     attributes = {name: value for name, value in merged.items() if value is not None}
     _check_attributes(attributes)

@@ -58,14 +58,19 @@ class Scope(msgspec.Struct, frozen=True):
     """The clients that may change it, besides those that may change everything."""
     hidden: bool = False
     """Only its administrators and members may know of it."""
-    confidential: bool = False
-    """Its traffic must not pass brokers that are not trusted."""
+    trusted: tuple[str, ...] = ()
+    """The only brokers that may carry it; none named: any. Where the tree needs another one, it is carried nowhere."""
     admission: tuple[str, ...] = ()
     """The credentials of which a new member must present one; none: everybody may be made a member."""
     revised: int = 0
     """The version in which an interface of it changed last."""
     brokers: frozenset[str] = frozenset()
     """The brokers that carry it whether they have members of it or not, because an administrator said so."""
+
+    @property
+    def confidential(self) -> bool:
+        """Whether its traffic must not pass brokers that are not trusted."""
+        return bool(self.trusted)
 
     @property
     def name(self) -> str:

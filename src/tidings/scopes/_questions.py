@@ -33,6 +33,10 @@ Done = Callable[[Any], None]
 """Called with an `Answer`, or with `Reviewed` if that was the question."""
 
 
+class NotTrusted(ScopeError):
+    """A change that would lead the traffic of a scope over a broker that it does not trust."""
+
+
 class AuthorityUnreachable(ScopeError):
     """The broker that orders changes of the scope graph cannot be asked now."""
 

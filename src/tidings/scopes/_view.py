@@ -68,6 +68,12 @@ class View:
             return frozenset(self._tree.parents)
         if self._graph.scopes[scope].abstract:
             return frozenset()
+        brokers = self.needed(scope)
+        trusted = self._graph.scopes[scope].trusted
+        return brokers if not trusted or brokers.issubset(trusted) else frozenset()
+
+    def needed(self, scope: str) -> frozenset[str]:
+        """The brokers that would have to carry a scope to join those who have members of it."""
         return _SPANS.of(self._tree.epoch, self._tree.parents, self._graph.anchored(scope))
 
     def carries(self, broker: str, scope: str) -> bool:
