@@ -59,7 +59,7 @@ class Scenario:
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
         clients = [client for client, _ in flat.clients]
-        broken = any(step.verb in (Verb.CUT, Verb.CRASH) for step in flat.steps)
+        broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE) for step in flat.steps)
         plan = ScopePlan(rng, flat.shape.brokers, clients, authority, gateways=not broken)
         length = max((step.at for step in flat.steps), default=0)
         steps = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
