@@ -124,6 +124,22 @@ def test_a_broker_stops_at_once_while_a_roll_runs(tmp_path: Path, monkeypatch: p
     assert asyncio.run(run()) < 5
 
 
+@pytest.mark.parametrize("script", ["exit 3", "echo nonsense", "kill -9 $$"])
+def test_a_roll_that_says_nothing_sensible_does_not_end_the_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    odd = tmp_path / "odd"
+    odd.write_text(f"#!/bin/sh\n{script}\n")
+    odd.chmod(0o755)
+    monkeypatch.setattr(keeper_module.sys, "executable", str(odd))
+
+    async def run() -> None:
+        async with serve(options(tmp_path)) as server:
+            await until(lambda: server.keeper.failures > 1)
+
+    asyncio.run(run())
+
+
 def test_an_archive_that_could_never_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StartError, match="made of the store"):
         Server(replace(options(tmp_path), data=None))

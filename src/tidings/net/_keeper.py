@@ -15,7 +15,8 @@ import json
 import logging
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from typing import Any
 
 from tidings.store import Position, Store, StoreError
 
@@ -73,14 +74,19 @@ class Keeper:
     async def _roll_now_and_then(self, archive: ArchiveOptions) -> None:
         while True:
             await asyncio.sleep(archive.roll_after)
-            await self.roll(archive)
+            try:
+                await self.roll(archive)
+            except Exception as error:  # whatever it is, the next roll is a new attempt
+                self._failed(f"{type(error).__name__}: {error}")
 
     async def roll(self, archive: ArchiveOptions) -> None:
         """Archive what has been synced since the last time."""
         data = self._store.path.parent
         command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive.directory), *archive.promote]
         try:
-            process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            )  # a session of its own: Ctrl-C is for the broker, which ends it in order
         except OSError as error:
             self._failed(str(error))
             return
@@ -94,11 +100,11 @@ class Keeper:
         else:
             self._failed(complaints.decode(errors="replace").strip().rpartition("\n")[2])
 
-    def _rolled(self, told: dict[str, int]) -> None:
+    def _rolled(self, told: dict[str, Any]) -> None:
         self.rolls += 1
         self.rows += told["count"]
         if told["damage"]:
-            log.warning("%s damaged batches of the log could not be archived", len(told["damage"]))  # type: ignore[arg-type]
+            log.warning("%s damaged batches of the log could not be archived", len(told["damage"]))
         position = Position(told["epoch"], told["seq"])
         if position > self.archived:
             self.archived = position
