@@ -43,6 +43,7 @@ DETOUR = "detour"
 """The tag of what a client gets if it may have been overtaken."""
 
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
+_ROOT_ONLY = (ROOT_ROUTE,)
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
 
@@ -232,6 +233,12 @@ def hand_over_late(view: View, envelope: Envelope, registration: Registration) -
             form = (version, sighting.path if registration.per_path else ())
             forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, _tags(view)),)))
     return list(forms.values())
+
+
+def told(view: View) -> tuple[Route, ...]:
+    """The route of what a client gets as it was published."""
+    tags = _tags(view)
+    return (_anonymous(0, (), tags),) if tags else _ROOT_ONLY
 
 
 def _tags(view: View) -> tuple[str, ...]:

@@ -18,16 +18,16 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Notification, Route, TidingsError
+from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Notification, Route, RouteState, TidingsError
 from tidings.wire import Deliver, Envelope, Frame, Gap, Hop, Notify, Publish, PublishAck, Quality, Refused, checked_body
 
 from ._book import Entry
 from ._bounds import check_publication
-from ._crossing import Copy, hand_over_late
-from ._links import Link
+from ._crossing import Copy, hand_over_late, told
+from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
-from ._visibility import Passage
+from ._visibility import Passage, View
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -62,6 +62,11 @@ class Delivery:
         self._aimed: dict[Link, list[Entry]] | None = None
         self._groups: _Groups = {}
         """The groups of the latest targets."""
+        self._told_by: View | None = None
+        self._told: tuple[Route, ...] = _ROOT_ONLY
+        """What clients are told of the route of what stays in its scope, by the graph as it is now."""
+        self._inside: dict[Link, list[Entry]] | None = None
+        """The latest targets that get a notification of their own scope as it is there."""
         self._waiting: dict[Link, deque[tuple[Publish, Notification]]] = {}
 
     def published(self, link: Link, message: Publish) -> None:
@@ -112,7 +117,7 @@ class Delivery:
             broker.progress.advance(broker.name, broker.epoch, number)
         if flat:
             self.route(envelope, link)
-        else:
+        elif len(passages) != 1 or not self._enters(passages[0], envelope, link):
             copies = broker.crossing.entering(passages, envelope, link)
             broker.crossing.spread(view, copies, envelope, link)
 
@@ -179,9 +184,51 @@ class Delivery:
         self._broker.recovery.passed(envelope, several=view is None or view.several)
         if view is None:
             self._broker.statistics.unjudged += 1
-        else:
+        elif len(envelope.routes) != 1 or not self._stays(envelope, link, envelope.routes[0]):
             copies = [Copy(route, envelope, link) for route in envelope.routes]
             self._broker.crossing.spread(view, copies, envelope, link)
+
+    # --- what stays in its scope ----------------------------------------------------------------------
+
+    def _enters(self, passage: Passage, envelope: Envelope, publisher: Link) -> bool:
+        """Publish what is in its publisher's only scope, and would be back at its publisher, what it is."""
+        notification = envelope.notification
+        return (
+            passage.exact
+            and passage.outward(notification) is notification
+            and self._stays(envelope, publisher, passage.route)
+        )
+
+    def _stays(self, envelope: Envelope, source: Link, route: Route) -> bool:
+        """Send a notification that is seen in its own scope only, as if there were no others; False: it is not."""
+        scoping, recovery = self._broker.scoping, self._broker.recovery
+        if not self.plain or self._floods or route.version or not scoping.steady or recovery.active:
+            return False
+        if envelope.identity.graph_epoch != scoping.active.version or self._rises(envelope, source, route):
+            return False
+        targets = self.pub_match(route, envelope, source)
+        if targets is not self._inside:
+            if not _all_inside(targets):
+                return False
+            self._inside = targets
+        if source.is_broker and self._broker.client(envelope.identity.publisher) in targets:
+            return False  # it has published and moved: it gets what it published, not what its scope made of it
+        if targets:
+            if scoping.active is not self._told_by:
+                self._told_by, self._told = scoping.active, told(scoping.active)
+            shown = envelope if envelope.routes == self._told else _routed(envelope, self._told)
+            self._send_groups(shown, targets, route)
+        return True
+
+    def _rises(self, envelope: Envelope, source: Link, route: Route) -> bool:
+        """Whether a notification goes up from its scope, here or on the way to a gateway."""
+        view = self._broker.scoping.active
+        if route.state is RouteState.DOWNWARD or (source.is_broker and not view.gateways):
+            return False
+        for passage in view.supers(route.scope).values():  # noqa: SIM110 - a generator costs more, every time
+            if passage.outward(envelope.notification) is not None:
+                return True
+        return False
 
     def route(self, envelope: Envelope, source: Link) -> None:
         """Send a notification to whoever wants it, but not back to the neighbour that it came from."""
@@ -215,7 +262,7 @@ class Delivery:
     def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
         """Send a notification to these links."""
         if self.plain and not self._broker.recovery.active and not self._broker.attachments:
-            self._send_groups(envelope, targets)
+            self._send_groups(envelope, targets, route)
             return
         for link, entries in targets.items():
             if link.is_broker:
@@ -224,14 +271,18 @@ class Delivery:
                 subscriptions = [entry.registration for entry in entries if entry.registration is not None]
                 self._broker.at_deliver(route, envelope, link, subscriptions)
 
-    def _send_groups(self, envelope: Envelope, targets: dict[Link, list[Entry]]) -> None:
-        """What the loop above does when nothing stands between: those who get the same get the same frame."""
+    def _send_groups(self, envelope: Envelope, targets: dict[Link, list[Entry]], route: Route) -> None:
+        """What the loop above does when nothing stands between: those who get the same get the same frame.
+
+        Neighbours are told the route; what clients are told of it is in the envelope.
+        """
         if targets is not self._aimed:
             self._aimed, self._groups = targets, _groups(targets)
         broker, runtime = self._broker, self._broker.runtime
         for ids, links in self._groups.items():
             if ids is None:
-                frame = Frame(Notify(envelope), broker.adjacency.hop)
+                known = envelope.routes[0] is route
+                frame = Frame(Notify(envelope if known else _routed(envelope, (route,))), broker.adjacency.hop)
                 broker.statistics.sent[Notify] += len(links)
             else:
                 frame = Frame(Deliver(envelope, ids), NO_HOP)
@@ -295,6 +346,23 @@ def _groups(targets: dict[Link, list[Entry]]) -> _Groups:
         ids = None if link.is_broker else tuple([entry.id for entry in entries])
         groups.setdefault(ids, {})[link] = None
     return groups
+
+
+def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
+    """Whether these are neighbours, and clients to whom their scope shows everything as it is."""
+    for link, entries in targets.items():
+        if link.kind is LinkKind.SCOPE:
+            return False
+        for entry in entries:
+            if entry.passage is None or not entry.passage.exact or entry.registration is None:
+                return False
+            if entry.registration.per_path:
+                return False
+    return True
+
+
+def _routed(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
+    return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)
 
 
 def _not_stored(seq: int, error: Exception) -> Refused:

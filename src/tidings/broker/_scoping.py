@@ -101,10 +101,12 @@ class Scoping:
             return None
         if self.active.version == 0:
             return _FLAT_PASSAGES
-        if client not in self._passages:
+        try:
+            return self._passages[client]
+        except KeyError:
             found = self.active.memberships(client.name)
             self._passages[client] = tuple(found.values()) if found.keys() <= self.active.scopes else None
-        return self._passages[client]
+            return self._passages[client]
 
     @property
     def gateways(self) -> frozenset[str]:

@@ -23,6 +23,7 @@ class Passage:
         "_out_mapping",
         "_outside_in",
         "_outside_out",
+        "_shut_out",
         "edge",
         "exact",
         "member",
@@ -42,6 +43,7 @@ class Passage:
         self._inside_out, self._outside_out = _filters(out.before), _filters(out.after)
         self._outside_in, self._inside_in = _filters(back.before), _filters(back.after)
         self.open_out = self._out_mapping is None and not self._inside_out and not self._outside_out
+        self._shut_out = not all(one.conjunctions for one in (*self._inside_out, *self._outside_out))
         # Nothing is tested inward: what passes a filter in the scope is just what the member gets.
         self.exact = self._in_mapping is None and not self._inside_in and not self._outside_in
 
@@ -49,6 +51,8 @@ class Passage:
         """What the scope gets of a notification of the member; the same object if it is not changed."""
         if self.open_out:
             return notification
+        if self._shut_out:
+            return None
         return _pass(self._inside_out, self._out_mapping, self._outside_out, notification)
 
     def inward(self, notification: Notification) -> Notification | None:
