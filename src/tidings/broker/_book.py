@@ -99,16 +99,19 @@ class Book:
         reduction: Callable[[], Reduction],
         relevant: Callable[[Entry, Link], bool],
         touched: dict[Book, None] | None = None,
+        unconfirmed: dict[Book, None] | None = None,
         *,
         advertisement: bool = False,
     ) -> None:
-        """`touched` gets this book whenever a turn may have settled something in it."""
+        """`touched` gets this book whenever a turn may have settled something in it, `unconfirmed` whenever it has
+        announced something; who reads that takes it out when everything has been confirmed."""
         self.scope = scope
         self.advertisement = advertisement
         """Whether its entries are advertisements."""
         self._reduction = reduction
         self._relevant = relevant
         self._touched = touched if touched is not None else {}
+        self._unconfirmed = unconfirmed if unconfirmed is not None else {}
         self._entries: dict[tuple[Link, str], Entry] = {}
         self._of_link: dict[Link, dict[str, Entry]] = {}
         self._outs: dict[Link, _Out] = {}
@@ -289,6 +292,8 @@ class Book:
         """
         for link, delta in changes.items():
             out = self._outs[link]
+            if delta.announce:
+                self._unconfirmed[self] = None
             for id in delta.announce:
                 self._number += 1
                 out.pending[id] = self._number

@@ -14,7 +14,7 @@ of a superscope goes through a `Gate` and becomes an entry there, in the same tu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Matches
@@ -161,9 +161,9 @@ class Entries:
 
     # --- the scopes of clients ------------------------------------------------------------------------
 
-    def place_clients(self) -> None:
+    def place_clients(self, links: Iterable[Link]) -> None:
         """Memberships may have changed: what clients asked for moves with them."""
-        for link in self._broker.clients:
+        for link in links:
             for registration in self.advertisements(link).values():
                 self._place(registration, None, advertisement=True)
             for registration in self.subscriptions(link).values():

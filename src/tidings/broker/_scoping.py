@@ -43,9 +43,13 @@ class Scoping:
         self._broker = broker
         self.touched: dict[Book, None] = {}
         """The books in which this turn may have settled something."""
+        self._unconfirmed: dict[Book, None] = {}
+        """The books in which something may have been announced and not confirmed."""
         self.root = self._table(ROOT_SCOPE)
         self.tables: dict[str, Table] = {ROOT_SCOPE: self.root}
         self._plans: dict[int, Plan] = {0: FLAT}
+        self._moved: dict[int, frozenset[str] | None] = {}
+        """For each version since the oldest, the clients that alone differ from the one before; None: more does."""
         self._views: dict[int, View] = {0: FLAT.on(broker.name, broker.adjacency.tree)}
         self.active = self._views[0]
         """By which this broker's own publications are judged."""
@@ -189,10 +193,13 @@ class Scoping:
         """Make the tables of a new version."""
         if plan.version in self._plans or plan.version < self.active.version:
             return
+        newest = max(self._plans)
+        self._moved[plan.version] = plan.moved if plan.version == newest + 1 else None
         self._plans[plan.version] = plan
         self._views[plan.version] = plan.on(self._broker.name, self._broker.adjacency.tree)
         self._broker.at_graph(self.active.version, plan.version)
-        self.refresh()
+        ahead = any(floor > newest for floor in self._floors.values())  # this version links us to these neighbours
+        self.refresh(None if ahead else self._moved_since(newest))
 
     def activate(self, version: int) -> None:
         """From now on, judge what is published here by this version."""
@@ -201,21 +208,42 @@ class Scoping:
             for skipped in [known for known in self._plans if self.active.version < known < version]:
                 del self._plans[skipped]
                 del self._views[skipped]
-            self.active = self._views[version]
-            self.refresh()
+            before, self.active = self.active.version, self._views[version]
+            self.refresh(self._moved_since(before))
             self.activated(version)
             self._broker.delivery.release()
 
     def retire(self, version: int) -> None:
         """Nothing of versions before this one is under way any more."""
-        for old in [known for known in self._plans if known < min(version, self.active.version)]:
+        retired = [known for known in self._plans if known < min(version, self.active.version)]
+        for old in retired:
             del self._plans[old]
             del self._views[old]
-        self.refresh()
+        if retired:
+            self.refresh(self._moved_since(min(retired)))
+            oldest = min(self._plans)
+            self._moved = {known: moved for known, moved in self._moved.items() if known > oldest}
+
+    def _moved_since(self, version: int) -> frozenset[str] | None:
+        """The clients whose memberships alone tell the versions from this one on from one another; None: more does."""
+        moved: frozenset[str] = frozenset()
+        for one in range(version + 1, max(self._plans) + 1):
+            more = self._moved.get(one)
+            if more is None:
+                return None
+            moved |= more
+        return moved
 
     def announced(self) -> list[tuple[Book, Link, str, int]]:
         """Every announcement that waits for its confirmation."""
-        return [(book, *one) for table in self.tables.values() for book in table.books for one in book.pending]
+        found = []
+        for book in list(self._unconfirmed):
+            table = self.tables.get(book.scope)
+            pending = book.pending if table is not None and book in table.books else []
+            found += [(book, *one) for one in pending]
+            if not pending:
+                del self._unconfirmed[book]
+        return found
 
     # --- the tree -------------------------------------------------------------------------------------
 
@@ -238,7 +266,8 @@ class Scoping:
         """A neighbour has no tables for versions before this one, so none of theirs can be linked to it."""
         if self._floors.get(link, 0) < version:
             self._floors[link] = version
-            self.refresh()
+            if version > max(self._views) or self._moved_since(min(self._views)) is None:
+                self.refresh()
 
     def links(self, scope: str) -> list[Link]:
         """The tree neighbours that carry a scope in some version, ready or not."""
@@ -269,8 +298,17 @@ class Scoping:
 
     # --- tables ---------------------------------------------------------------------------------------
 
-    def refresh(self) -> None:
-        """Let the tables be what the versions ask for: more at once, less when nobody needs it."""
+    def refresh(self, moved: frozenset[str] | None = None) -> None:
+        """Let the tables be what the versions ask for: more at once, less when nobody needs it.
+
+        `moved`: nothing has changed since the last time but of what these clients are members.
+        """
+        if moved is not None:
+            links = [link for name in sorted(moved) if (link := self._broker.client(name)) is not None]
+            for link in links:
+                self._passages.pop(link, None)
+            self._broker.entries.place_clients(links)
+            return
         self._passages.clear()
         self._work_out_gates()
         carried = frozenset().union(*(view.scopes for view in self._views.values()))
@@ -282,7 +320,7 @@ class Scoping:
             self._close_gates(self.tables[scope])
         for scope in sorted(carried):
             self._open_gates(self.tables[scope])
-        self._broker.entries.place_clients()
+        self._broker.entries.place_clients(self._broker.clients)
         for scope in sorted(self.tables.keys() - carried):
             self._dissolve(self.tables[scope])
         self._reconsider()
@@ -299,7 +337,9 @@ class Scoping:
                 self._broker.entries.tell(table, link)
 
     def _table(self, scope: str) -> Table:
-        return Table(scope, self._broker.routing, self.touched, self._admits, self._leads)
+        return Table(
+            scope, self._broker.routing, self.touched, self._admits, self._leads, unconfirmed=self._unconfirmed
+        )
 
     def _gates(self, scope: str) -> Mapping[str, Passage]:
         """The passages from superscopes that are crossed here in any version; each as it is in the newest."""

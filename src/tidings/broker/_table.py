@@ -37,6 +37,8 @@ class Table:
         touched: dict[Book, None] | None = None,
         admits: Callable[[str, Passage], bool] = lambda neighbour, passage: False,
         leads: Callable[[str, str], bool] = lambda neighbour, scope: False,
+        *,
+        unconfirmed: dict[Book, None] | None = None,
     ) -> None:
         """What the graph says: whether a neighbour lets into a subscope itself what passes there, and whether it lies
         on the way to a gateway of a scope."""
@@ -46,8 +48,8 @@ class Table:
         self._leads = leads
         make = ALGORITHMS[options.algorithm]
         reduction = Simple if options.algorithm == "flooding" else (lambda: make(options))
-        self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched)
-        self.advertisements = Book(scope, reduction, _rises, touched, advertisement=True)
+        self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched, unconfirmed)
+        self.advertisements = Book(scope, reduction, _rises, touched, unconfirmed, advertisement=True)
         self._index: Matcher[Entry] = make_index()
         self.matching: Callable[[Notification], list[Entry]] = self._index.match
         """The subscriptions that a notification passes."""

@@ -141,6 +141,11 @@ class Plan(Protocol):
         """Which version it is."""
         ...
 
+    @property
+    def moved(self) -> frozenset[str] | None:
+        """The clients that are members in another way than in the version before; None: more than that has changed."""
+        ...
+
     def on(self, broker: str, tree: Tree) -> View:
         """What it means for one broker on one tree."""
         ...
@@ -212,6 +217,7 @@ class _FlatView:
 
 class _Flat:
     version = 0
+    moved: frozenset[str] | None = None
 
     def on(self, broker: str, tree: Tree) -> View:
         return _FlatView(tree)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidings.model import ROOT_SCOPE
@@ -9,6 +10,7 @@ from tidings.model import ROOT_SCOPE
 from ._changes import Anchor, AnyChange, Unanchor
 from ._messages import Answer
 from ._questions import AuthorityUnreachable, NotTrusted
+from ._view import View
 
 if TYPE_CHECKING:
     from ._service import Scopes
@@ -28,6 +30,10 @@ class Anchors:
         self._service = service
         self._asked: set[AnyChange] = set()
         self._retreating = False
+        self._seen: View | None = None
+        self._of_client: dict[str, tuple[str, ...]] = {}
+        self._counts: Counter[str] = Counter()
+        """How many attached clients are members of each scope, in the version that was seen last."""
 
     def new_tree(self) -> None:
         """The authority may be in reach again."""
@@ -35,11 +41,25 @@ class Anchors:
         self._service.context.call_later(SETTLING_TIME, self.seek)
         self.retreat_later()
 
+    def clients_changed(self) -> None:
+        """Somebody has come or gone."""
+        self._seen = None
+
     def _needed(self) -> set[str]:
         """The scopes that attached clients are members of."""
-        view = self._service.scoping.newest
-        scopes = (scope for link in self._service.broker.clients for scope in view.memberships(link.name))
-        return set(scopes) - {ROOT_SCOPE}
+        view, seen = self._service.scoping.newest, self._seen
+        if view is not seen:
+            moved = view.plan.moved if isinstance(view, View) else None
+            if seen is None or view.version != seen.version + 1 or moved is None:
+                self._of_client, self._counts = {}, Counter()
+                moved = frozenset(link.name for link in self._service.broker.clients)
+            for client in moved:
+                self._counts.subtract(self._of_client.pop(client, ()))
+                if self._service.broker.client(client) is not None:
+                    self._of_client[client] = tuple(view.memberships(client))
+                    self._counts.update(self._of_client[client])
+            self._seen = view if isinstance(view, View) else None
+        return {scope for scope, count in self._counts.items() if count > 0} - {ROOT_SCOPE}
 
     def missing(self) -> list[tuple[str, str]]:
         """The scopes that this broker must carry, and has not been admitted to: each with its own name."""

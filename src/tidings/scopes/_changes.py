@@ -175,6 +175,22 @@ def apply(graph: Graph, changes: tuple[AnyChange, ...]) -> Graph:
     return graph.numbered(version)
 
 
+def moved(changes: tuple[AnyChange, ...]) -> frozenset[str] | None:
+    """The clients whose memberships are all that these changes are about; None: they are about more."""
+    members: set[str] = set()
+    for change in changes:
+        match change:
+            case Join() | Leave() | SetSelective() | SetMapping() | Impose(member=str()) if is_client(
+                change.member or ""
+            ):
+                members.add(change.member or "")
+            case SetAttributes() | SetAdministration(trusted=None):
+                pass
+            case _:
+                return None
+    return frozenset(member.removeprefix(CLIENT) for member in members)
+
+
 def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
     match change:
         case CreateScope():
@@ -372,8 +388,9 @@ def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacemen
 
 def check_turn(old: Graph, new: Graph) -> None:
     """Raise `ScopeError` if a change turns an edge round: while it takes effect, both graphs count, and must agree."""
-    for edge in new.memberships():
-        if is_client(edge.member) or edge.scope in old.superscopes(edge.member):
+    edges = (edge for scope in new.scopes for edge in new.superscopes(scope).values())
+    for edge in edges:
+        if edge.scope in old.superscopes(edge.member):
             continue
         if edge.scope in old.scopes and edge.member in old.scopes and edge.scope in old.below(edge.member):
             raise ScopeError(
@@ -387,8 +404,10 @@ def warnings(graph: Graph, since: int = 0) -> Iterator[str]:
 
     With `since`, only the edges that are as they are since that version.
     """
+    recent = {id for id, scope in graph.scopes.items() if scope.revised >= since}
     for edge in graph.memberships():
-        if graph.revised(edge) >= since and edge.scope in graph.upward(edge.member):
+        revised = edge.since >= since or edge.scope in recent or edge.member in recent
+        if revised and edge.scope in graph.upward(edge.member):
             if _contradicts(outward_terms(graph, edge)):
                 yield f"nothing can pass from '{edge.member}' to '{edge.scope}': {_CONTRADICTION}"
             if _contradicts(inward_terms(graph, edge)):

@@ -99,6 +99,10 @@ _NONE: Mapping[str, Membership] = {}
 _ROOT = Scope(ROOT_SCOPE)
 
 
+_WORKED_OUT = ("_members", "_anchored", "_upward")
+"""What a graph remembers of itself, apart from its version."""
+
+
 class Graph:
     """One version of a scope graph."""
 
@@ -266,7 +270,10 @@ class Graph:
     def with_edge(self, edge: Membership) -> Graph:
         """The same with one edge added or replaced."""
         edges = {**self.superscopes(edge.member), edge.scope: edge}
-        return Graph(self.version, self.scopes, {**self._supers, edge.member: edges}, self.anchors)
+        changed = Graph(self.version, self.scopes, {**self._supers, edge.member: edges}, self.anchors)
+        if is_client(edge.member):
+            changed._inherit(self, edge.member, edge.scope)
+        return changed
 
     def without_edge(self, member: str, scope: str) -> Graph:
         """The same without one edge."""
@@ -274,7 +281,22 @@ class Graph:
         supers = {node: known for node, known in self._supers.items() if node != member}
         if edges or is_client(member):
             supers[member] = edges
-        return Graph(self.version, self.scopes, supers, self.anchors)
+        changed = Graph(self.version, self.scopes, supers, self.anchors)
+        if is_client(member):
+            changed._inherit(self, member, scope)
+        return changed
+
+    def _inherit(self, before: Graph, client: str, scope: str) -> None:
+        """Take over what was worked out for a graph that differs in one edge of one client."""
+        known = vars(before)
+        if "_anchored" in known:
+            vars(self)["_anchored"] = before._anchored  # clients are not anchors
+        if "_members" in known:
+            members = {**before._members.get(scope, {})}
+            members.pop(client, None)
+            if (edge := self.superscopes(client).get(scope)) is not None:
+                members[client] = edge
+            vars(self)["_members"] = {**before._members, scope: members}
 
     @property
     def isolated(self) -> list[str]:
@@ -290,7 +312,9 @@ class Graph:
 
     def numbered(self, version: int) -> Graph:
         """The same as another version."""
-        return Graph(version, self.scopes, self._supers, self.anchors)
+        same = Graph(version, self.scopes, self._supers, self.anchors)
+        vars(same).update({name: known for name, known in vars(self).items() if name in _WORKED_OUT})
+        return same
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Graph) and (self.version, self.scopes, self._supers, self.anchors) == (

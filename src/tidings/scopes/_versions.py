@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidings.model import ScopeError
 
-from ._changes import apply
+from ._changes import apply, moved
 from ._graph import Graph
 from ._messages import Snapshot, State, Transaction
 from ._view import Plan
@@ -39,7 +39,7 @@ class Versions:
         """Take in the next version."""
         if transaction.version != self.newest + 1:
             raise ScopeError(f"version {transaction.version} of the scope graph cannot follow {self.newest}")
-        plan = Plan(apply(self.graph, transaction.changes))
+        plan = Plan(apply(self.graph, transaction.changes), self._plans.get(self.newest), moved(transaction.changes))
         self._transactions.append(transaction)
         self._plans[plan.version] = plan
         if len(self._transactions) > MAX_VERSIONS:

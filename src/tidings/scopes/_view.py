@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidings.broker import OPEN_PASSAGE, Sighting, Tree
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 
 from . import _oracle
-from ._graph import Graph, Placement, client_node, is_client
+from ._graph import Graph, Membership, Placement, client_node, is_client
 from ._interface import OPEN
 from ._overlay import Spans
 from ._passage import Passage
@@ -21,13 +21,27 @@ _ROOT_ONLY: Mapping[str, AnyPassage] = {ROOT_SCOPE: OPEN_PASSAGE}
 class Plan:
     """One version of a graph, with the passages that were asked for."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, before: Plan | None = None, moved: frozenset[str] | None = None) -> None:
+        """`moved`: the clients whose memberships alone differ from the plan before."""
         self.graph = graph
         self.version = graph.version
-        self.several = any(edge.mapping is not None for edge in graph.memberships())
-        """Whether one publication may come to somebody in several forms."""
-        self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
+        self.moved = moved if before is not None else None
+        self._before = before if self.moved is not None else None
+        self._views: dict[tuple[str, int], View] = {}
         self._passages: dict[tuple[str, str], Passage] = {}
+        if before is None or moved is None:
+            self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
+            self.several = _mapped(graph.memberships())
+            """Whether one publication may come to somebody in several forms."""
+            return
+        self.gateways = before.gateways  # clients use none
+        nodes = [client_node(client) for client in moved]
+        edges = (edge for node in nodes for edge in graph.superscopes(node).values())
+        self.several = _mapped(graph.memberships() if before.several else edges)
+        self._passages.update(before._passages)
+        for node in nodes:
+            for scope in before.graph.upward(node):
+                self._passages.pop((node, scope), None)
 
     def passage(self, member: str, scope: str) -> Passage:
         """One edge, ready to be crossed."""
@@ -39,16 +53,25 @@ class Plan:
 
     def on(self, broker: str, tree: Tree) -> View:
         """What it means for one broker on one tree."""
-        return View(self, broker, tree)
+        before = self._before._views.get((broker, tree.epoch)) if self._before is not None else None
+        self._before = None
+        view = View(self, broker, tree, before)
+        self._views = {(broker, tree.epoch): view}
+        return view
 
     def __repr__(self) -> str:
         return f"Plan({self.graph!r})"
 
 
+def _mapped(edges: Iterable[Membership]) -> bool:
+    return any(edge.mapping is not None for edge in edges)
+
+
 class View:
     """A plan on a tree, as one broker sees it."""
 
-    def __init__(self, plan: Plan, broker: str, tree: Tree) -> None:
+    def __init__(self, plan: Plan, broker: str, tree: Tree, before: View | None = None) -> None:
+        """`before`: of a plan from which this one differs by memberships of clients only."""
         self.plan = plan
         self.version = plan.version
         self.several = plan.several
@@ -60,7 +83,15 @@ class View:
         self._supers: dict[str, Mapping[str, AnyPassage]] = {}
         self._subs: dict[str, Mapping[str, AnyPassage]] = {}
         self._gates: dict[str, Mapping[str, AnyPassage]] = {}
-        self.scopes = frozenset(id for id in self._graph.scopes if self.carries(broker, id))
+        if before is None:
+            self._overlays: dict[str, frozenset[str]] = {}
+            self.scopes = frozenset(id for id in self._graph.scopes if self.carries(broker, id))
+        else:
+            self._overlays, self.scopes = before._overlays, before.scopes
+            self._subs, self._gates = before._subs, before._gates
+            self._supers.update(before._supers)
+            for client in plan.moved or ():
+                self._supers.pop(client_node(client), None)
 
     def overlay(self, scope: str) -> frozenset[str]:
         """The brokers that carry a scope."""
@@ -68,9 +99,13 @@ class View:
             return frozenset(self._tree.parents)
         if self._graph.scopes[scope].abstract:
             return frozenset()
-        brokers = self.needed(scope)
-        trusted = self._graph.scopes[scope].trusted
-        return brokers if not trusted or brokers.issubset(trusted) else frozenset()
+        known = self._overlays.get(scope)
+        if known is None:
+            brokers = self.needed(scope)
+            trusted = self._graph.scopes[scope].trusted
+            known = brokers if not trusted or brokers.issubset(trusted) else frozenset()
+            self._overlays[scope] = known
+        return known
 
     def needed(self, scope: str) -> frozenset[str]:
         """The brokers that would have to carry a scope to join those who have members of it."""
