@@ -113,3 +113,32 @@ def test_what_crosses_at_a_gateway_may_come_back_to_where_it_was_published() -> 
     network.run()
     assert [dict(notification) for notification in two.received] == [{"n": 1}]
     assert set(network.brokers["b"].scoping.tables) == {ROOT_SCOPE, "s", "t"}
+
+
+@pytest.mark.req("ARC-151")
+@pytest.mark.parametrize(
+    "gateways",
+    [
+        {("s", "t1"): "b", ("s", "t2"): "b", ("t1", "r"): "b", ("t2", "r"): "b"},
+        {("s", "t1"): "a", ("s", "t2"): "a", ("t1", "r"): "c", ("t2", "r"): "c"},
+        {("s", "t1"): "a", ("s", "t2"): "c", ("t1", "r"): "b", ("t2", "r"): "a"},
+    ],
+    ids=["all on one broker", "one for each scope", "each where its administrators want it"],
+)
+def test_every_edge_has_its_gateway_where_it_was_put(gateways: dict[tuple[str, str], str]) -> None:
+    network = Network(9, features=lambda name: [Scopes("a")])
+    network.add_brokers("abc", ["ab", "bc"])
+    x, y = network.add_client("x", "a"), network.add_client("y", "c")
+    network.run()
+    changes: list[AnyChange] = [CreateScope(scope, OPEN) for scope in ("s", "t1", "t2", "r")]
+    for (member, scope), gateway in gateways.items():
+        changes.append(Join(member, scope, placement=Placement.GATEWAY, gateway=gateway))
+    network.change("b", (*changes, Join("@x", "s"), Join("@y", "r")))
+    y.subscribe("n > 0", duplicates=Duplicates.PER_PATH)
+    network.run()
+    x.publish(n=1)
+    network.run()
+    assert len(y.received) == 2
+    crossed = {name: broker.statistics.crossings for name, broker in network.brokers.items()}
+    designated = list(gateways.values())
+    assert crossed == {name: designated.count(name) for name in "abc"}
