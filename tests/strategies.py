@@ -39,6 +39,8 @@ SOAK = settings(
     deadline=None,
 )
 """For tests marked `soak`: roughly SOAK_SECONDS divided among them."""
+SOAK_SLOWLY = settings(SOAK, max_examples=max(100, SOAK.max_examples // 20))
+"""The same, for examples that take milliseconds each."""
 
 _INTS = st.integers(-3, 3)
 _POOLS: dict[Kind, SearchStrategy[Scalar]] = {

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scopes.graph_world import VALUES, Edge, Sides, World, note, random_world, value_of
-from strategies import SOAK
+from strategies import SOAK_SLOWLY
 
 from tidings.model import ROOT_SCOPE
 from tidings.scopes import Graph, Join, Leave, apply, reach, sightings, visible
@@ -313,7 +313,7 @@ def test_link_ends_that_know_what_came_in_are_the_oracle(seed: int) -> None:
 
 
 @pytest.mark.soak
-@SOAK
+@SOAK_SLOWLY
 @given(st.integers(0))
 def test_link_ends_that_know_what_came_in_are_the_oracle_for_long(seed: int) -> None:
     check_links(random_world(f"long links{seed}", scopes=9))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scopes.mapping_world import FEW, converts, mappings, promises, questions, scalarised, steps
-from strategies import SOAK, filters, notifications
+from strategies import SOAK_SLOWLY, filters, notifications
 
 from tidings.model import (
     EVERYTHING,
@@ -122,7 +122,7 @@ def test_no_filter_loses_a_notification_at_a_mapping(one: Mapping, filter: Filte
 
 
 @pytest.mark.soak
-@SOAK
+@SOAK_SLOWLY
 @given(
     st.booleans().flatmap(
         lambda wild: st.tuples(mappings(wild=wild), filters(names=FEW, wild=wild), notifications(names=FEW, wild=wild))

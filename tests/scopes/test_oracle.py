@@ -34,7 +34,7 @@ from scopes.graph_world import (
     run,
     value_of,
 )
-from strategies import SOAK
+from strategies import SOAK_SLOWLY
 
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import (
@@ -337,7 +337,7 @@ def check_relation(world: World) -> None:
 
 
 @pytest.mark.soak
-@SOAK
+@SOAK_SLOWLY
 @given(st.integers(0), st.booleans())
 def test_the_oracle_is_the_relation_without_re_entry_for_long(seed: int, abstract: bool) -> None:
     check_relation(random_world(f"long{seed}", abstract=abstract, scopes=9))
