@@ -51,7 +51,7 @@ def test_without_scopes_everybody_sees_everything(example: tuple[ModuleType, Mod
         assert of(seen, name, "Order") == {"agent2", "agent3"}
 
 
-@pytest.mark.req("VIS-412", "VIS-409")
+@pytest.mark.req("VIS-409")
 def test_one_market(example: tuple[ModuleType, ModuleType]) -> None:
     day, markets = example
     seen = asyncio.run(day.day(markets.one_market))
@@ -67,7 +67,6 @@ def test_one_market(example: tuple[ModuleType, ModuleType]) -> None:
     assert not of(seen, "me2", "Order")
 
 
-@pytest.mark.req("VIS-412")
 def test_two_markets(example: tuple[ModuleType, ModuleType]) -> None:
     day, markets = example
     seen = asyncio.run(day.day(markets.two_markets))

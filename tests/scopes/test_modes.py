@@ -383,7 +383,6 @@ def test_credentials_choose_the_interface_that_a_new_member_gets_from_its_first_
         assert asked[-1] == ("@w", "S", "SetSelective"), "an edge that changes is asked about, too"
 
 
-@pytest.mark.req("VIS-314")
 def test_a_static_graph_takes_no_changes_and_clients_still_move() -> None:
     world = line()
     world.scopes("b").frozen = True

@@ -302,7 +302,6 @@ def vars_of(gate: Link) -> tuple[str, str]:
     return gate.passage.member, gate.passage.scope
 
 
-@pytest.mark.req("ARC-139")
 def test_a_scope_that_ends_is_gone_everywhere() -> None:
     world = fx_3()
     world.subscribe()

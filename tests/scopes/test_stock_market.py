@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tidings.model import Filter, Notification
 from tidings.scopes import CreateScope, Graph, Interface, Join, apply, explain, sightings
 
@@ -70,48 +68,41 @@ def receivers(publisher: str, type: str, *, share: str = "SAP", graph: Graph = S
     return found
 
 
-@pytest.mark.req("VIS-412")
 def test_a_quote_reaches_the_database_and_all_customers_of_its_market_who_asked_for_the_share() -> None:
     assert receivers("me1", "Quote") == {"db1", "pc2", "pc3"}
     assert receivers("me1", "Quote", share="IBM") == {"db1", "pc1"}
     assert receivers("me2", "Quote") == {"db2", "pc3", "pc4"}
 
 
-@pytest.mark.req("VIS-412")
 def test_a_customer_of_the_other_market_is_told_why_it_sees_nothing() -> None:
     told = explain(STOCK, "@me1", Notification(type="Quote", share="SAP"), "@pc4")
     assert not told.visible
     assert "they have no scope in common" in str(told)
 
 
-@pytest.mark.req("VIS-412")
 def test_the_order_book_stays_on_the_floor() -> None:
     assert receivers("me1", "OrderBook") == set(), "the database sees it, and does not want it"
     book = Notification(type="OrderBook", share="SAP")
     assert {client for client in CLIENTS if sightings(STOCK, "@me1", book, f"@{client}")} == {"me1", "db1"}
 
 
-@pytest.mark.req("VIS-412")
 def test_an_order_reaches_the_floors_of_the_customer_s_markets_and_nobody_else() -> None:
     assert receivers("pc1", "Order") == {"me1", "db1"}
     assert receivers("pc3", "Order") == {"me1", "db1", "me2", "db2"}
     assert receivers("pc4", "Order") == {"me2", "db2"}
 
 
-@pytest.mark.req("VIS-412")
 def test_an_acceptance_is_seen_by_every_customer_of_the_market() -> None:
     assert receivers("me1", "Accept") == {"pc1", "pc2", "pc3"}
     assert receivers("me2", "Accept") == {"pc3", "pc4"}
 
 
-@pytest.mark.req("VIS-412")
 def test_with_the_table_as_printed_no_customer_gets_a_quote() -> None:
     printed = exchange(input=("Accept",))
     assert receivers("me1", "Quote", graph=printed) == {"db1"}
     assert receivers("me1", "Accept", graph=printed) == {"pc1", "pc2", "pc3"}
 
 
-@pytest.mark.req("VIS-412")
 def test_what_a_customer_s_devices_tell_each_other_stays_with_the_customer() -> None:
     watched = apply(STOCK, (Join("@watcher1", "C1"),))
     limit = Notification(type="Limit", share="SAP")

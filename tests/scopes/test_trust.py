@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tidings.broker import Link
 from tidings.scopes import OPEN, CreateScope, Join, Scopes
 from tidings.sim import Network
@@ -36,7 +34,6 @@ def heard_by(network: Network, broker: str, scope: str) -> list[Frame]:
     return frames
 
 
-@pytest.mark.req("VIS-713")
 def test_a_change_that_would_lead_a_scope_over_a_broker_it_does_not_trust_is_refused() -> None:
     network = Network(11, features=lambda name: [Scopes("a")])
     network.add_brokers("amb", ["am", "mb"])

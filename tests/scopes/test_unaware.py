@@ -113,7 +113,6 @@ def work(*edges: str) -> tuple[int, int, int]:
     return sum(after) - sum(before), asked, received
 
 
-@pytest.mark.req("VIS-328")
 def test_scopes_save_notifications_on_links_and_questions_to_filters() -> None:
     """Twelve components that want everything. In four scopes, one at each broker, nothing has to leave a broker."""
     flat = work()

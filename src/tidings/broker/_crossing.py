@@ -86,9 +86,7 @@ class Crossing:
             route, envelope, inbound = copy
             for link, entries in self._broker.at_pub_match(route, envelope, inbound).items():
                 if link.is_broker:
-                    routes = frames.setdefault((link, envelope.body), (envelope, []))[1]
-                    if route not in routes:
-                        routes.append(route)
+                    _aim(frames, link, copy)
                 elif isinstance(link, Gate):
                     self._down(view, copy, link)
                 elif link.name != envelope.identity.publisher:
@@ -121,9 +119,7 @@ class Crossing:
         """Send a copy on in its scope, to where it can cross."""
         link = self._broker.adjacency.hop_towards(gateway)
         if link is not None and link is not copy.inbound:
-            routes = frames.setdefault((link, copy.envelope.body), (copy.envelope, []))[1]
-            if copy.route not in routes:
-                routes.append(copy.route)
+            _aim(frames, link, copy)
 
     def _down(self, view: View, copy: Copy, gate: Gate) -> None:
         scope, sub = copy.route.scope, gate.passage.member
@@ -190,7 +186,6 @@ class _Handed:
             registration, passage = entry.registration, entry.passage
             if registration is None or passage is None:
                 continue
-            shown: Notification | None = copy.envelope.notification
             if passage.since > view.version or not self._broker.scoping.steady:
                 then = view.memberships(link.name).get(copy.route.scope)
                 if then is None:
@@ -219,6 +214,13 @@ class _Handed:
                 if form not in shown:
                     shown[form] = _with_routes(self._forms[form], (_anonymous(*form, self._tags),))
                 self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
+
+
+def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
+    """Let a link get a copy, once, with whatever else has the same body."""
+    routes = frames.setdefault((link, copy.envelope.body), (copy.envelope, []))[1]
+    if copy.route not in routes:
+        routes.append(copy.route)
 
 
 def hand_over_late(view: View, envelope: Envelope, registration: Registration) -> list[Envelope]:

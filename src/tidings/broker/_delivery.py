@@ -74,11 +74,11 @@ class Delivery:
         check_publication(message)
         passages = self._broker.scoping.passages(link)
         if passages is None or link in self._waiting:
-            if not self._broker.publications.latest(link.name) >= message.seq:
+            if self._broker.publications.latest(link.name) < message.seq:
                 self._wait(link, message, self._checked(link, message))
-                return
-            passages = ()
-        if self._broker.publications.is_new(link.name, message.seq):
+            else:
+                self._repeated(link, message)
+        elif self._broker.publications.is_new(link.name, message.seq):
             self._accept(link, message, self._checked(link, message), passages)
         else:
             self._repeated(link, message)
