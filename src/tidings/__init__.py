@@ -7,7 +7,7 @@ async with tidings.connect("tidings://localhost:7311") as client:
 """
 
 from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect
-from tidings.model import Filter, Location, Notification, TidingsError, attr
+from tidings.model import Bound, BoundError, Filter, Location, Notification, TidingsError, attr, last, since
 from tidings.wire import Duplicates, Gap, Quality
 
 from . import sync
@@ -15,6 +15,8 @@ from . import sync
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Bound",
+    "BoundError",
     "Client",
     "ConnectionFailed",
     "Duplicates",
@@ -28,5 +30,7 @@ __all__ = [
     "TidingsError",
     "attr",
     "connect",
+    "last",
+    "since",
     "sync",
 ]

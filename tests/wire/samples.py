@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 
-from tidings.model import ROOT_ROUTE, Filter, Identity, Location, Notification, Route, RouteState
+from tidings.model import ROOT_ROUTE, Bound, Filter, Identity, Location, Notification, Route, RouteState
 from tidings.wire import (
     Advertise,
     AnyMessage,
     Attach,
+    Consistency,
     Deliver,
     DeliverAck,
+    Ending,
     Envelope,
     Extension,
     Fetch,
@@ -19,6 +21,7 @@ from tidings.wire import (
     Frame,
     Gap,
     Hello,
+    HistoryReport,
     Hop,
     Keep,
     Kept,
@@ -27,6 +30,7 @@ from tidings.wire import (
     Marks,
     Notify,
     Part,
+    Past,
     PeerRole,
     Publish,
     PublishAck,
@@ -110,6 +114,8 @@ MESSAGES: list[AnyMessage] = [
     Keep("q3", "quotes", "price > 100", {"b1": (3, 42)}),
     Kept("q3"),
     Forget("q4", "quotes"),
+    Subscribe("s2", EXPENSIVE, past=Past(Bound(10, 300_000_000), Consistency.BEST_EFFORT, 2_000_000, True)),
+    HistoryReport("s2", 4, 7, Ending.TIMER, {"memory": 5, "store": 2}, True, 13),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+from tidings import model
+from tidings.model import BoundError
+
 _BYTES = {"B": 1, **{f"{letter}B": 1000**at for at, letter in enumerate("kMGT", 1)}}
 _BYTES |= {f"{letter}iB": 1024**at for at, letter in enumerate("KMGT", 1)} | {"KB": 1000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_PART = re.compile(r"\d+(?:\.\d+)?(?:ms|[smhdw])")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMGT]?i?B)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,10 +25,10 @@ def duration(text: str) -> float:
     >>> duration("5m"), duration("1h30m"), duration("250ms")
     (300.0, 5400.0, 0.25)
     """
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"'{text}' is not a duration; {DURATION}")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    try:
+        return model.duration(text) / 1_000_000
+    except BoundError:
+        raise ValueError(f"'{text}' is not a duration; {DURATION}") from None
 
 
 def instant(text: str, now: datetime) -> int:

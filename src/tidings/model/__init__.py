@@ -1,5 +1,6 @@
 """Values, notifications, filters and their algebra, the filter language: what everything else speaks of."""
 
+from ._bound import MAX_COUNT, Bound, Reach, duration, last, since
 from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
@@ -7,6 +8,7 @@ from ._encodings import on_subject
 from ._errors import (
     AlreadyPublished,
     AmbiguousName,
+    BoundError,
     FeatureError,
     FilterError,
     FilterSyntaxError,
@@ -35,6 +37,7 @@ __all__ = [
     "MAX_ATTRIBUTES",
     "MAX_CONJUNCTIONS",
     "MAX_CONSTRAINTS",
+    "MAX_COUNT",
     "MAX_FILTER_TEXT",
     "MAX_NAME",
     "MAX_TEXT",
@@ -43,6 +46,8 @@ __all__ = [
     "ROOT_SCOPE",
     "AlreadyPublished",
     "AmbiguousName",
+    "Bound",
+    "BoundError",
     "Conjunction",
     "Constraint",
     "EventKey",
@@ -59,6 +64,7 @@ __all__ = [
     "Negated",
     "NotAdvertised",
     "Notification",
+    "Reach",
     "Route",
     "RouteState",
     "Scalar",
@@ -71,15 +77,18 @@ __all__ = [
     "ValueRefused",
     "attr",
     "channel",
+    "duration",
     "has_plain_kinds",
     "kind_of",
     "known_names",
+    "last",
     "learn",
     "myloc",
     "of_type",
     "on_subject",
     "rectangle",
     "register_operator",
+    "since",
     "subject",
     "template",
 ]

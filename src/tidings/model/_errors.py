@@ -5,6 +5,7 @@
     ├── FilterError        a filter that cannot be built
     │   ├── FilterSyntaxError   its text cannot be parsed; points at the column
     │   └── FilterTooLarge      it costs more than the limits allow
+    ├── BoundError         a bound into the past that cannot be
     ├── UnsupportedFilter  a filter class that lacks what the routing algorithm needs
     ├── NotAdvertised      a publication that no active advertisement of its publisher announces
     ├── AlreadyPublished   a publication whose identity was used before
@@ -49,6 +50,10 @@ class FilterSyntaxError(FilterError):
 
 class FilterTooLarge(FilterError):
     """A filter that costs more than the limits allow."""
+
+
+class BoundError(TidingsError, ValueError):
+    """A bound into the past that cannot be."""
 
 
 class UnsupportedFilter(TidingsError, TypeError):

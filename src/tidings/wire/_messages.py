@@ -10,6 +10,7 @@ brokers and on links between a client and its border broker, where both can say 
     Subscribe, Unsubscribe          Advertise, Unadvertise
     Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
                                     Recall, Keep, Forget           Recalled, Kept
+                                                                   HistoryReport
     Settled, Wave, WaveAnswer
     Fetch, Fetched
     Extension                       Extension                      Extension
@@ -23,7 +24,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Identity, Matches, Notification, Route
+from tidings.model import ROOT_SCOPE, Bound, Identity, Matches, Notification, Route
 
 from ._body import decode_body
 
@@ -60,6 +61,37 @@ class Duplicates(enum.IntEnum):
     """Nothing: what comes on another path is another notification."""
     EVENT = 2
     """The same event, in whatever form: the first one counts."""
+
+
+class Consistency(enum.IntEnum):
+    """What a subscription into the past waits for."""
+
+    STRICT = 0
+    """Until every broker has answered: past and live join without a gap."""
+    BEST_EFFORT = 1
+    """Until there is enough, even if that is new: nothing comes later than without the past."""
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far a subscription reaches back, and what it waits for."""
+
+    bound: Bound
+    consistency: Consistency = Consistency.STRICT
+    timeout: int | None = None
+    """Microseconds after which it goes on with what has been found; None: what the broker is set to."""
+    respect_ttl: bool = False
+    """Whether what has outlived its time to live is left out."""
+
+
+class Ending(enum.IntEnum):
+    """Why a subscription into the past went on."""
+
+    ANSWERED = 0
+    """Every broker has answered."""
+    SATISFIED = 1
+    """There was enough before every broker had answered."""
+    TIMER = 2
+    """Time was up."""
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
@@ -222,6 +254,8 @@ class Subscribe(Message, frozen=True):
     """The sender's own count of what it announces; `Settled` repeats it, so that an old answer is recognised."""
     duplicates: Duplicates = Duplicates.SUPPRESS
     """From a client: what counts as a second copy."""
+    past: Past | None = None
+    """From a client: how far it reaches back. Nothing is delivered before the past."""
 
 
 class Unsubscribe(Message, frozen=True):
@@ -266,6 +300,23 @@ class Refused(Message, frozen=True):
     error: str
     reason: str
     reference: str
+
+
+class HistoryReport(Message, frozen=True):
+    """What a subscription into the past has got from there. Comes behind it, once."""
+
+    id: str
+    number: int
+    """Of the `Subscribe` that asked."""
+    count: int
+    """How many notifications came from the past."""
+    ending: Ending
+    found: dict[str, int] = {}
+    """How many were found in each tier; what the bound has cut off later counts, too."""
+    capped: bool = False
+    """Whether a limit of a broker has cut off what the bound would have allowed."""
+    brokers: int = 0
+    """How many brokers have answered."""
 
 
 # --- waves and recovery -------------------------------------------------------------------------------
@@ -411,6 +462,7 @@ AnyMessage: TypeAlias = (
     | Unadvertise
     | Settled
     | Refused
+    | HistoryReport
     | Wave
     | WaveAnswer
     | Fetch

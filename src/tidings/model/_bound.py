@@ -1,0 +1,161 @@
+"""Bounds: how far a subscription reaches into the past.
+
+    last(10)                the last ten notifications that pass the filter
+    since("5m")             those of the last five minutes
+    since(instant)          those published at this instant or later
+    last(10, since="5m")    the last ten of the last five minutes
+
+A duration counts back from the moment at which the broker takes the subscription, by the broker's clock; an instant is
+one for everybody. A bound is checked where it is made, so that what is impossible never leaves the application.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import msgspec
+
+from ._errors import BoundError
+
+MAX_COUNT = 1_000_000
+"""The most notifications that `last` may ask for."""
+MAX_DURATION = 100 * 365 * 86_400 * 1_000_000
+"""The longest duration, in microseconds: a century."""
+CLOCK_SKEW = 60_000_000
+"""Microseconds by which the clock of an application may be ahead of its broker's."""
+MAX_INSTANT = 2**63 - 1
+"""The last instant, in microseconds since 1970 UTC."""
+
+Reach: TypeAlias = str | float | timedelta | datetime
+"""How far back: a duration (`"5m"`, seconds, a timedelta) or an instant (a datetime, UTC if it names no zone)."""
+
+_UNITS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_REMEDY = 'give a duration like "90s", "5m" or timedelta(hours=1), or a datetime'
+
+
+class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far a subscription reaches into the past. Made by `last` and `since`."""
+
+    count: int | None = None
+    """At most so many; None: as many as there are."""
+    within: int | None = None
+    """Published at most so many microseconds before the broker takes the subscription."""
+    instant: int | None = None
+    """Published at this instant or later, in microseconds since 1970 UTC."""
+
+    def check(self, now: int | None = None) -> None:
+        """Raise `BoundError` for a bound that cannot be; whoever gets one from elsewhere calls this, with a clock."""
+        if self.count is None and self.within is None and self.instant is None:
+            raise BoundError("a bound without a bound: everything there ever was; use last(n) or since(...)")
+        if self.count is not None and not 0 <= self.count <= MAX_COUNT:
+            raise BoundError(f"last({self.count}): give a number from 0 to {MAX_COUNT:,}")
+        if self.within is not None and not 0 < self.within <= MAX_DURATION:
+            seconds = self.within / 1_000_000
+            raise BoundError(f"since a duration of {seconds:g} seconds; give one above 0 and of a century at most")
+        if self.within is not None and self.instant is not None:
+            raise BoundError("since a duration and since an instant exclude each other; choose one")
+        if self.instant is not None and not -MAX_INSTANT <= self.instant <= MAX_INSTANT:
+            raise BoundError(f"since {self.instant} microseconds after 1970: there is no such time")
+        if now is not None and self.instant is not None and self.instant > now + CLOCK_SKEW:
+            raise BoundError(f"{self} lies in the future; subscribe without `past` for what is still to come")
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        """Whether this is a plain subscription in other words."""
+        return self.count == 0
+
+    def reference(self, now: int) -> int | None:
+        """The instant from which on notifications are asked for, if one is; `now` is when the subscription came."""
+        return now - self.within if self.within is not None else self.instant
+
+    def __str__(self) -> str:
+        reach = ""
+        if self.within is not None:
+            reach = f'"{_written(self.within)}"'
+        elif self.instant is not None:
+            reach = f'"{_moment(self.instant)}"'
+        if self.count is None:
+            return f"since({reach})"
+        return f"last({self.count}, since={reach})" if reach else f"last({self.count})"
+
+
+def last(count: int, *, since: Reach | None = None) -> Bound:
+    """The last `count` notifications that pass the filter; with `since`, of that time only.
+
+    >>> print(last(10), last(10, since="5m"))
+    last(10) last(10, since="5m")
+    """
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise BoundError(f"last({count!r}): give a whole number of notifications, or use since(...) for a time")
+    within, instant = (None, None) if since is None else _reach(since)
+    bound = Bound(count, within, instant)
+    bound.check()
+    return bound
+
+
+def since(reach: Reach) -> Bound:
+    """The notifications that pass the filter and were published then or later.
+
+    >>> print(since("1h30m"), since(2.5))
+    since("1h30m") since("2s500ms")
+    """
+    bound = Bound(None, *_reach(reach))
+    bound.check()
+    return bound
+
+
+def duration(text: str) -> int:
+    """Microseconds, from one or several numbers with units.
+
+    >>> duration("5m"), duration("1h30m"), duration("250ms")
+    (300000000, 5400000000, 250000)
+    """
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise BoundError(f"{text!r} is not a duration; write one like 90s, 5m, 2h, 1h30m or 7d")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def _reach(reach: Reach) -> tuple[int | None, int | None]:
+    """As microseconds back, or as an instant."""
+    match reach:
+        case str():
+            return duration(reach), None
+        case timedelta():
+            return reach // timedelta(microseconds=1), None
+        case datetime():
+            return None, _instant(reach)
+        case bool():
+            pass
+        case int() | float():
+            if not math.isfinite(reach) or abs(reach) > MAX_DURATION / 1e6:
+                raise BoundError(f"since({reach}): {reach} is not a number of seconds that there are; {_REMEDY}")
+            return round(reach * 1_000_000), None
+    raise BoundError(f"since({reach!r}): {type(reach).__name__} is neither a duration nor an instant; {_REMEDY}")
+
+
+def _instant(moment: datetime) -> int:
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _written(microseconds: int) -> str:
+    """A duration in the largest units that say it exactly."""
+    text = ""
+    for unit in "dhms":
+        if microseconds >= _UNITS[unit]:
+            text += f"{microseconds // _UNITS[unit]}{unit}"
+            microseconds %= _UNITS[unit]
+    return text + (f"{microseconds / 1_000:g}ms" if microseconds else "")
+
+
+def _moment(instant: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=instant)).isoformat()
+    except OverflowError:
+        return f"{instant} microseconds after 1970"
