@@ -220,7 +220,7 @@ class Accepted(Connection):
                 return
             if known is not None:
                 host.end(known, "it started anew")
-            if len(host.peers) >= host.options.limits.connections:
+            if host.peer_count >= host.options.limits.connections:
                 self.reject(FULL)
                 return
             peer = host.admit(hello.name, kind, identity)

@@ -157,6 +157,11 @@ class Host:
         """All peers, connected or waited for."""
         return list(self._peers.values())
 
+    @property
+    def peer_count(self) -> int:
+        """How many peers there are."""
+        return len(self._peers)
+
     def find(self, session: str | None) -> Peer | None:
         """The peer of a session that may go on."""
         return self._sessions.get(session) if session else None

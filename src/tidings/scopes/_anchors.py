@@ -13,6 +13,8 @@ from ._questions import AuthorityUnreachable, NotTrusted
 from ._view import View
 
 if TYPE_CHECKING:
+    from tidings.broker import View as BrokerView
+
     from ._service import Scopes
 
 ASK_AGAIN = 1_000_000
@@ -30,7 +32,9 @@ class Anchors:
         self._service = service
         self._asked: set[AnyChange] = set()
         self._retreating = False
-        self._seen: View | None = None
+        self._seen: BrokerView | None = None
+        self._changed: set[str] = set()
+        """The clients that have come or gone since then."""
         self._of_client: dict[str, tuple[str, ...]] = {}
         self._counts: Counter[str] = Counter()
         """How many attached clients are members of each scope, in the version that was seen last."""
@@ -41,24 +45,26 @@ class Anchors:
         self._service.context.call_later(SETTLING_TIME, self.seek)
         self.retreat_later()
 
-    def clients_changed(self) -> None:
+    def client_changed(self, client: str) -> None:
         """Somebody has come or gone."""
-        self._seen = None
+        self._changed.add(client)
 
     def _needed(self) -> set[str]:
         """The scopes that attached clients are members of."""
         view, seen = self._service.scoping.newest, self._seen
+        changed, self._changed = self._changed, set()
         if view is not seen:
             moved = view.plan.moved if isinstance(view, View) else None
             if seen is None or view.version != seen.version + 1 or moved is None:
                 self._of_client, self._counts = {}, Counter()
                 moved = frozenset(link.name for link in self._service.broker.clients)
-            for client in moved:
-                self._counts.subtract(self._of_client.pop(client, ()))
-                if self._service.broker.client(client) is not None:
-                    self._of_client[client] = tuple(view.memberships(client))
-                    self._counts.update(self._of_client[client])
-            self._seen = view if isinstance(view, View) else None
+            changed |= moved
+            self._seen = view
+        for client in changed:
+            self._counts.subtract(self._of_client.pop(client, ()))
+            if self._service.broker.client(client) is not None:
+                self._of_client[client] = tuple(view.memberships(client))
+                self._counts.update(self._of_client[client])
         return {scope for scope, count in self._counts.items() if count > 0} - {ROOT_SCOPE}
 
     def missing(self) -> list[tuple[str, str]]:

@@ -169,12 +169,12 @@ class Scopes(Feature):
 
     def _attached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self.anchors.clients_changed()
+        self.anchors.client_changed(link.name)
         self.anchors.seek()
 
     def _detached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self.anchors.clients_changed()
+        self.anchors.client_changed(link.name)
         self.anchors.retreat_later()
 
     def _new_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
