@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.model import ROOT_SCOPE
+from tidings.model import ROOT_SCOPE, Notification
 from tidings.scopes import (
     OPEN,
     AnyChange,
     CreateScope,
     Join,
+    Mapping,
     Placement,
     Scopes,
     client_node,
@@ -17,7 +18,7 @@ from tidings.scopes import (
     edge_mapping,
     mapping,
 )
-from tidings.scopes.steps import Annotate
+from tidings.scopes.steps import Add, Annotate, Convert, Rename
 from tidings.sim import Network, SimClient
 from tidings.wire import Duplicates
 
@@ -47,6 +48,58 @@ def test_one_event_in_one_form_comes_once_however_many_ways_there_are() -> None:
     clients["x"].publish(n=1)
     network.run()
     assert [dict(notification) for notification in clients["y"].received] == [{"n": 1}]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        (mapping(Rename("n", "x")), mapping(Rename("x", "n"))),
+        (mapping(Convert("n", 2)), mapping(Convert("n", 0.5))),
+    ],
+    ids=["in another order", "as another kind of number"],
+)
+def test_what_mappings_turn_back_into_what_it_was_is_no_other_form(there: Mapping, back: Mapping, brokers: int) -> None:
+    network = Network(5, features=lambda name: [Scopes("a")])
+    network.add_brokers("abc"[:brokers], ["ab", "bc"][: brokers - 1])
+    x, y = network.add_client("x", "a"), network.add_client("y", "abc"[brokers - 1])
+    network.run()
+    network.change(
+        "a",
+        (
+            *(CreateScope(scope, OPEN) for scope in ("s", "t", "u")),
+            Join("s", "t", mapping=edge_mapping(there, mapping())),
+            Join("t", "u", mapping=edge_mapping(back, mapping())),
+            *(Join("@x", "s"), Join("@y", "s"), Join("@y", "u")),
+        ),
+    )
+    y.subscribe("n > 0")
+    network.run()
+    x.publish(n=4, word="ab")
+    network.run()
+    assert y.received == [Notification(n=4, word="ab")]
+
+
+def test_two_mappings_that_make_the_same_make_one_form() -> None:
+    network = Network(6, features=lambda name: [Scopes("a")])
+    network.add_brokers("ab", ["ab"])
+    x, y = network.add_client("x", "a"), network.add_client("y", "b")
+    network.run()
+    first, second = mapping(Add("a", 1), Add("b", 2)), mapping(Add("b", 2), Add("a", 1))
+    network.change(
+        "a",
+        (
+            *(CreateScope(scope, OPEN) for scope in ("s", "t", "u")),
+            Join("s", "t", mapping=edge_mapping(first, mapping())),
+            Join("s", "u", mapping=edge_mapping(second, mapping())),
+            *(Join("@x", "s"), Join("@y", "t"), Join("@y", "u")),
+        ),
+    )
+    y.subscribe("n > 0")
+    network.run()
+    x.publish(n=4)
+    network.run()
+    assert y.received == [Notification(n=4, a=1, b=2)]
 
 
 def test_each_form_of_an_event_comes_once_unless_the_event_itself_is_what_counts() -> None:

@@ -17,6 +17,9 @@ Without gateways every copy follows the one path of the tree from its publisher'
 crosses on the way, and order and progress hold for all scopes together. A copy remembers its path through the graph and
 never enters a scope twice. Each crossing applies interfaces and mapping of its passage, once.
 
+Mappings make another form of an event, known by its version: a digest of its content, 0 for what was published. So
+forms that are equal are one, wherever they were made.
+
 Copies with the same body that take the same link share one frame (combined delivery).
 """
 
@@ -25,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidings.model import ROOT_ROUTE, Notification, Route, RouteState
+from tidings.model import ROOT_ROUTE, Notification, Route, RouteState, Value
 from tidings.wire import Envelope, encode_body
 
 from ._book import Entry
@@ -41,9 +44,12 @@ ONE_OF_SEVERAL = "form"
 """The tag of what a client gets if other forms of the same event may follow."""
 DETOUR = "detour"
 """The tag of what a client gets if it may have been overtaken."""
+_ORIGINAL = "of:"
+"""Between brokers, what the tag of a mapped copy begins with; the digest of what was published follows."""
 
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
 _ROOT_ONLY = (ROOT_ROUTE,)
+_INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
 
@@ -69,8 +75,8 @@ class Crossing:
         for passage in passages:
             shown = passage.outward(envelope.notification)
             if shown is not None:
-                mapped, version = _mapped(envelope, shown, 0)
-                route = passage.route if not version else _with_version(passage.route, version)
+                mapped, version, tags = _mapped(envelope, shown, passage.route)
+                route = passage.route if not version else _in_form(passage.route, version, tags)
                 copies.append(Copy(route, mapped, source))
         return copies
 
@@ -134,8 +140,8 @@ class Crossing:
 
     def _cross(self, copy: Copy, scope: str, state: RouteState, shown: Notification) -> None:
         old = copy.route
-        envelope, version = _mapped(copy.envelope, shown, old.version)
-        route = Route(scope, state, old.scope, (*old.path, scope), version, old.tags)
+        envelope, version, tags = _mapped(copy.envelope, shown, old)
+        route = Route(scope, state, old.scope, (*old.path, scope), version, tags)
         self._broker.at_cross(route, envelope, scope)
 
     def cross(self, route: Route, envelope: Envelope, scope: str) -> None:
@@ -196,7 +202,7 @@ class _Handed:
                 continue
             shown = passage.inward(copy.envelope.notification)
             if shown is not None and registration.filter.matches(shown):
-                envelope, version = _mapped(copy.envelope, shown, copy.route.version)
+                envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 self._add(link, version, copy.route.path, envelope, registration)
 
     def _add(
@@ -231,7 +237,7 @@ def hand_over_late(view: View, envelope: Envelope, registration: Registration) -
         return []
     for sighting in view.sightings(envelope.identity.publisher, envelope.notification, client):
         if registration.filter.matches(sighting.notification):
-            mapped, version = _mapped(envelope, sighting.notification, 0)
+            mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
             form = (version, sighting.path if registration.per_path else ())
             forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, _tags(view)),)))
     return list(forms.values())
@@ -253,23 +259,41 @@ def _anonymous(version: int, path: tuple[str, ...], tags: tuple[str, ...]) -> Ro
     """What a client is told: which form this is, which path if paths count, and what to expect of others."""
     if not version and not path and not tags:
         return ROOT_ROUTE
-    return Route(version=version, path=(f"{_digest(repr(path).encode()):x}",) if path else (), tags=tags)
+    return Route(version=version, path=(f"{_hashed(repr(path).encode()):x}",) if path else (), tags=tags)
 
 
-def _mapped(envelope: Envelope, shown: Notification, version: int) -> tuple[Envelope, int]:
-    """The envelope of what is shown: itself if nothing was changed, else one with a new body and version."""
+def _mapped(envelope: Envelope, shown: Notification, route: Route) -> tuple[Envelope, int, tuple[str, ...]]:
+    """What is shown as an envelope, with its version and the tags of its route.
+
+    What is as it was published has version 0, also if mappings have made something else of it in between: a mapped copy
+    knows the digest of what was published.
+    """
     if shown is envelope.notification or shown == envelope.notification:
-        return envelope, version
-    body = encode_body(shown)
-    return Envelope.of(envelope.identity, envelope.routes, body, envelope.quality, shown), _digest(body)
+        return envelope, route.version, route.tags
+    tags = route.tags if route.version else (f"{_ORIGINAL}{_digest(envelope.notification):x}",)
+    version = _digest(shown)
+    mapped = Envelope.of(envelope.identity, envelope.routes, encode_body(shown), envelope.quality, shown)
+    return (mapped, 0, ()) if f"{_ORIGINAL}{version:x}" in tags else (mapped, version, tags)
 
 
-def _digest(body: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(body, digest_size=7).digest(), "big") or 1
+def _digest(notification: Notification) -> int:
+    """The same for notifications that are equal, in whatever order and as whatever kind of number they hold it."""
+    content = {name: _canonical(value) for name, value in sorted(notification.attributes.items())}
+    return _hashed(encode_body(Notification.trusted(content)))
 
 
-def _with_version(route: Route, version: int) -> Route:
-    return Route(route.scope, route.state, route.source, route.path, version, route.tags)
+def _canonical(value: Value) -> Value:
+    if type(value) is float and value.is_integer() and abs(value) < _INTEGERS:
+        return int(value)
+    return tuple(map(_canonical, value)) if type(value) is tuple else value  # type: ignore[arg-type]
+
+
+def _hashed(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=7).digest(), "big") or 1
+
+
+def _in_form(route: Route, version: int, tags: tuple[str, ...]) -> Route:
+    return Route(route.scope, route.state, route.source, route.path, version, tags)
 
 
 def _with_routes(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:

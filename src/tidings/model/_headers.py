@@ -59,7 +59,7 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     source: str = ""
     path: tuple[str, ...] = ()
     version: int = 0
-    """0 as published, else a digest of the mapped body."""
+    """0 as published, else a digest of what it was mapped to."""
     tags: tuple[str, ...] = ()
 
 

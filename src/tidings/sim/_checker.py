@@ -92,7 +92,7 @@ class Checker:
         return self._observer.visibility.forms(version, published.record, record.component)
 
     def _judge_repetition(self, client: Client, record: Record) -> None:
-        if (record.subscription, record.publisher, record.publication, *record.detail[3:4]) in client.delivered:
+        if (record.subscription, record.publisher, record.publication, record.notification) in client.seen:
             self._broken(ONCE, record, "this was delivered before")
             return
         subscription = client.subscriptions.get(record.subscription)

@@ -62,8 +62,6 @@ class Client:
     broker: str | None = None
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     advertisements: dict[str, Subscription] = field(default_factory=dict)
-    delivered: set[tuple[object, ...]] = field(default_factory=set)
-    """(subscription, publisher, publication, version)"""
     seen: set[tuple[object, ...]] = field(default_factory=set)
     """(subscription, publisher, publication, notification)"""
     interrupted: int = -1
@@ -131,7 +129,6 @@ class Observer:
                 self._refused(record)
             case Op.NOTIFY:
                 event = (record.subscription, record.publisher, record.publication)
-                client.delivered.add((*event, *record.detail[3:4]))
                 client.seen.add((*event, record.notification))
             case Op.GAP:
                 if (subscription := client.subscriptions.get(record.subscription)) is not None:

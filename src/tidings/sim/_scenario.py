@@ -46,29 +46,35 @@ class Scenario:
     """Whether everything that breaks is mended before the end."""
     authority: str = ""
     """The broker that orders changes of the scope graph; empty: there are no scopes."""
+    mirrored: bool = False
+    """Whether mappings undo what others do."""
 
     @property
     def name(self) -> str:
         """What to give to `make replay`."""
-        return f"s{self.seed}" if self.authority else str(self.seed)
+        return f"{('m' if self.mirrored else 's') if self.authority else ''}{self.seed}"
 
     @classmethod
-    def scoped(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
+    def scoped(
+        cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None, mirrored: bool = False
+    ) -> Scenario:
         """The scenario of a seed, with scopes that are there from the start and change all the time."""
         flat = cls.random(seed, faults=faults, routing=routing)
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
         clients = [client for client, _ in flat.clients]
         broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE) for step in flat.steps)
-        plan = ScopePlan(rng, flat.shape.brokers, clients, authority, gateways=not broken)
+        plan = ScopePlan(rng, flat.shape.brokers, clients, authority, gateways=not broken, mirrored=mirrored)
         length = max((step.at for step in flat.steps), default=0)
         steps = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
-        return dataclasses.replace(flat, steps=tuple(steps), authority=authority)
+        return dataclasses.replace(flat, steps=tuple(steps), authority=authority, mirrored=mirrored)
 
     @classmethod
     def named(cls, name: str) -> Scenario:
         """The scenario that a report has named."""
-        return cls.scoped(int(name[1:])) if name.startswith("s") else cls.random(int(name))
+        if name[:1] in ("s", "m"):
+            return cls.scoped(int(name[1:]), mirrored=name.startswith("m"))
+        return cls.random(int(name))
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:

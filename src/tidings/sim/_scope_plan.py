@@ -32,6 +32,14 @@ from tidings.scopes.steps import Add, AnyStep, Convert, Drop, Rename
 from ._steps import Step, Verb
 from ._workload import random_filter
 
+_MIRRORED = (
+    mapping(),
+    mapping(Rename("n", "x")),
+    mapping(Rename("x", "n")),
+    mapping(Convert("n", 2)),
+    mapping(Convert("n", 0.5)),
+    mapping(Drop(("word",)), Add("word", "ab")),
+)
 NAMES = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
@@ -39,16 +47,24 @@ class ScopePlan:
     """Draws a scope graph, and what happens to it. It keeps a graph of its own, so that most changes make sense."""
 
     def __init__(
-        self, rng: random.Random, brokers: Sequence[str], clients: Sequence[str], authority: str, *, gateways: bool
+        self,
+        rng: random.Random,
+        brokers: Sequence[str],
+        clients: Sequence[str],
+        authority: str,
+        *,
+        gateways: bool,
+        mirrored: bool = False,
     ) -> None:
         """`gateways`: whether edges may be crossed at designated brokers. What happens then if these break is not
-        promised (docs/promises.md), so runs with faults have none."""
+        promised (docs/promises.md), so runs with faults have none. `mirrored`: mappings undo what others do."""
         self._rng = rng
         self._brokers = brokers
         self._clients = [client_node(client) for client in clients]
         self._authority = authority
         self._graph = Graph()
-        self._mapped = rng.random() < 0.6
+        self._mirrored = mirrored
+        self._mapped = rng.random() < 0.6 or mirrored
         self._filtered = rng.random() < 0.7
         self._everywhere = rng.random() < 0.15
         self._gateways = rng.random() < 0.15 and gateways
@@ -147,6 +163,8 @@ class ScopePlan:
         """Few names and values, so that what comes out is still wanted by somebody."""
         if not self._mapped or self._rng.random() < 0.6:
             return None
+        if self._mirrored:
+            return EdgeMapping(self._rng.choice(_MIRRORED), self._rng.choice(_MIRRORED))
         steps: tuple[AnyStep, ...] = (
             Rename("n", "x"),
             Rename("kind", "word"),
