@@ -1,0 +1,410 @@
+"""The event cache: what a broker remembers of the notifications that passed it.
+
+Theory of operation
+-------------------
+There is one *entry* for each filter that somebody wants remembered. An entry has the newest notifications that passed
+its filter, oldest first, up to `max_per_filter`. A notification is kept in one *cell*, however many entries refer to
+it; the cell goes with the last reference. What no entry wants is not kept: a cache is not an archive.
+
+    append     a notification passes: every entry that it matches gets a reference, and a full one gives up its oldest
+    retain     somebody wants a filter remembered: one entry for all who want the same. A new one is filled with what
+               the entries of covering filters hold, as far as it matches, in order of arrival
+    release    one of those does not any more: the entry goes with the last
+
+Which entries match is found by the index that routes notifications, so entries that do not match cost nothing.
+
+*Suffix property*: of the notifications that matched since the entry began, an entry holds the newest, without a hole;
+whatever is given up, the oldest goes first. Replies of several brokers can be merged because of it.
+
+A *reserved* cache keeps to an entry, of what neighbours send, only what comes over links from which the entry is
+*complete*: from there everything comes that matches. Otherwise, notifications that a narrower filter lets through
+would sit in the entry as if there were nothing between them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from tidings.broker import Link
+from tidings.matching import Matcher, make_index
+from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Matches
+from tidings.wire import Envelope, decode_body
+
+from ._cache_limits import CacheLimits
+from ._order import in_origin_order, key_of
+from ._provider import Question
+
+_DEFAULT_LIMITS = CacheLimits()
+
+
+class Cell:
+    """A notification in the cache."""
+
+    __slots__ = ("arrival", "envelope", "link", "refs", "size")
+
+    def __init__(self, envelope: Envelope, link: Link, arrival: int, size: int, refs: int) -> None:
+        self.envelope = envelope
+        self.link = link
+        """Over which it came."""
+        self.arrival = arrival
+        """Later ones have larger numbers."""
+        self.size = size
+        """The bytes of its body."""
+        self.refs = refs
+        """How many entries hold it."""
+
+
+class CacheEntry:
+    """A filter, and the newest notifications that passed it. Compared by identity."""
+
+    __slots__ = ("bytes", "cells", "complete", "filter", "length", "refs", "scope", "source")
+
+    def __init__(self, filter: Filter, scope: str, length: int, source: Link | None = None) -> None:
+        self.filter = filter
+        self.scope = scope
+        self.length = length
+        """The most notifications."""
+        self.source = source
+        """Only what this client publishes; None: whatever passes."""
+        self.refs = 1
+        """How many want it; 0: it is not in the cache any more."""
+        self.cells: deque[Cell] = deque()
+        """Oldest first."""
+        self.bytes = 0
+        """Of the bodies of these."""
+        self.complete: dict[Link, int] = {}
+        """The neighbours from which everything comes that matches, and the number of the first arrival since."""
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __repr__(self) -> str:
+        return f"CacheEntry({str(self.filter)!r}, {len(self.cells)} notifications)"
+
+    @property
+    def envelopes(self) -> list[Envelope]:
+        """What it holds, oldest first."""
+        return [cell.envelope for cell in self.cells]
+
+
+class EventCache:
+    """What one broker remembers.
+
+    >>> from tidings.model import ROOT_ROUTE, Identity, Notification
+    >>> from tidings.broker import LinkKind
+    >>> from tidings.wire import encode_body
+    >>> cache, berlin = EventCache(), Link("berlin", LinkKind.BROKER)
+    >>> entry = cache.retain(Filter.parse("price > 100"))
+    >>> for number, price in enumerate((182, 82, 183), start=1):
+    ...     identity = Identity("berlin", 1, number, "feed", number, published_at=number)
+    ...     _ = cache.append(Envelope(identity, (ROOT_ROUTE,), encode_body(Notification(price=price))), berlin)
+    >>> [envelope.notification["price"] for envelope in cache.query(Question(filter=Filter.parse("price > 100")))]
+    [182, 183]
+    """
+
+    def __init__(
+        self,
+        limits: CacheLimits = _DEFAULT_LIMITS,
+        *,
+        reserved: bool = False,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`warn` is told, once in a row, that there is no room for another filter."""
+        self._limits = limits
+        self._reserved = reserved
+        self._warn = warn
+        self._entries: dict[tuple[str, Filter], CacheEntry] = {}
+        self._producers: dict[Link, list[CacheEntry]] = {}
+        self._indexes: dict[str, Matcher[CacheEntry]] = {}
+        self._arrivals = 0
+        self._earlier = 0
+        """The number of the last one that was put in front of all arrivals."""
+        self._is_full = False
+        self.cells = 0
+        """Notifications in it."""
+        self.bytes = 0
+        """Of the bodies of these."""
+        self.rejected = 0
+        """How often there was no room for a filter."""
+
+    # --- what passes ----------------------------------------------------------------------------------
+
+    def append(self, envelope: Envelope, link: Link, scope: str = ROOT_SCOPE) -> int:
+        """A notification passes the broker; how many entries keep it."""
+        index = self._indexes.get(scope)
+        entries = index.match(envelope.notification) if index is not None else []
+        if self._reserved and link.is_broker:
+            entries = [entry for entry in entries if link in entry.complete]
+        if self._producers and link in self._producers:
+            entries = entries + self._published(envelope, link, scope)
+        if not entries:
+            return 0
+        self._arrivals += 1
+        size = len(envelope.body)
+        # A fresh envelope: the decoded notification takes several times the room of the body.
+        kept = Envelope(envelope.identity, envelope.routes, envelope.body, envelope.quality)
+        cell = Cell(kept, link, self._arrivals, size, len(entries))
+        self.cells += 1
+        self.bytes += size
+        for entry in entries:
+            cells = entry.cells
+            cells.append(cell)
+            if len(cells) <= entry.length:
+                entry.bytes += size
+                continue
+            oldest = cells.popleft()  # as `_let_go` does, at half the price
+            entry.bytes += size - oldest.size
+            oldest.refs -= 1
+            if not oldest.refs:
+                self.cells -= 1
+                self.bytes -= oldest.size
+        if self.bytes > self._limits.max_bytes:
+            self._shrink()
+        return len(entries)
+
+    def _published(self, envelope: Envelope, link: Link, scope: str) -> list[CacheEntry]:
+        return [
+            entry
+            for entry in self._producers[link]
+            if entry.scope == scope and entry.filter.matches(envelope.notification)
+        ]
+
+    def _drop_oldest(self, entry: CacheEntry) -> None:
+        self._let_go(entry, entry.cells.popleft())
+
+    def _let_go(self, entry: CacheEntry, cell: Cell) -> None:
+        entry.bytes -= cell.size
+        cell.refs -= 1
+        if not cell.refs:
+            self.cells -= 1
+            self.bytes -= cell.size
+
+    def _shrink(self) -> None:
+        """Make room: whoever holds most gives up its oldest. One that is too large for the cache goes, too."""
+        while self.bytes > self._limits.max_bytes:
+            self._drop_oldest(max(self.entries, key=lambda entry: entry.bytes))
+
+    # --- what is wanted -------------------------------------------------------------------------------
+
+    def retain(self, filter: Matches, scope: str = ROOT_SCOPE) -> CacheEntry | None:
+        """Remember what passes a filter, until whoever asked for it releases the entry; None: it is not remembered.
+
+        A filter without relations to others cannot be told from them, and is not remembered.
+        """
+        if not isinstance(filter, Filter):
+            return None
+        filter = filter.canonical()
+        entry = self._entries.get((scope, filter))
+        if entry is not None:
+            entry.refs += 1
+            return entry
+        if not self._has_room(filter):
+            return None
+        entry = self._entries[scope, filter] = CacheEntry(filter, scope, self._limits.max_per_filter)
+        self._seed(entry)
+        self._index(scope).add(filter, entry)
+        return entry
+
+    def retain_producer(
+        self, link: Link, length: int, filter: Filter = EVERYTHING, scope: str = ROOT_SCOPE
+    ) -> CacheEntry | None:
+        """Remember the last so many that a client publishes, whether or not anybody wants them; see `retain`."""
+        if not self._has_room(filter):
+            return None
+        entry = CacheEntry(filter, scope, min(length, self._limits.max_per_filter), link)
+        self._producers.setdefault(link, []).append(entry)
+        return entry
+
+    def release(self, entry: CacheEntry | None) -> None:
+        """Whoever retained this entry does not want it any more."""
+        if entry is None or not entry.refs:
+            return  # it was not remembered, or has been dropped meanwhile
+        entry.refs -= 1
+        if not entry.refs:
+            self._remove(entry)
+
+    def _has_room(self, filter: Filter) -> bool:
+        if len(self) < self._limits.max_filters:
+            self._is_full = False
+            return True
+        self.rejected += 1
+        if not self._is_full:
+            self._is_full = True
+            self._warn(
+                f"the cache remembers {self._limits.max_filters:,} filters and no more; '{filter}' is delivered but "
+                "not remembered: raise max_filters, and max_global with it"
+            )
+        return False
+
+    def _remove(self, entry: CacheEntry) -> None:
+        entry.refs = 0
+        self._empty(entry)
+        if entry.source is not None:
+            own = self._producers[entry.source]
+            own.remove(entry)
+            if not own:
+                del self._producers[entry.source]
+            return
+        del self._entries[entry.scope, entry.filter]
+        index = self._indexes[entry.scope]
+        index.remove(entry)
+        if not len(index):
+            del self._indexes[entry.scope]
+
+    def _empty(self, entry: CacheEntry) -> None:
+        while entry.cells:
+            self._drop_oldest(entry)
+
+    def _seed(self, entry: CacheEntry) -> None:
+        """Fill a new entry with what those of covering filters hold."""
+        found: dict[Cell, None] = {}
+        for other in self._covering(entry.filter, entry.scope):
+            found.update(dict.fromkeys(cell for cell in other.cells if _passes(entry.filter, cell)))
+            for link, since in other.complete.items():
+                entry.complete[link] = min(since, entry.complete.get(link, since))
+        for cell in self._in_order(found)[-entry.length :]:
+            cell.refs += 1
+            entry.cells.append(cell)
+            entry.bytes += cell.size
+
+    def _covering(self, filter: Filter, scope: str) -> Iterator[CacheEntry]:
+        """The entries of filters that cover this one; all of them accept its witness."""
+        index, witness = self._indexes.get(scope), filter.witness()
+        if index is None:
+            return iter(())
+        if witness is None:
+            candidates = [entry for entry in self._entries.values() if entry.scope == scope]
+        else:
+            candidates = index.match(witness)
+        return (entry for entry in candidates if entry.filter.covers(filter))
+
+    def _index(self, scope: str) -> Matcher[CacheEntry]:
+        index = self._indexes.get(scope)
+        if index is None:
+            index = self._indexes[scope] = make_index()
+        return index
+
+    # --- what is asked --------------------------------------------------------------------------------
+
+    def query(self, question: Question) -> list[Envelope]:
+        """The newest notifications that are asked for, oldest first."""
+        return [cell.envelope for cell in self.find(question)]
+
+    def find(self, question: Question) -> list[Cell]:
+        """As `query`, with the links over which they came."""
+        found: list[Cell] = []
+        if question.limit == 0:
+            return found
+        for cell in reversed(self._candidates(question.filter.canonical(), question.scope)):
+            if cell.link is not question.exclude and question.wants(cell.envelope):
+                found.append(cell)
+                if question.is_satisfied(len(found)):
+                    break
+        found.reverse()
+        return found
+
+    def ask(self, question: Question, answer: Callable[[list[Envelope]], None]) -> None:
+        """The cache as a `HistoryProvider`."""
+        answer(self.query(question))
+
+    def _candidates(self, filter: Filter, scope: str) -> deque[Cell] | list[Cell]:
+        """What passes a filter, oldest first: of its own entry, or of covering ones, and of local publishers."""
+        entry = self._entries.get((scope, filter))
+        if entry is not None and not self._producers:
+            return entry.cells
+        found: dict[Cell, None] = {}
+        if entry is not None:
+            found.update(dict.fromkeys(entry.cells))
+        else:
+            for other in self._covering(filter, scope):
+                found.update(dict.fromkeys(cell for cell in other.cells if _passes(filter, cell)))
+        for own in chain.from_iterable(self._producers.values()):
+            if own.scope == scope and own.filter.overlaps(filter):
+                found.update(dict.fromkeys(cell for cell in own.cells if _passes(filter, cell)))
+        return self._in_order(found)
+
+    def _in_order(self, cells: Iterable[Cell]) -> list[Cell]:
+        """In order of arrival; where something was put in front of what had arrived, in order of origins as well."""
+        arranged = sorted(cells, key=lambda cell: cell.arrival)
+        if not self._earlier:
+            return arranged
+        of_key = {key_of(cell.envelope): cell for cell in arranged}
+        return [of_key[key_of(envelope)] for envelope in in_origin_order(cell.envelope for cell in arranged)]
+
+    # --- completeness ---------------------------------------------------------------------------------
+
+    def completed(self, entry: CacheEntry, link: Link, past: Iterable[Envelope] = ()) -> None:
+        """From now on everything that matches comes over this link. `past` is what came before, from behind it."""
+        if not entry.refs or link in entry.complete:
+            return
+        entry.complete[link] = self._arrivals + 1
+        held = {key_of(cell.envelope): cell for other in self._of(entry.scope) for cell in other.cells}
+        own = {key_of(cell.envelope) for cell in entry.cells}
+        cells = list(entry.cells)
+        older = [envelope for envelope in past if key_of(envelope) not in own]
+        self._earlier -= len(older)
+        for arrival, envelope in enumerate(older, start=self._earlier):
+            cell = held.get(key_of(envelope))
+            if cell is None:
+                cell = Cell(envelope, link, arrival, len(envelope.body), 0)
+                self.cells += 1
+                self.bytes += cell.size
+            cell.refs += 1
+            entry.bytes += cell.size
+            cells.append(cell)
+        entry.cells = deque(self._in_order(cells))
+        while len(entry.cells) > entry.length:
+            self._drop_oldest(entry)
+        self._shrink()
+
+    def interrupted(self, link: Link, entry: CacheEntry | None = None) -> None:
+        """Something may not have come over this link, for one entry or for all: what came before is forgotten."""
+        for one in list(self.entries) if entry is None else [entry]:
+            one.complete.pop(link, None)
+            kept: deque[Cell] = deque()
+            for cell in one.cells:
+                if cell.link is link:
+                    self._let_go(one, cell)
+                else:
+                    kept.append(cell)
+            one.cells = kept
+
+    # --- limits and figures ---------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> CacheLimits:
+        """What it may hold."""
+        return self._limits
+
+    def resize(self, limits: CacheLimits) -> None:
+        """Change the limits at once: the youngest entries go, and the oldest notifications of each."""
+        self._limits = limits
+        for entry in list(self.entries)[limits.max_filters :]:
+            self._remove(entry)
+        for entry in self.entries:
+            entry.length = limits.max_per_filter if entry.source is None else min(entry.length, limits.max_per_filter)
+            while len(entry.cells) > entry.length:
+                self._drop_oldest(entry)
+        self._shrink()
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        return len(self._entries) + sum(map(len, self._producers.values()))
+
+    @property
+    def entries(self) -> Iterator[CacheEntry]:
+        """All of them, those of publishers last."""
+        return chain(self._entries.values(), chain.from_iterable(self._producers.values()))
+
+    def entry(self, filter: Filter, scope: str = ROOT_SCOPE) -> CacheEntry | None:
+        """The entry of a filter."""
+        return self._entries.get((scope, filter.canonical()))
+
+    def _of(self, scope: str) -> Iterator[CacheEntry]:
+        return (entry for entry in self.entries if entry.scope == scope)
+
+
+def _passes(filter: Filter, cell: Cell) -> bool:
+    return filter.matches(decode_body(cell.envelope.body))

@@ -1,0 +1,37 @@
+"""Notifications that were found in several places, in one order.
+
+Nobody promises an order between publishers at different brokers. What one origin published stays in its order, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from tidings.wire import Envelope
+
+Key: TypeAlias = tuple[str, int, int, int]
+"""Origin, epoch, number, and which form of the event."""
+
+
+def key_of(envelope: Envelope) -> Key:
+    """What two copies of one notification share, and nothing else has."""
+    identity = envelope.identity
+    return (identity.origin, identity.epoch, identity.seq, envelope.routes[0].version)
+
+
+def position(envelope: Envelope) -> tuple[int, int]:
+    """Where a notification is among those of its origin."""
+    identity = envelope.identity
+    return (identity.epoch, identity.seq)
+
+
+def in_origin_order(envelopes: Iterable[Envelope]) -> list[Envelope]:
+    """The same notifications, each origin's in its order, in the places that the origin had."""
+    given = list(envelopes)
+    of_origin: dict[str, list[Envelope]] = {}
+    for envelope in given:
+        of_origin.setdefault(envelope.identity.origin, []).append(envelope)
+    for own in of_origin.values():
+        own.sort(key=position, reverse=True)
+    return [of_origin[envelope.identity.origin].pop() for envelope in given]
