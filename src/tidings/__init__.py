@@ -7,8 +7,8 @@ async with tidings.connect("tidings://localhost:7311") as client:
 """
 
 from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect
-from tidings.model import Bound, BoundError, Filter, Location, Notification, TidingsError, attr, last, since
-from tidings.wire import Duplicates, Gap, Quality
+from tidings.model import Bound, BoundError, Duplicates, Filter, Location, Notification, TidingsError, attr, last, since
+from tidings.wire import Gap, Quality
 
 from . import sync
 

@@ -25,8 +25,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
-from tidings.model import EventKey, Matches, Notification, TidingsError
-from tidings.wire import Duplicates, Gap, Quality, Status
+from tidings.model import Duplicates, EventKey, Matches, Notification, TidingsError
+from tidings.wire import Gap, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
 
@@ -163,7 +163,7 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
-        duplicates: Duplicates | str = Duplicates.SUPPRESS,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
     ) -> Subscription:
         """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
 

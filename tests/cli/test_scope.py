@@ -68,6 +68,14 @@ def test_a_market_is_defined_changed_shown_and_destroyed(run, tmp_path: Path) ->
     assert [scope["scope"] for scope in json.loads(done(run("tree", "--json")))["scopes"]] == ["root", "market/floor"]
 
 
+def test_a_scope_has_a_rule_for_second_copies(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market", "--duplicates", "per_path"))
+    assert json.loads(done(run("show", "market", "--json")))["duplicates"] == "per_path"
+    done(run("set", "market", "--duplicates", "event"))
+    assert "SetDuplicates scope=market duplicates=event" in done(run("log"))
+    assert run("set", "market", "--duplicates", "twice").exit_code == 2
+
+
 def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mapping.json"
     file.write_text('{"outward": [{"step": "rename", "old": "price", "new": "preis"}]}')

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from scopes.graph_world import graph
 
-from tidings.model import EVERYTHING, NOTHING, ROOT_SCOPE, Filter, ScopeError
+from tidings.model import EVERYTHING, NOTHING, ROOT_SCOPE, Duplicates, Filter, ScopeError
 from tidings.scopes import (
     CLOSED,
     OPEN,
@@ -27,6 +27,7 @@ from tidings.scopes import (
     Placement,
     SetAdministration,
     SetAttributes,
+    SetDuplicates,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -339,6 +340,7 @@ def random_change(dice: random.Random, known: Graph) -> AnyChange:
             SetSelective(member, scope, interface),
             SetMapping(member, scope, dice.choice([None, EdgeMapping(Mapping.BLOCK)])),
             SetPlacement(member, scope, placement, gateway),
+            SetDuplicates(scope, dice.choice(list(Duplicates))),
             SetAttributes(scope, {"name": dice.choice([None, "x"])}),
             SetAdministration(scope, ("ann",)),
             Anchor(scope, "b1"),

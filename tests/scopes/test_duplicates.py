@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import pytest
 
-from tidings.model import ROOT_SCOPE, Notification
+from tidings.broker import Advice, Feature, Joinpoint
+from tidings.model import ROOT_SCOPE, Duplicates, EventKey, Notification, Route
 from tidings.scopes import (
     OPEN,
     AnyChange,
@@ -13,6 +16,7 @@ from tidings.scopes import (
     Mapping,
     Placement,
     Scopes,
+    SetDuplicates,
     client_node,
     delivery_paths,
     edge_mapping,
@@ -20,17 +24,23 @@ from tidings.scopes import (
 )
 from tidings.scopes.steps import Add, Annotate, Convert, Rename
 from tidings.sim import Network, SimClient
-from tidings.wire import Duplicates
+from tidings.wire import Envelope
 
 
-def diamond(*, mapped: bool, placement: Placement = Placement.ONCE) -> tuple[Network, dict[str, SimClient]]:
+def diamond(
+    *,
+    mapped: bool,
+    placement: Placement = Placement.ONCE,
+    rule: Duplicates = Duplicates.DEFAULT,
+    features: Callable[[], Iterable[Feature]] = tuple,
+) -> tuple[Network, dict[str, SimClient]]:
     """A publisher in s, which is in t1 and t2, which are in r; the reader is in r, brokers in a row between them."""
-    network = Network(7, features=lambda name: [Scopes("a")])
+    network = Network(7, features=lambda name: [Scopes("a"), *features()])
     network.add_brokers("abc", ["ab", "bc"])
     clients = {name: network.add_client(name, broker) for name, broker in (("x", "a"), ("y", "c"))}
     network.run()
     gateway = "b" if placement is Placement.GATEWAY else ""
-    joins: list[AnyChange] = [CreateScope(scope, OPEN) for scope in ("s", "t1", "t2", "r")]
+    joins: list[AnyChange] = [CreateScope(scope, OPEN, duplicates=rule) for scope in ("s", "t1", "t2", "r")]
     for member, scope in (("s", "t1"), ("s", "t2"), ("t1", "r"), ("t2", "r")):
         annotated = edge_mapping(mapping(Annotate("way", member)), mapping()) if mapped and member != "s" else None
         joins.append(Join(member, scope, mapping=annotated, placement=placement, gateway=gateway))
@@ -130,6 +140,98 @@ def test_paths_count_if_the_reader_says_so(mapped: bool) -> None:
     assert isinstance(scopes, Scopes)
     paths = delivery_paths(scopes.graph, client_node("x"), client_node("y"))
     assert len(clients["y"].received) == len(paths) == 2
+
+
+RULES = ((False, Duplicates.PER_PATH, 2), (True, Duplicates.PER_PATH, 2), (True, Duplicates.EVENT, 1))
+
+
+@pytest.mark.req("VIS-310")
+@pytest.mark.parametrize(("mapped", "rule", "expected"), RULES)
+def test_the_scope_says_what_counts_unless_the_reader_does(mapped: bool, rule: Duplicates, expected: int) -> None:
+    network, clients = diamond(mapped=mapped, rule=rule)
+    y = clients["y"]
+    y.subscribe("n > 0", id="as the scope says")
+    network.run()
+    clients["x"].publish(n=1)
+    network.run()
+    assert len(y.received) == expected
+    y.received.clear()
+    y.subscribe("n > 0", id="as the scope says", duplicates=Duplicates.SUPPRESS)
+    network.run()
+    clients["x"].publish(n=2)
+    network.run()
+    assert len(y.received) == (2 if mapped else 1)
+
+
+@pytest.mark.req("VIS-310")
+def test_the_rule_of_a_scope_can_change() -> None:
+    network, clients = diamond(mapped=False)
+    y = clients["y"]
+    y.subscribe("n > 0")
+    network.run()
+    for number, (rule, expected) in enumerate(((Duplicates.PER_PATH, 2), (Duplicates.SUPPRESS, 1))):
+        network.change("c", (SetDuplicates("r", rule),))
+        network.run()
+        clients["x"].publish(n=number + 1)
+        network.run()
+        assert len(y.received) == expected
+        y.received.clear()
+
+
+@pytest.mark.req("VIS-310")
+@pytest.mark.parametrize("own", [False, True], ids=["rule of the scope", "rule of the reader"])
+@pytest.mark.parametrize(("mapped", "rule", "expected"), RULES)
+def test_what_comes_late_is_counted_as_what_comes_in_time(
+    mapped: bool, rule: Duplicates, expected: int, own: bool
+) -> None:
+    """The second publication is fetched from its origin, and so, perhaps, is the first one again."""
+    network, clients = diamond(mapped=mapped, rule=Duplicates.DEFAULT if own else rule)
+    y = clients["y"]
+    y.subscribe("n > 0", duplicates=rule if own else Duplicates.DEFAULT)
+    network.run()
+    clients["x"].publish(n=1)
+    network.run(0.5)  # before a mark says how far everything has come
+    assert len(y.received) == expected
+    network.cut("b", "c")
+    network.run(0.5)
+    clients["x"].publish(n=2)
+    network.run(0.5)
+    network.heal("b", "c")
+    network.run()
+    assert sorted(notification["n"] for notification in y.received) == [1] * expected + [2] * expected  # type: ignore[type-var]
+
+
+class OnceInto(Feature):
+    """At the border of one scope, lets every event in once."""
+
+    name = "once into"
+    privileged = True
+
+    def __init__(self, scope: str) -> None:
+        self._scope = scope
+        self._seen: set[EventKey] = set()
+
+    def advice(self) -> dict[Joinpoint, Advice]:
+        return {Joinpoint.CROSS: self._cross}
+
+    def _cross(self, proceed: Callable[[], None], route: Route, envelope: Envelope, scope: str) -> None:
+        if scope == self._scope:
+            if envelope.identity.key in self._seen:
+                return
+            self._seen.add(envelope.identity.key)
+        proceed()
+
+
+@pytest.mark.req("VIS-311")
+def test_second_copies_can_be_handled_at_the_border_of_a_scope() -> None:
+    for border, expected in (("r", 1), ("elsewhere", 2)):
+        network, clients = diamond(mapped=True, features=lambda border=border: [OnceInto(border)])  # type: ignore[misc]
+        clients["y"].subscribe("n > 0", duplicates=Duplicates.PER_PATH)
+        network.run()
+        for number in (1, 2):
+            clients["x"].publish(n=number)
+        network.run()
+        assert len(clients["y"].received) == 2 * expected
 
 
 @pytest.mark.req("ARC-150")

@@ -10,7 +10,7 @@ import pytest
 from scopes.network_world import Watched, joins
 
 from tidings.broker import Link
-from tidings.model import Matches, Notification
+from tidings.model import Duplicates, Matches, Notification
 from tidings.scopes import (
     OPEN,
     Anchor,
@@ -32,6 +32,7 @@ from tidings.scopes import (
     Seen,
     SetAdministration,
     SetAttributes,
+    SetDuplicates,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -279,6 +280,7 @@ FORBIDDEN: tuple[AnyChange, ...] = (
     SetSelective("@w", "S", OPEN),
     SetMapping("S", "T", TENFOLD),
     SetPlacement("S", "T", Placement.EVERYWHERE),
+    SetDuplicates("S", Duplicates.EVENT),
     SetAttributes("S", {"a": "b"}),
     SetAdministration("S", ("w",)),
     Anchor("S", "c"),

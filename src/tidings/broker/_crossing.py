@@ -28,14 +28,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidings.model import ROOT_ROUTE, Notification, Route, RouteState, Value
+from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
 from tidings.wire import Envelope, encode_body
 
 from ._book import Entry
 from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import Gate
-from ._visibility import Passage, View
+from ._visibility import OPEN_PASSAGE, Passage, View
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -48,6 +48,8 @@ _ORIGINAL = "of:"
 """Between brokers, what the tag of a mapped copy begins with; the digest of what was published follows."""
 
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
+Told: TypeAlias = tuple[int, tuple[str, ...]]
+"""What a client is told of a copy: its version, and its path if paths count."""
 _ROOT_ONLY = (ROOT_ROUTE,)
 _INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
@@ -166,8 +168,9 @@ class _Handed:
         self._broker = broker
         self._published = published
         self._tags = tags
-        self._forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
-        self._got: dict[Link, dict[tuple[int, tuple[str, ...]], dict[Registration, None]]] = {}
+        self._forms: dict[tuple[Told, int], Envelope] = {}
+        """By what is told of them and their versions."""
+        self._got: dict[Link, dict[tuple[Told, int], dict[Registration, None]]] = {}
 
     def own(self, view: View, publisher: Link) -> None:
         """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""
@@ -175,7 +178,7 @@ class _Handed:
         if subscriptions and any(map(self._returns, view.memberships(publisher.name).values())):
             for subscription in subscriptions:
                 if subscription.receive_own and subscription.filter.matches(self._published.notification):
-                    self._add(publisher, 0, (), self._published, subscription)
+                    self._add(publisher, (0, ()), 0, self._published, subscription)
 
     def _returns(self, passage: Passage) -> bool:
         outside = passage.outward(self._published.notification)
@@ -198,27 +201,28 @@ class _Handed:
                     continue  # it is a member now, or was one, but not when this was published
                 passage = then
             elif passage.exact:
-                self._add(link, copy.route.version, copy.route.path, copy.envelope, registration)
+                version = copy.route.version
+                told = _told_of(version, copy.route.path, registration, passage)
+                self._add(link, told, version, copy.envelope, registration)
                 continue
             shown = passage.inward(copy.envelope.notification)
             if shown is not None and registration.filter.matches(shown):
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
-                self._add(link, version, copy.route.path, envelope, registration)
+                told = _told_of(version, copy.route.path, registration, passage)
+                self._add(link, told, version, envelope, registration)
 
-    def _add(
-        self, link: Link, version: int, path: tuple[str, ...], envelope: Envelope, registration: Registration
-    ) -> None:
-        form = (version, path if registration.per_path else ())
+    def _add(self, link: Link, told: Told, version: int, envelope: Envelope, registration: Registration) -> None:
+        form = (told, version)
         self._forms.setdefault(form, envelope)
         self._got.setdefault(link, {}).setdefault(form, {})[registration] = None
 
     def send(self) -> None:
         """Hand it over. Clients are told nothing of the graph, only which form and which path this is."""
-        shown: dict[tuple[int, tuple[str, ...]], Envelope] = {}
+        shown: dict[tuple[Told, int], Envelope] = {}
         for link, forms in self._got.items():
             for form, registrations in forms.items():
                 if form not in shown:
-                    shown[form] = _with_routes(self._forms[form], (_anonymous(*form, self._tags),))
+                    shown[form] = _with_routes(self._forms[form], (_anonymous(form[0], self._tags),))
                 self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
 
 
@@ -231,22 +235,24 @@ def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
 
 def hand_over_late(view: View, envelope: Envelope, registration: Registration) -> list[Envelope]:
     """Every form in which a subscription should have seen a publication, worked out from the graph alone."""
-    forms: dict[tuple[int, tuple[str, ...]], Envelope] = {}
+    forms: dict[tuple[Told, int], Envelope] = {}
     client = registration.link.name
+    memberships = view.memberships(client)
     if client == envelope.identity.publisher and not registration.receive_own:
         return []
     for sighting in view.sightings(envelope.identity.publisher, envelope.notification, client):
         if registration.filter.matches(sighting.notification):
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
-            form = (version, sighting.path if registration.per_path else ())
-            forms.setdefault(form, _with_routes(mapped, (_anonymous(*form, _tags(view)),)))
+            passage = memberships.get(sighting.path[-1], OPEN_PASSAGE) if sighting.path else OPEN_PASSAGE
+            told = _told_of(version, sighting.path, registration, passage)
+            forms.setdefault((told, version), _with_routes(mapped, (_anonymous(told, _tags(view)),)))
     return list(forms.values())
 
 
 def told(view: View) -> tuple[Route, ...]:
     """The route of what a client gets as it was published."""
     tags = _tags(view)
-    return (_anonymous(0, (), tags),) if tags else _ROOT_ONLY
+    return (_anonymous((0, ()), tags),) if tags else _ROOT_ONLY
 
 
 def _tags(view: View) -> tuple[str, ...]:
@@ -255,8 +261,22 @@ def _tags(view: View) -> tuple[str, ...]:
     return (ONE_OF_SEVERAL,) if view.several else ()
 
 
-def _anonymous(version: int, path: tuple[str, ...], tags: tuple[str, ...]) -> Route:
+def _told_of(version: int, path: tuple[str, ...], registration: Registration, passage: Passage) -> Told:
+    """What a subscription is told of a copy: by this it recognises a second one.
+
+    A subscription that has a rule of its own applies it itself. For one that leaves it to the scope, what it is told is
+    the same for what its scope takes for the same.
+    """
+    if registration.duplicates:
+        return version, path if registration.duplicates is Duplicates.PER_PATH else ()
+    if passage.duplicates is Duplicates.PER_PATH:
+        return _hashed(repr((version, path)).encode()), ()
+    return 0 if passage.duplicates is Duplicates.EVENT else version, ()
+
+
+def _anonymous(told: Told, tags: tuple[str, ...]) -> Route:
     """What a client is told: which form this is, which path if paths count, and what to expect of others."""
+    version, path = told
     if not version and not path and not tags:
         return ROOT_ROUTE
     return Route(version=version, path=(f"{_hashed(repr(path).encode()):x}",) if path else (), tags=tags)

@@ -18,7 +18,17 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidings.model import ROOT_ROUTE, EventKey, Identity, NotAdvertised, Notification, Route, RouteState, TidingsError
+from tidings.model import (
+    ROOT_ROUTE,
+    Duplicates,
+    EventKey,
+    Identity,
+    NotAdvertised,
+    Notification,
+    Route,
+    RouteState,
+    TidingsError,
+)
 from tidings.wire import Deliver, Envelope, Frame, Gap, Hop, Notify, Publish, PublishAck, Quality, Refused, checked_body
 
 from ._book import Entry
@@ -304,13 +314,13 @@ class Delivery:
             identity = envelope.identity
             self.report_gap(Gap(identity.origin, identity.epoch, identity.seq, identity.seq), owed)
             return
-        handed: dict[tuple[Link, Route], tuple[Envelope, list[Registration]]] = {}
+        handed: dict[tuple[Link, Route, bytes], tuple[Envelope, list[Registration]]] = {}
         for subscription in owed:
             if self._broker.entries.is_current(subscription):
                 for form in hand_over_late(view, envelope, subscription):
-                    key = (subscription.link, form.routes[0])
+                    key = (subscription.link, form.routes[0], form.body)
                     handed.setdefault(key, (form, []))[1].append(subscription)
-        for (link, route), (form, subscriptions) in handed.items():
+        for (link, route, _), (form, subscriptions) in handed.items():
             self._broker.at_deliver(route, form, link, subscriptions)
 
     def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
@@ -356,7 +366,7 @@ def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
         for entry in entries:
             if entry.passage is None or not entry.passage.exact or entry.registration is None:
                 return False
-            if entry.registration.per_path:
+            if (entry.registration.duplicates or entry.passage.duplicates) is Duplicates.PER_PATH:
                 return False
     return True
 

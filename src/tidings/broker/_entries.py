@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Matches
-from tidings.wire import Advertise, Duplicates, Settled, Subscribe, Unadvertise, Unsubscribe
+from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
 from ._bounds import check_filter, check_request
@@ -70,9 +70,8 @@ class Entries:
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         known = self.subscriptions(link).get(message.id)
-        per_path = message.duplicates is Duplicates.PER_PATH
-        same = (message.filter, message.receive_own, per_path)
-        if known is not None and (known.filter, known.receive_own, known.per_path) == same:
+        same = (message.filter, message.receive_own, message.duplicates)
+        if known is not None and (known.filter, known.receive_own, known.duplicates) == same:
             self._repeated(known, message.number, advertisement=False)
             return
         new = Registration(
@@ -82,7 +81,7 @@ class Entries:
             receive_own=message.receive_own,
             meta=message.meta,
             number=message.number,
-            per_path=per_path,
+            duplicates=message.duplicates,
         )
         if known is not None:
             self._broker.recovery.replaced(known, new)

@@ -21,13 +21,12 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from tidings.model import AlreadyPublished, EventKey, Filter, Identity, Matches, Notification
+from tidings.model import AlreadyPublished, Duplicates, EventKey, Filter, Identity, Matches, Notification
 from tidings.wire import (
     Advertise,
     AnyMessage,
     Deliver,
     DeliverAck,
-    Duplicates,
     Extension,
     Frame,
     Gap,
@@ -157,7 +156,7 @@ class LocalBroker:
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
         after: Mapping[str, tuple[int, int]] | None = None,
-        duplicates: Duplicates = Duplicates.SUPPRESS,
+        duplicates: Duplicates = Duplicates.DEFAULT,
     ) -> str:
         """Subscribe; the id of the subscription. The same id again changes its filter, without a gap.
 

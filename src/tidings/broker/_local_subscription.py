@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from tidings.model import Identity, Notification, Route
-from tidings.wire import Duplicates, Subscribe
+from tidings.model import Duplicates, Identity, Notification, Route
+from tidings.wire import Subscribe
 
 Callback: TypeAlias = Callable[[Notification], None]
 Position: TypeAlias = tuple[int, int]

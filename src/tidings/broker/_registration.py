@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidings.model import Matches
+from tidings.model import Duplicates, Matches
 
 from ._book import Entry
 from ._links import Link
@@ -13,7 +13,7 @@ from ._links import Link
 class Registration:
     """A subscription or an advertisement of a client. Compared by identity."""
 
-    __slots__ = ("entries", "filter", "id", "link", "meta", "number", "per_path", "placed", "receive_own", "told")
+    __slots__ = ("duplicates", "entries", "filter", "id", "link", "meta", "number", "placed", "receive_own", "told")
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Registration:
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
         number: int = 0,
-        per_path: bool = False,
+        duplicates: Duplicates = Duplicates.DEFAULT,
     ) -> None:
         self.link = link
         self.id = id
@@ -33,8 +33,8 @@ class Registration:
         self.meta = meta or {}
         self.number = number
         """With which the client announced it last."""
-        self.per_path = per_path
-        """Whether each path through the scopes counts as a notification of its own."""
+        self.duplicates = duplicates
+        """What counts as a second copy."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
         self.told = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Matches, Notification, Route
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Matches, Notification, Route
 
 from ._topology import Tree
 
@@ -38,6 +38,11 @@ class Passage(Protocol):
     @property
     def route(self) -> Route:
         """The route of what the member, a client, publishes here."""
+        ...
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """What counts as a second copy in the scope, unless its readers say otherwise."""
         ...
 
     @property
@@ -158,6 +163,7 @@ class _Open:
     scope = ROOT_SCOPE
     since = 0
     route = ROOT_ROUTE
+    duplicates = Duplicates.DEFAULT
     exact = True
 
     def outward(self, notification: Notification) -> Notification:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 import tidings
 from tidings.client import Changed
-from tidings.model import Filter, MappingError
+from tidings.model import Duplicates, Filter, MappingError
 from tidings.scopes import (
     AnyChange,
     EdgeMapping,
@@ -23,6 +24,7 @@ from tidings.scopes import (
     Placement,
     SetAdministration,
     SetAttributes,
+    SetDuplicates,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -39,6 +41,16 @@ scope = typer.Typer(
     no_args_is_help=True,
     help="Scopes: who sees what. Clients are written @name; a scope inside another one outer/inner.",
 )
+
+
+class SecondCopies(enum.StrEnum):
+    """`Duplicates`, as the command line spells them."""
+
+    DEFAULT = "default"
+    PER_PATH = "per_path"
+    EVENT = "event"
+    SUPPRESS = "suppress"
+
 
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="A client, @name, or a scope.", show_default=False)]
 ScopeName = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope.", show_default=False)]
@@ -67,6 +79,10 @@ MappingFile = Annotated[
     Path | None,
     typer.Option("--mapping", metavar="FILE", help="What notifications become on the way, as JSON (docs/mappings.md)."),
 ]
+Rule = Annotated[
+    SecondCopies | None,
+    typer.Option("--duplicates", help="What counts as a second copy for members that do not say it themselves."),
+]
 How = Annotated[
     Mode, typer.Option("--mode", help="When it takes effect for what is under way: relaxed, drain or instant.")
 ]
@@ -92,6 +108,7 @@ def create(
         typer.Option("--trust", metavar="BROKER", help="Only brokers named so may carry its traffic. Repeat it."),
     ] = None,
     admission: Admission = None,
+    duplicates: Rule = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
@@ -121,6 +138,7 @@ def create(
             trusted=trust or (),
             administrators=administrator or (),
             admission=_secrets(admission),
+            duplicates=duplicates or SecondCopies.DEFAULT,
             credentials=_secrets(credentials),
             mode=mode,
             timeout=timeout,
@@ -226,6 +244,7 @@ def set_(
     attribute: Attributes = None,
     administrator: Administrators = None,
     admission: Admission = None,
+    duplicates: Rule = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
@@ -264,6 +283,8 @@ def set_(
             clients = None if administrator is None else tuple(administrator)
             secrets = None if admission is None else tuple(map(credential, _secrets(admission)))
             found.append(SetAdministration(known.id, clients, secrets))
+        if duplicates is not None:
+            found.append(SetDuplicates(known.id, Duplicates[duplicates.upper()]))
         return found
 
     async def work() -> Changed:

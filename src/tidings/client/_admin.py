@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tidings import scopes
-from tidings.model import Filter, Notification, ScopeError, TidingsError
+from tidings.model import Duplicates, Filter, Notification, ScopeError, TidingsError
 from tidings.scopes import (
     CLOSED,
     OPEN,
@@ -39,6 +39,7 @@ from tidings.scopes import (
     Seen,
     SetAdministration,
     SetAttributes,
+    SetDuplicates,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -98,6 +99,7 @@ class Admin:
         trusted: Iterable[str] = (),
         administrators: Iterable[str] = (),
         admission: Iterable[str] = (),
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
         credentials: Iterable[str] = (),
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
@@ -107,6 +109,7 @@ class Admin:
         `within` another scope it is a member of that one, and called `within/name`; `credentials` let it in.
         `admission` are secrets of which a new member must present one; the graph remembers their digests only.
         `trusted` names the only brokers that may carry it; while the tree needs another one, its traffic stands still.
+        `duplicates` says what counts as a second copy for members that do not say it themselves.
         """
         id = name if within is None else f"{within}/{name}" if within else name
         create = CreateScope(
@@ -119,6 +122,7 @@ class Admin:
             hidden,
             tuple(trusted),
             tuple(map(credential, admission)),
+            _rule(duplicates),
         )
         changes: tuple[AnyChange, ...] = (create,) if within is None else (create, Join(id, within))
         return await self.change(*changes, mode=mode, credentials=credentials, timeout=timeout)
@@ -155,6 +159,12 @@ class Admin:
         """What a scope lets its members get (`input`) and publish (`output`): all of them, or one."""
         interface = _interface({"input": input, "output": output}, OPEN)
         return await self.change(Impose(scope, interface, member), mode=mode, timeout=timeout)
+
+    async def set_duplicates(
+        self, scope: str, duplicates: Duplicates | str, *, timeout: float = ADMIN_TIMEOUT
+    ) -> Changed:
+        """What counts as a second copy for members that do not say it themselves, as in `client.subscribe`."""
+        return await self.change(SetDuplicates(scope, _rule(duplicates)), timeout=timeout)
 
     async def set_attributes(
         self, scope: str, attributes: Mapping[str, str | None], *, timeout: float = ADMIN_TIMEOUT
@@ -349,6 +359,14 @@ def _interface(given: AnyInterface | Mapping[str, AnyFilter | None] | None, defa
         if filter is not None:
             sides[side] = Filter.parse(filter) if isinstance(filter, str) else filter
     return Interface(**sides)
+
+
+def _rule(given: Duplicates | str) -> Duplicates:
+    try:
+        return Duplicates[given.upper()] if isinstance(given, str) else given
+    except KeyError:
+        rules = ", ".join(f"'{rule.name.lower()}'" for rule in Duplicates)
+        raise ScopeError(f"'{given}' is no rule for second copies; choose one of {rules}") from None
 
 
 def _mapping(given: AnyMapping | None) -> EdgeMapping | None:

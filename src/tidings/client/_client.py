@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tidings.broker import Answer, LocalBroker
-from tidings.model import EventKey, Filter, Identity, Matches, Notification, TidingsError
+from tidings.model import Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
-    Duplicates,
     Extension,
     Forget,
     Frame,
@@ -199,13 +198,13 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
-        duplicates: Duplicates | str = Duplicates.SUPPRESS,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
     ) -> Subscription:
         """Subscribe. Iterate over the result, or give a `callback`, which must not block.
 
         `duplicates` says what counts as a second copy where scopes let an event come on several ways: "suppress" drops
         the same event in the same form, "event" in any form, and for "per_path" each way brings a notification of its
-        own.
+        own. If it is left out, the scope decides; one that says nothing suppresses.
 
         `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
         broker keeps how far the application has come, under this client's name and that one: after a crash, or after

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tidings.model import Filter, Matches, Notification, TidingsError
-from tidings.wire import Duplicates, Gap
+from tidings.model import Duplicates, Filter, Matches, Notification, TidingsError
+from tidings.wire import Gap
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -43,7 +43,7 @@ class Subscription(AsyncIterator[Notification]):
         self.filter = filter
         self.receive_own = receive_own
         """Whether what this client publishes is wanted, too."""
-        self.duplicates = Duplicates.SUPPRESS
+        self.duplicates = Duplicates.DEFAULT
         """What counts as a second copy."""
         self.id = ""
         self._callback = callback

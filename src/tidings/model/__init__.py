@@ -23,7 +23,7 @@ from ._errors import (
     ValueRefused,
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
-from ._headers import ROOT_ROUTE, ROOT_SCOPE, EventKey, Identity, Route, RouteState
+from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Route, RouteState
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
 from ._models import channel, of_type, rectangle, subject, template
@@ -50,6 +50,7 @@ __all__ = [
     "BoundError",
     "Conjunction",
     "Constraint",
+    "Duplicates",
     "EventKey",
     "FeatureError",
     "Filter",

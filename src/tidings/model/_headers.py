@@ -63,5 +63,18 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tags: tuple[str, ...] = ()
 
 
+class Duplicates(enum.IntEnum):
+    """What counts as a second copy, where a notification may come on several ways through the scopes."""
+
+    DEFAULT = 0
+    """As the scope says that it comes from; `SUPPRESS` if that says nothing."""
+    PER_PATH = 1
+    """Nothing: what comes on another path is another notification."""
+    EVENT = 2
+    """The same event, in whatever form: the first one counts."""
+    SUPPRESS = 3
+    """The same event in the same form."""
+
+
 ROOT_ROUTE = Route()
 """The route of a notification in a system without scopes."""

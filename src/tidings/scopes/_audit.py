@@ -72,6 +72,8 @@ def _text(value: object) -> str:
         case Interface():
             sides = (f"{name}: {side}" for name in ("input", "output") if str(side := getattr(value, name)) != "TRUE")
             return f"[{', '.join(sides)}]"
+        case enum.IntEnum():
+            return value.name.lower()
         case enum.Enum():
             return str(value.value)
         case tuple():

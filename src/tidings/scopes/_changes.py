@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Filter, ScopeError
+from tidings.model import ROOT_SCOPE, Duplicates, Filter, ScopeError
 
 from ._effective import Terms, inward_terms, offered, outward_terms
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
@@ -49,6 +49,7 @@ class CreateScope(Change, frozen=True):
     hidden: bool = False
     trusted: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()
+    duplicates: Duplicates = Duplicates.DEFAULT
 
 
 class DestroyScope(Change, frozen=True):
@@ -117,6 +118,13 @@ class SetPlacement(Change, frozen=True):
     gateway: str = ""
 
 
+class SetDuplicates(Change, frozen=True):
+    """What counts as a second copy for the members of a scope, unless they say otherwise."""
+
+    scope: str
+    duplicates: Duplicates
+
+
 class SetAttributes(Change, frozen=True):
     """What people say about a scope; a name without a value is removed."""
 
@@ -160,6 +168,7 @@ AnyChange: TypeAlias = (
     | SetSelective
     | SetMapping
     | SetPlacement
+    | SetDuplicates
     | SetAttributes
     | SetAdministration
     | Anchor
@@ -202,6 +211,9 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
         case Leave():
             graph.membership(change.member, change.scope)
             return graph.without_edge(change.member, change.scope)
+        case SetDuplicates():
+            scope = graph.scope(change.scope)
+            return graph.with_scope(msgspec.structs.replace(scope, duplicates=change.duplicates, revised=version))
         case SetAttributes() | SetAdministration() | SetInterface():
             return graph.with_scope(_described(graph.scope(change.scope), change, version))
         case Impose(member=None):
@@ -241,6 +253,7 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         change.trusted,
         change.admission,
         version,
+        duplicates=change.duplicates,
     )
     return graph.with_scope(scope)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, ScopeError
+from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping
@@ -66,6 +66,8 @@ class Scope(msgspec.Struct, frozen=True):
     """The version in which an interface of it changed last."""
     brokers: frozenset[str] = frozenset()
     """The brokers that carry it whether they have members of it or not, because an administrator said so."""
+    duplicates: Duplicates = Duplicates.DEFAULT
+    """What counts as a second copy for its members, unless they say otherwise."""
 
     @property
     def confidential(self) -> bool:

@@ -24,6 +24,7 @@ class Passage:
         "_outside_in",
         "_outside_out",
         "_shut_out",
+        "duplicates",
         "edge",
         "exact",
         "member",
@@ -37,6 +38,7 @@ class Passage:
         self.edge = edge
         self.member, self.scope = edge.member, edge.scope
         self.since = graph.revised(edge)
+        self.duplicates = graph.scopes[edge.scope].duplicates
         self.route = Route(edge.scope, source=edge.member, path=(edge.scope,))
         out, back = outward_terms(graph, edge), inward_terms(graph, edge)
         self._out_mapping, self._in_mapping = out.mapping, back.mapping

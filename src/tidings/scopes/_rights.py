@@ -19,6 +19,7 @@ from ._changes import (
     Leave,
     SetAdministration,
     SetAttributes,
+    SetDuplicates,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -96,7 +97,9 @@ def _guarded(change: AnyChange) -> list[str]:
             return [change.scope] if is_client(change.member) else [change.member, change.scope]
         case SetSelective():
             return [change.scope] if is_client(change.member) else [change.member]
-        case Impose() | SetInterface() | SetAttributes() | SetAdministration() | Anchor() | Unanchor():
+        case (
+            Impose() | SetInterface() | SetDuplicates() | SetAttributes() | SetAdministration() | Anchor() | Unanchor()
+        ):
             return [change.scope]
 
 

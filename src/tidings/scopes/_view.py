@@ -76,7 +76,8 @@ class View:
         self.version = plan.version
         self.several = plan.several
         self.gateways = plan.gateways
-        self._root_is_open = plan.graph.scopes[ROOT_SCOPE].imposed == OPEN
+        root = plan.graph.scopes[ROOT_SCOPE]
+        self._root_is_open = root.imposed == OPEN and not root.duplicates
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree
@@ -182,4 +183,4 @@ class View:
     def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path."""
         found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client))
-        return [Sighting(seen.notification, seen.path) for seen in found]
+        return [Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node))) for seen in found]

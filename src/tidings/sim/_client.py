@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Answer, Link, LocalBroker
-from tidings.model import EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Duplicates, Extension, Frame, Gap, Quality, Refused, Settled
+from tidings.model import Duplicates, EventKey, Filter, Matches, Notification
+from tidings.wire import Deliver, Extension, Frame, Gap, Quality, Refused, Settled
 
 from ._trace import Op
 
@@ -103,7 +103,7 @@ class SimClient:
         id: str | None = None,
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
-        duplicates: Duplicates = Duplicates.SUPPRESS,
+        duplicates: Duplicates = Duplicates.DEFAULT,
     ) -> str:
         """Subscribe; the id of the subscription."""
         if isinstance(filter, str):

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Bound, Identity, Matches, Notification, Route
+from tidings.model import ROOT_SCOPE, Bound, Duplicates, Identity, Matches, Notification, Route
 
 from ._body import decode_body
 
@@ -50,17 +50,6 @@ class _Kept:
     def __get__(self, envelope: Envelope, owner: type) -> Notification:
         kept: Notification = envelope.__dict__.setdefault("notification", self._compute(envelope))
         return kept
-
-
-class Duplicates(enum.IntEnum):
-    """What counts as a second copy, where a notification may come on several ways through the scopes."""
-
-    SUPPRESS = 0
-    """The same event in the same form."""
-    PER_PATH = 1
-    """Nothing: what comes on another path is another notification."""
-    EVENT = 2
-    """The same event, in whatever form: the first one counts."""
 
 
 class Consistency(enum.IntEnum):
@@ -252,7 +241,7 @@ class Subscribe(Message, frozen=True):
     """From a client that was cut off: how far it has seen each origin; what follows is owed to it."""
     number: int = 0
     """The sender's own count of what it announces; `Settled` repeats it, so that an old answer is recognised."""
-    duplicates: Duplicates = Duplicates.SUPPRESS
+    duplicates: Duplicates = Duplicates.DEFAULT
     """From a client: what counts as a second copy."""
     past: Past | None = None
     """From a client: how far it reaches back. Nothing is delivered before the past."""
