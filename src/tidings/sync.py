@@ -26,6 +26,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
 from tidings.model import Duplicates, EventKey, Matches, Notification, TidingsError
+from tidings.scopes import ScopeEnded
 from tidings.wire import Gap, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
@@ -229,6 +230,9 @@ class Admin:
     destroy_scope = _blocking(asynchronous.Admin.destroy_scope)
     set_interface = _blocking(asynchronous.Admin.set_interface)
     impose = _blocking(asynchronous.Admin.impose)
+    set_duplicates = _blocking(asynchronous.Admin.set_duplicates)
+    extend = _blocking(asynchronous.Admin.extend)
+    retract = _blocking(asynchronous.Admin.retract)
     set_attributes = _blocking(asynchronous.Admin.set_attributes)
     set_administration = _blocking(asynchronous.Admin.set_administration)
     join = _blocking(asynchronous.Admin.join)
@@ -240,6 +244,15 @@ class Admin:
     graph = _blocking(asynchronous.Admin.graph)
     explain = _blocking(asynchronous.Admin.explain)
     log = _blocking(asynchronous.Admin.log)
+
+    @property
+    def on_scope_end(self) -> Callable[[ScopeEnded], None]:
+        """Called in the background thread when a scope has ended that this client is a member of."""
+        return self.admin.on_scope_end
+
+    @on_scope_end.setter
+    def on_scope_end(self, callback: Callable[[ScopeEnded], None]) -> None:
+        self.admin.on_scope_end = callback
 
 
 class Subscription(Iterator[Notification]):

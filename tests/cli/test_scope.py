@@ -76,6 +76,15 @@ def test_a_scope_has_a_rule_for_second_copies(run) -> None:  # type: ignore[no-u
     assert run("set", "market", "--duplicates", "twice").exit_code == 2
 
 
+def test_a_scope_is_extended_to_a_broker_and_retracted(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market"))
+    done(run("set", "market", "--extend", "cli", "--extend", "other"))
+    assert json.loads(done(run("show", "market", "--json")))["extended to"] == ["cli", "other"]
+    done(run("set", "market", "--retract", "other"))
+    words = json.loads(done(run("show", "market", "--json")))
+    assert words["extended to"] == words["brokers"] == ["cli"]
+
+
 def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mapping.json"
     file.write_text('{"outward": [{"step": "rename", "old": "price", "new": "preis"}]}')

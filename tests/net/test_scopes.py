@@ -29,6 +29,7 @@ from tidings.scopes import (
     Mode,
     NoAuthority,
     NotAllowed,
+    ScopeEnded,
     Seen,
     Snapshot,
     Transaction,
@@ -98,6 +99,29 @@ async def test_a_member_that_is_there_joins_at_once() -> None:
         async with asyncio.timeout(5):  # half of what a wave waits for answers that do not come
             await root.admin.join("@root", "market")
         assert servers["a"].host.governance.scopes.graph.anchors == {"market": frozenset({"a"})}
+
+
+@running
+async def test_a_client_hears_that_its_scope_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        brokers("a") as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="alice") as alice,
+        tidings.connect(url(servers["a"]), name="bob"),
+    ):
+        ended: list[ScopeEnded] = []
+        alice.admin.on_scope_end = ended.append
+        await root.admin.create_scope("market")
+        for client in ("@alice", "@bob"):
+            await root.admin.join(client, "market")
+        with caplog.at_level(logging.WARNING, "tidings.client"):
+            await root.admin.destroy_scope("market", cascade=True)
+            await until(lambda: ended and caplog.messages)
+        assert ended == [ScopeEnded("market", isolated=True)]
+        assert caplog.messages == [
+            "scope 'market', of which this client was a member, has ended; "
+            "it is a member of nothing now, and neither hears nor is heard"
+        ]
 
 
 @running

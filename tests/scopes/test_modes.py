@@ -29,6 +29,7 @@ from tidings.scopes import (
     Mode,
     Placement,
     Plan,
+    ScopeEnded,
     Seen,
     SetAdministration,
     SetAttributes,
@@ -437,3 +438,44 @@ def test_a_change_that_moves_clients_only_leaves_nothing_to_be_worked_out_again(
     assert sent == []
     assert not broken_invariants(world.network)
     assert not overgrown(world.network)
+
+
+@pytest.mark.req("ARC-139")
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_scope_that_ends_leaves_nothing_behind_and_its_members_are_told(mode: Mode) -> None:
+    world = Watched("abcd", ["ab", "bc", "cd"], PLACES)
+    world.make(*EDGES)
+    world.subscribe()
+    told: list[tuple[str, ScopeEnded]] = []
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        if link.is_client and isinstance(frame.message, Extension):
+            message = decode(frame.message.body)
+            assert isinstance(message, ScopeEnded)
+            told.append((link.name, message))
+
+    world.network.tap = tap
+    assert not world.change(DestroyScope("S", cascade=True), at="c", mode=mode).error
+    assert sorted(told) == [("x", ScopeEnded("S")), ("y", ScopeEnded("S", isolated=True))]
+    for name, broker in world.network.brokers.items():
+        graph = world.scopes(name).graph
+        assert "S" not in {*broker.scoping.tables, *graph.anchors, *graph.scopes}
+        assert all("S" not in table.gates and "S" not in table.supers for table in broker.scoping.tables.values())
+        assert not any("S" in (edge.member, edge.scope) for edge in graph.memberships())
+    assert not broken_invariants(world.network, [Notification(n=1)])
+
+
+def test_a_broker_that_was_cut_off_tells_its_members_when_it_hears_of_the_end() -> None:
+    world = Watched("ab", ["ab"], {"x": "a", "y": "b"})
+    world.make("x < S", "y < S")
+    told: list[str] = []
+    world.network.tap = lambda broker, link, frame: (
+        told.append(link.name) if link.is_client and isinstance(frame.message, Extension) else None
+    )
+    world.network.cut("a", "b")
+    world.network.run(2)
+    world.network.change("a", (DestroyScope("S", cascade=True),))
+    world.network.run(2)
+    world.network.heal("a", "b")
+    world.network.run()
+    assert sorted(told) == ["x", "y"]

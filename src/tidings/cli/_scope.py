@@ -15,6 +15,7 @@ import tidings
 from tidings.client import Changed
 from tidings.model import Duplicates, Filter, MappingError
 from tidings.scopes import (
+    Anchor,
     AnyChange,
     EdgeMapping,
     Graph,
@@ -29,6 +30,7 @@ from tidings.scopes import (
     SetMapping,
     SetPlacement,
     SetSelective,
+    Unanchor,
     credential,
     read_mapping,
 )
@@ -245,6 +247,13 @@ def set_(
     administrator: Administrators = None,
     admission: Admission = None,
     duplicates: Rule = None,
+    extend: Annotated[
+        list[str] | None,
+        typer.Option("--extend", metavar="BROKER", help="A broker that carries it also without members. Repeat it."),
+    ] = None,
+    retract: Annotated[
+        list[str] | None, typer.Option("--retract", metavar="BROKER", help="A broker that no longer has to. Repeat it.")
+    ] = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
@@ -283,6 +292,8 @@ def set_(
             clients = None if administrator is None else tuple(administrator)
             secrets = None if admission is None else tuple(map(credential, _secrets(admission)))
             found.append(SetAdministration(known.id, clients, secrets))
+        found += [Anchor(known.id, name, stay=True) for name in extend or ()]
+        found += [Unanchor(known.id, name, stay=True) for name in retract or ()]
         if duplicates is not None:
             found.append(SetDuplicates(known.id, Duplicates[duplicates.upper()]))
         return found

@@ -157,6 +157,7 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "member of": [_edge_words(edge, edge.scope) for edge in edges.values()],
         "members": [_edge_words(edge, edge.member) for _, edge in sorted(graph.members(known.id).items())],
         "brokers": sorted(graph.anchored(known.id)) if known.id else ["all"],
+        "extended to": sorted(known.brokers),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ from tidings.model import Duplicates, Filter, Notification, ScopeError, TidingsE
 from tidings.scopes import (
     CLOSED,
     OPEN,
+    Anchor,
     Answer,
     AnyChange,
     Ask,
@@ -36,6 +38,7 @@ from tidings.scopes import (
     Placement,
     Review,
     Reviewed,
+    ScopeEnded,
     Seen,
     SetAdministration,
     SetAttributes,
@@ -44,11 +47,14 @@ from tidings.scopes import (
     SetMapping,
     SetPlacement,
     SetSelective,
+    Unanchor,
     credential,
     edge_mapping,
     explain,
     refusal_in,
 )
+
+log = logging.getLogger("tidings.client")
 
 ADMIN_TIMEOUT = 30.0
 """Seconds to wait for the authority, unless the caller says otherwise."""
@@ -82,6 +88,8 @@ class Admin:
         self._check = check
         self._questions: dict[str, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
+        self.on_scope_end: Callable[[ScopeEnded], None] = lambda ended: log.warning("%s", ended)
+        """Called when a scope has ended that this client is a member of; unless it is set, a warning is logged."""
 
     # --- scopes ---------------------------------------------------------------------------------------
 
@@ -159,6 +167,14 @@ class Admin:
         """What a scope lets its members get (`input`) and publish (`output`): all of them, or one."""
         interface = _interface({"input": input, "output": output}, OPEN)
         return await self.change(Impose(scope, interface, member), mode=mode, timeout=timeout)
+
+    async def extend(self, scope: str, broker: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
+        """Let a broker carry a scope also while it has no members of it, so that one who comes need not wait."""
+        return await self.change(Anchor(scope, broker, stay=True), timeout=timeout)
+
+    async def retract(self, scope: str, broker: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
+        """Let a broker carry a scope only as long as it has to; the opposite of `extend`."""
+        return await self.change(Unanchor(scope, broker, stay=True), timeout=timeout)
 
     async def set_duplicates(
         self, scope: str, duplicates: Duplicates | str, *, timeout: float = ADMIN_TIMEOUT
@@ -329,6 +345,9 @@ class Admin:
     def answered(self, body: bytes) -> None:
         """The broker has sent something about scopes."""
         message = scopes.decode(body)
+        if isinstance(message, ScopeEnded):
+            self.on_scope_end(message)
+            return
         future = self._questions.get(getattr(message, "request", ""))
         if future is None or future.done():
             return

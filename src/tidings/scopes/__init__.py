@@ -26,11 +26,24 @@ from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping, Mapping, edge_mapping, mapping
 from ._mapping_file import read_mapping
-from ._messages import Answer, Ask, Look, Mode, Review, Reviewed, Seen, Snapshot, Transaction, decode, encode
+from ._messages import (
+    Answer,
+    Ask,
+    Look,
+    Mode,
+    Review,
+    Reviewed,
+    ScopeEnded,
+    Seen,
+    Snapshot,
+    Transaction,
+    decode,
+    encode,
+)
 from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
-from ._refusals import AuthorityUnreachable, NoAuthority, refusal_in
+from ._refusals import AuthorityUnreachable, NoAuthority, NotTrusted, refusal_in
 from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential
 from ._service import Scopes
 from ._versions import Versions
@@ -66,12 +79,14 @@ __all__ = [
     "Mode",
     "NoAuthority",
     "NotAllowed",
+    "NotTrusted",
     "Passage",
     "Placement",
     "Plan",
     "Review",
     "Reviewed",
     "Scope",
+    "ScopeEnded",
     "Scopes",
     "Seen",
     "SetAdministration",

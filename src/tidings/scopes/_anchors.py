@@ -9,7 +9,7 @@ from tidings.model import ROOT_SCOPE
 
 from ._changes import Anchor, AnyChange, Unanchor
 from ._messages import Answer
-from ._questions import AuthorityUnreachable, NotTrusted
+from ._refusals import AuthorityUnreachable, NotTrusted
 from ._view import View
 
 if TYPE_CHECKING:

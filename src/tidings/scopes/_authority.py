@@ -30,7 +30,7 @@ from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
-from ._questions import NotTrusted
+from ._refusals import NotTrusted
 from ._rights import FrozenGraph, admitted, check_rights
 from ._view import Plan
 

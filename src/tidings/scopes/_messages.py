@@ -145,7 +145,19 @@ class Seen(ScopeMessage, frozen=True):
     graph: Snapshot
 
 
-AnyScopeMessage: TypeAlias = Ask | Answer | Review | Reviewed | State | Retire | Look | Seen
+class ScopeEnded(ScopeMessage, frozen=True):
+    """A scope that the client is a member of has ended; for clients that are attached when it does."""
+
+    scope: str
+    isolated: bool = False
+    """Whether the client is a member of nothing now, and neither hears nor is heard until it joins a scope."""
+
+    def __str__(self) -> str:
+        then = "it is a member of nothing now, and neither hears nor is heard" if self.isolated else "others remain"
+        return f"scope '{self.scope}', of which this client was a member, has ended; {then}"
+
+
+AnyScopeMessage: TypeAlias = ScopeEnded | Ask | Answer | Review | Reviewed | State | Retire | Look | Seen
 
 _decoder: msgspec.msgpack.Decoder[AnyScopeMessage] = msgspec.msgpack.Decoder(AnyScopeMessage, dec_hook=dec_hook)
 _transactions = msgspec.msgpack.Decoder(Transaction, dec_hook=dec_hook)

@@ -14,6 +14,7 @@ from tidings.broker import Link
 from tidings.model import ScopeError, TidingsError
 
 from ._messages import Answer, Ask, Look, Review, Reviewed, Seen, Snapshot, decode, request_in
+from ._refusals import AuthorityUnreachable
 from ._rights import shown_to
 
 if TYPE_CHECKING:
@@ -31,14 +32,6 @@ NOBODY = (
 
 Done = Callable[[Any], None]
 """Called with an `Answer`, or with `Reviewed` if that was the question."""
-
-
-class NotTrusted(ScopeError):
-    """A change that would lead the traffic of a scope over a broker that it does not trust."""
-
-
-class AuthorityUnreachable(ScopeError):
-    """The broker that orders changes of the scope graph cannot be asked now."""
 
 
 class Questions:

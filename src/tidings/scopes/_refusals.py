@@ -3,6 +3,7 @@
 ScopeError                   the change cannot be: the text says why, and what would help
 ├── NotAllowed               whoever asked may not
 ├── AuthorityUnreachable     nobody can say now; nothing was changed, or it is not known whether it was
+├── NotTrusted               it would lead traffic over brokers that a scope does not trust
 ├── NoAuthority              nothing says which broker orders changes
 └── MappingError and others of `tidings.model`
 """
@@ -20,11 +21,15 @@ class AuthorityUnreachable(ScopeError):
     """The broker that orders changes of the scope graph does not answer; traffic goes on as it was."""
 
 
+class NotTrusted(ScopeError):
+    """A change that would lead the traffic of a scope over a broker that it does not trust."""
+
+
 class NoAuthority(ScopeError):
     """No broker is named that orders changes of the scope graph."""
 
 
-_KINDS = {kind.__name__: kind for kind in (NotAllowed, FrozenGraph, AuthorityUnreachable, NoAuthority)}
+_KINDS = {kind.__name__: kind for kind in (NotAllowed, FrozenGraph, NotTrusted, AuthorityUnreachable, NoAuthority)}
 
 
 def refusal_in(answer: Answer) -> ScopeError | None:

@@ -37,7 +37,7 @@ from tidings.model import TidingsError
 from ._anchors import Anchors
 from ._audit import AuditEntry
 from ._changes import AnyChange
-from ._graph import Graph
+from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import graph_waves
 from ._messages import (
     Answer,
@@ -47,6 +47,7 @@ from ._messages import (
     Retire,
     Review,
     Reviewed,
+    ScopeEnded,
     Seen,
     State,
     Transaction,
@@ -220,7 +221,7 @@ class Scopes(Feature):
                 self.scoping.set_floor(link, message.floor)
                 if message.version:
                     self.retire(message.version, link)
-            case Look() | Seen():
+            case Look() | Seen() | ScopeEnded():
                 self.broker.statistics.refused += 1
 
     def send(self, link: Link, message: AnyScopeMessage) -> None:
@@ -278,7 +279,7 @@ class Scopes(Feature):
                 self.context.call_later(WAVE_AGAIN, attempt)
                 return
             self._joining = None
-            self.scoping.activate(self._target)
+            self._judge_by(self._target)
             self.scoping.retire(self._target)
             for link in self.context.neighbours:
                 self.send(link, Retire(0, self._floor))
@@ -309,8 +310,21 @@ class Scopes(Feature):
         """Judge what is published from now on by a new version."""
         self._target = max(version, self._target)
         if self.versions.newest >= version and self._joining is None and self.scoping.ready:
-            self.scoping.activate(version)
+            self._judge_by(version)
             self.anchors.seek()
+
+    def _judge_by(self, version: int) -> None:
+        """Activate a version, and tell the clients here which of their scopes end with it."""
+        before = self.versions.recall(self.scoping.active.version)
+        self.scoping.activate(version)
+        after = self.versions.plan(version).graph
+        if before is None or before.graph.scopes is after.scopes:
+            return
+        for ended in sorted(before.graph.scopes.keys() - after.scopes.keys()):
+            for member in filter(is_client, before.graph.members(ended)):
+                link = self.broker.client(member.removeprefix(CLIENT))
+                if link is not None:
+                    self.send(link, ScopeEnded(ended, not after.superscopes(member)))
 
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
