@@ -85,6 +85,15 @@ def test_a_scope_is_extended_to_a_broker_and_retracted(run) -> None:  # type: ig
     assert words["extended to"] == words["brokers"] == ["cli"]
 
 
+def test_a_scope_shows_its_traffic(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market"))
+    done(run("join", "@alice", "market"))
+    done(run("set", "market", "--extend", "cli"))
+    words = json.loads(done(run("show", "market", "--json")))
+    assert words["traffic here"] == {"looked up": 0, "copies": 0, "filters": 0}
+    assert "looked up: 0" in done(run("show", "market"))
+
+
 def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mapping.json"
     file.write_text('{"outward": [{"step": "rename", "old": "price", "new": "preis"}]}')

@@ -117,6 +117,24 @@ def metrics(text: str) -> dict[tuple[str, str], float]:
 
 
 @running
+async def test_scopes_are_counted_one_by_one_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.net._metrics.MAX_SCOPE_LABELS", 3)
+    async with serve(options("b", metrics_port=0)) as server, tidings.connect(url(server), name="c") as client:
+        await client.admin.create_scope("secret", hidden=True)
+        for scope in ("s1", "s2", "s3"):
+            await client.admin.create_scope(scope)
+        for scope in ("secret", "s1", "s2", "s3"):
+            await client.admin.join("@c", scope)
+        await (await client.publish(n=1))
+        found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
+        labels = {label for name, label in found if name == "tidings_scope_lookups_total"}
+        assert len(labels) <= 3 + 1
+        assert {"scope=(root)", "scope=(others)"} <= labels
+        assert "scope=secret" not in labels
+        assert sum(found["tidings_scope_lookups_total", label] for label in labels) == 4
+
+
+@running
 async def test_prometheus_can_scrape(tmp_path: Path) -> None:
     async with (
         serve(options("b", data=tmp_path, metrics_port=0)) as server,

@@ -92,7 +92,10 @@ class Crossing:
         while self._copies:
             copy = self._copies.pop()
             route, envelope, inbound = copy
+            table = self._broker.scoping.tables.get(route.scope)
             for link, entries in self._broker.at_pub_match(route, envelope, inbound).items():
+                if table is not None and link.kind is not LinkKind.SCOPE:
+                    table.copies += 1
                 if link.is_broker:
                     _aim(frames, link, copy)
                 elif isinstance(link, Gate):

@@ -227,6 +227,7 @@ class Delivery:
             if scoping.active is not self._told_by:
                 self._told_by, self._told = scoping.active, told(scoping.active)
             shown = envelope if envelope.routes == self._told else _routed(envelope, self._told)
+            scoping.tables[route.scope].copies += len(targets)
             self._send_groups(shown, targets, route)
         return True
 
@@ -245,6 +246,7 @@ class Delivery:
         for route in envelope.routes:
             targets = self._broker.at_pub_match(route, envelope, source)
             if targets:
+                self._broker.scoping.root.copies += len(targets)
                 self._broker.at_pub_send(route, envelope, source, targets)
                 self._broker.attachments.clear()
 
@@ -252,7 +254,11 @@ class Delivery:
         """The links that want a notification, each with its subscriptions."""
         notification = self._notification if envelope is self._envelope else envelope.notification
         table = self._broker.scoping.tables.get(route.scope)
-        matching = table.matching(notification) if table is not None else []
+        if table is None:
+            matching = []
+        else:
+            matching = table.matching(notification)
+            table.lookups += 1
         if matching == self._matching and source is self._source:
             return self._targets
         targets: dict[Link, list[Entry]] = {}

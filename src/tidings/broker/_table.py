@@ -53,6 +53,12 @@ class Table:
         self._index: Matcher[Entry] = make_index()
         self.matching: Callable[[Notification], list[Entry]] = self._index.match
         """The subscriptions that a notification passes."""
+        self.lookups = 0
+        """How often somebody asked which subscriptions a notification passes."""
+        self.copies = 0
+        """Copies that were sent on from here, to neighbours and to clients."""
+        self._evaluated = 0
+        self._counted = 0
         self.gates: dict[str, Gate] = {}
         """To the tables of the superscopes, by scope."""
         self.supers: dict[str, Table] = {}
@@ -62,6 +68,15 @@ class Table:
     def books(self) -> tuple[Book, Book]:
         """Both books."""
         return self.subscriptions, self.advertisements
+
+    @property
+    def evaluated(self) -> int:
+        """Filters that a broker without an index would have evaluated: at each lookup, all that were in the table."""
+        return self._evaluated + (self.lookups - self._counted) * len(self.subscriptions)
+
+    def _count(self) -> None:
+        """The number of filters is about to change; counting here costs a lookup nothing."""
+        self._evaluated, self._counted = self.evaluated, self.lookups
 
     def _relevant(self, entry: Entry, link: Link) -> bool:
         """Whether a producer behind the link may publish what this subscription wants."""
@@ -86,11 +101,13 @@ class Table:
 
     def subscribe(self, entry: Entry) -> dict[Link, Delta]:
         """Take in a subscription."""
+        self._count()
         self._index.add(entry.filter, entry)
         return self.subscriptions.add(entry)
 
     def unsubscribe(self, entry: Entry) -> dict[Link, Delta]:
         """Take out a subscription."""
+        self._count()
         self._index.remove(entry)
         return self.subscriptions.remove(entry)
 

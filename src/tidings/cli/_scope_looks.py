@@ -17,8 +17,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 import tidings
-from tidings.model import ROOT_SCOPE
+from tidings.model import ROOT_SCOPE, TidingsError
 from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client, resolve
+from tidings.wire import TableStatus
 
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
 from ._picture import picture
@@ -41,10 +42,17 @@ def show(
     key: Key = None,
     client_name: ClientName = None,
 ) -> None:
-    """Show one scope: interfaces, members, superscopes, and which brokers carry it."""
+    """Show one scope: interfaces, members, superscopes, which brokers carry it, and its traffic at this one.
+
+    The traffic is for those who may administer the broker.
+    """
     client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
-    graph = _asked(client, client.admin.graph)
-    words = scope_words(graph, name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name))
+    graph, traffic = _asked(client, lambda: _graph_and_traffic(client))
+    node = name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name)
+    words = scope_words(graph, node)
+    if node in traffic:
+        counted = traffic[node]
+        words["traffic here"] = {"looked up": counted.lookups, "copies": counted.copies, "filters": counted.evaluated}
     if as_json:
         print(json.dumps(words))
         return
@@ -126,6 +134,15 @@ def log(
             console.print(_entry(entry))
 
 
+async def _graph_and_traffic(client: tidings.Client) -> tuple[Graph, dict[str, TableStatus]]:
+    graph = await client.admin.graph()
+    try:
+        status = (await client.status()).scopes
+    except TidingsError:  # it may look at scopes, and not at the broker
+        status = None
+    return graph, {table.scope: table for table in (status.tables if status is not None else ())}
+
+
 def _asked(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
     async def run() -> _T:
         async with client:
@@ -191,7 +208,7 @@ def _lines(value: object) -> list[str]:
             return [f"{key}: {', '.join(_lines(item))}" for key, item in value.items() if item != []]
         case list():
             return [line for item in value for line in _lines(item)]
-    return [str(value)] if value else []
+    return [] if value in ("", None) else [str(value)]
 
 
 # --- the graph ------------------------------------------------------------------------------------------

@@ -12,12 +12,16 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings.wire import Status
+from tidings.wire import Status, TableStatus
 
 from ._peer import Peer
 from ._status import Reporter
 
 _MICROSECOND_GAUGES = ("last_sync", "slowest_sync", "last_checkpoint", "slowest_checkpoint")
+MAX_SCOPE_LABELS = 100
+"""The most scopes that are labelled by name, those carried longest; the others, and all hidden ones, are summed up."""
+_OTHERS = "(others)"
+_ROOT = "(root)"
 _STORE_GAUGES = ("queued", "queued_bytes")
 
 
@@ -32,6 +36,8 @@ class BrokerCollector(Collector):
         status = self._reporter.status(max_clients=0)
         yield from _broker(status)
         yield from _messages(status)
+        if status.scopes is not None:
+            yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
         if status.store is not None:
             yield from _store(status.store)
@@ -82,6 +88,23 @@ def _messages(status: Status) -> Iterator[Metric]:
         for kind, count in sorted(counts.items()):
             messages.add_metric([direction, kind], count)
     yield messages
+
+
+def _scopes(tables: tuple[TableStatus, ...]) -> Iterator[Metric]:
+    measures = {
+        "lookups": "Notifications looked up in the table of a scope.",
+        "evaluated": "Filters in the table of a scope at each lookup, together.",
+        "copies": "Copies of notifications that a scope sent on, to neighbours and clients.",
+    }
+    labelled: dict[str, list[TableStatus]] = {}
+    for table in tables:
+        apart = not table.hidden and len(labelled) < MAX_SCOPE_LABELS
+        labelled.setdefault((table.scope or _ROOT) if apart else _OTHERS, []).append(table)
+    for name, text in measures.items():
+        family = CounterMetricFamily(f"tidings_scope_{name}", text, labels=["scope"])
+        for label, group in labelled.items():
+            family.add_metric([label], sum(getattr(table, name) for table in group))
+        yield family
 
 
 def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidings.broker import Link
+from tidings.broker import Link, Table
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
+    MAX_TABLES,
     Counters,
     DialStatus,
     PeerStatus,
@@ -21,6 +22,7 @@ from tidings.wire import (
     Status,
     StatusReply,
     StatusRequest,
+    TableStatus,
     TreeStatus,
     encode_status,
 )
@@ -138,6 +140,19 @@ class Reporter:
             active=scoping.active.version,
             authority=service.authority_name,
             ready=scoping.ready,
+            tables=tuple(self._table(table) for table in itertools.islice(scoping.tables.values(), MAX_TABLES)),
+        )
+
+    def _table(self, table: Table) -> TableStatus:
+        known = self._server.host.governance.scopes.graph.scopes.get(table.scope)
+        return TableStatus(
+            scope=table.scope,
+            subscriptions=len(table.subscriptions),
+            advertisements=len(table.advertisements),
+            lookups=table.lookups,
+            evaluated=table.evaluated,
+            copies=table.copies,
+            hidden=known is None or known.hidden,
         )
 
     def _tree(self) -> TreeStatus:

@@ -11,6 +11,8 @@ from ._codec import WireError
 
 MAX_CLIENTS = 1_000
 """The most clients that one status lists; the rest is only counted."""
+MAX_TABLES = 1_000
+"""The most scopes whose traffic one status tells."""
 MAX_FILTERS = 100
 """The most filters that one status lists for each neighbour."""
 
@@ -79,6 +81,23 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
 
 
+class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The traffic of one scope at one broker, since that carries it."""
+
+    scope: str
+    """"": the root scope."""
+    subscriptions: int
+    advertisements: int
+    lookups: int
+    """How often it was asked for the subscriptions that a notification passes."""
+    evaluated: int
+    """The filters that were in it at each lookup, together."""
+    copies: int
+    """Copies of notifications that it sent on, to neighbours and clients."""
+    hidden: bool = False
+    """Whether only its members and administrators may know of it."""
+
+
 class ScopeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker knows of the scope graph."""
 
@@ -94,6 +113,8 @@ class ScopeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The broker that orders changes; "": none is named, so there can be none."""
     ready: bool
     """False: it has heard nothing of the graph yet, and publications wait."""
+    tables: tuple[TableStatus, ...] = ()
+    """The scopes that it carries, the root scope first, those it has carried longest before the others."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
