@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,3 +49,21 @@ def quotes(count: int, step: int = 1_000_000, start: int = START) -> list[tuple[
         )
         for n in range(count)
     ]
+
+
+def child(script: str, *words: str) -> subprocess.Popen[bytes]:
+    """A process of its own, which can be killed; `script` is roll or maintain."""
+    here = Path(__file__).parent
+    command = [sys.executable, str(here / "store" / f"{script}_child.py"), *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(here)}, bufsize=0)
+
+
+def kill_at_some_point(child: subprocess.Popen[bytes], rng: random.Random) -> bytes:
+    """Kill it when it has said something, a random time later; what it said."""
+    assert child.stdout is not None
+    said = child.stdout.readline()
+    time.sleep(rng.uniform(0, 0.15))
+    child.kill()
+    said += child.stdout.read()
+    child.wait()
+    return said

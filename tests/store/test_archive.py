@@ -142,7 +142,7 @@ def test_only_one_roll_of_an_origin_runs_at_a_time(tmp_path: Path) -> None:
 def test_a_roll_that_fails_leaves_nothing_half_done(tmp_path: Path) -> None:
     fill(tmp_path / "data", quotes(3_000, step=3_000_000))
     with (
-        patch("tidings.store.archive._file_writer.os.fsync", side_effect=[None] * 5 + [OSError(28, "No space left")]),
+        patch("tidings.store.archive._directories.os.fsync", side_effect=[None] * 5 + [OSError(28, "No space left")]),
         pytest.raises(OSError, match="No space"),
     ):
         roll(tmp_path / "data", tmp_path / "archive")
@@ -347,7 +347,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (
         patch("tidings.store.archive._file_writer.ROW_GROUP_ROWS", 400),
         patch("tidings.store.archive._file_writer.PART_ROWS", 100),
-        patch("tidings.store.archive._file_writer.PAGE_ROWS", 50),
+        patch("tidings.store.archive._parquet.PAGE_ROWS", 50),
         patch("tidings.store._packing.BATCH_COUNT", 100),
     ):
         for origin in ("berlin", "paris"):

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from archive_world import child, kill_at_some_point
 
 from tidings.store import StoreReader
 from tidings.store._layout import files_in
 from tidings.store.archive import ArchiveReader, roll
 
-HERE = Path(__file__).parent
 KILLS = 8
-
-
-def start(*words: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    return subprocess.Popen(
-        [sys.executable, str(HERE / "roll_child.py"), *words], stdout=subprocess.PIPE, env=environment, bufsize=0
-    )
-
-
-def kill_at_some_point(child: subprocess.Popen[bytes], rng: random.Random) -> bytes:
-    """Kill it when it has said something, a random time later; what it said."""
-    assert child.stdout is not None
-    said = child.stdout.readline()
-    time.sleep(rng.uniform(0, 0.15))
-    child.kill()
-    said += child.stdout.read()
-    child.wait()
-    return said
 
 
 def crash(home: Path, kills: int, seed: int) -> None:
@@ -43,10 +23,10 @@ def crash(home: Path, kills: int, seed: int) -> None:
     data, archive = home / "data", home / "archive"
     acknowledged = 0
     for _ in range(kills):
-        with start("append", str(data)) as broker:
+        with child("roll", "append", str(data)) as broker:
             assert broker.stdout is not None
             broker.stdout.readline()
-            with start("roll", str(data), str(archive)) as roller:
+            with child("roll", "roll", str(data), str(archive)) as roller:
                 kill_at_some_point(roller, rng)
             said = kill_at_some_point(broker, rng)
         acknowledged += int(said[: said.rfind(b"\n")].rpartition(b"\n")[2])

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from tidings import __version__
 
+from ._archive import archive
 from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
@@ -46,6 +47,7 @@ app.command()(status)
 app.command()(topology)
 app.add_typer(scope, name="scope")
 app.add_typer(history, name="history")
+app.add_typer(archive, name="archive")
 app.add_typer(config, name="config")
 app.command()(demo)
 

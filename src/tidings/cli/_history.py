@@ -55,15 +55,36 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Find publications by content and time, oldest first. A broker may run meanwhile."""
-    wanted = Filter.parse(filter) if filter else EVERYTHING
-    now = datetime.now(UTC)
-    times = {"since": _instant("--since", since, now), "until": _instant("--until", until, now)}
-    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
-        raise UsageError("--since is not before --until, so nothing can be found; exchange them")
+    wanted, times = _asked(filter, since, until)
     with _opened(data, archive) as (_, reader):
         steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
         _show(steps, as_json)
         _complain_of_damage(reader)
+
+
+def query_archive(
+    directory: Path,
+    filter: str,
+    since: str | None,
+    until: str | None,
+    limit: int | None,
+    newest_first: bool,
+    as_json: bool,
+) -> None:
+    """Show what an archive holds of what is asked for."""
+    wanted, times = _asked(filter, since, until)
+    reader = _archive_reader(directory)
+    _show(reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first), as_json)
+    _complain_of_damage(reader)
+
+
+def _asked(filter: str, since: str | None, until: str | None) -> tuple[Filter, dict[str, int | None]]:
+    wanted = Filter.parse(filter) if filter else EVERYTHING
+    now = datetime.now(UTC)
+    times = {"since": instant_of("--since", since, now), "until": instant_of("--until", until, now)}
+    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
+        raise UsageError("--since is not before --until, so nothing can be found; exchange them")
+    return wanted, times
 
 
 @history.command()
@@ -84,7 +105,7 @@ def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -
         ("publications", [f"{extent.count:,}" for _, _, extent in found]),
         ("from (UTC)", [as_instant(extent.earliest) for _, _, extent in found]),
         ("to (UTC)", [as_instant(extent.latest) for _, _, extent in found]),
-        ("size", [_size(extent.bytes) for _, _, extent in found]),
+        ("size", [size_of(extent.bytes) for _, _, extent in found]),
         ("each", [f"{extent.bytes / extent.count:.0f} B" if extent.count else "-" for _, _, extent in found]),
         ("pieces", [f"{extent.batches:,}" for _, _, extent in found]),
     ]
@@ -120,7 +141,8 @@ def _archive_reader(directory: Path) -> Any:
     return ArchiveReader(directory)
 
 
-def _instant(option: str, text: str | None, now: datetime) -> int | None:
+def instant_of(option: str, text: str | None, now: datetime) -> int | None:
+    """What an option says, in microseconds."""
     try:
         return None if text is None else instant(text, now)
     except ValueError as error:
@@ -175,7 +197,8 @@ def _told(extent: Extent) -> dict[str, Any]:
     return {**told, "earliest": as_iso(extent.earliest), "latest": as_iso(extent.latest)}
 
 
-def _size(count: int) -> str:
+def size_of(count: int) -> str:
+    """Bytes as people read them."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1_000:

@@ -93,11 +93,14 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def lock(directory: Path, name: str = "store.lock") -> sqlite3.Connection:
-    """Take the directory for this store alone; closing the connection gives it back."""
+def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0) -> sqlite3.Connection:
+    """Take the directory for this store alone; closing the connection gives it back.
+
+    Whoever holds it is waited for, for so many seconds.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=0)
+        connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=wait)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(
             f"the directory '{directory}' cannot be used: {error}; choose one that can be written"

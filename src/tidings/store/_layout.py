@@ -44,6 +44,11 @@ class ArchiveFile(NamedTuple):
         return self.origin == unquote(origin_in_names(origin))
 
     @property
+    def place(self) -> tuple[str, int, int, int]:
+        """Sorts files by origin, epoch and number; of those that begin alike, the one that holds more comes first."""
+        return self.origin, self.epoch, self.first, -self.last
+
+    @property
     def since(self) -> int:
         """The beginning of its hour, in microseconds."""
         return self.hour * HOUR

@@ -2,8 +2,27 @@
 
 from tidings.store._promoted import Promoted, PromotedKind
 
-from ._reader import ArchiveReader
+from ._maintenance import Maintained, compact, headers, retain, sort
+from ._reader import ArchiveDamage, ArchiveReader
 from ._roller import Rolled, archived, roll
 from ._schema import FORMAT, schema_of
+from ._verification import Verified, verify
 
-__all__ = ["FORMAT", "ArchiveReader", "Promoted", "PromotedKind", "Rolled", "archived", "roll", "schema_of"]
+__all__ = [
+    "FORMAT",
+    "ArchiveDamage",
+    "ArchiveReader",
+    "Maintained",
+    "Promoted",
+    "PromotedKind",
+    "Rolled",
+    "Verified",
+    "archived",
+    "compact",
+    "headers",
+    "retain",
+    "roll",
+    "schema_of",
+    "sort",
+    "verify",
+]

@@ -9,36 +9,28 @@ machine it is there or it is not.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._layout import hour_of, path_of
-from tidings.store._promoted import Promoted, PromotedKind
+from tidings.store._promoted import Promoted
 from tidings.wire import Envelope
 
+from ._directories import put
+from ._parquet import ROW_GROUP_ROWS, parquet_writer
 from ._row_group import columns_of, row_group
 from ._schema import META_COMPLETE
 
-ROW_GROUP_ROWS = 32_768
-"""The most rows of a row group: what a reader has to read at once."""
 ROW_GROUP_BYTES = 16_777_216
 """The bytes of bodies after which a row group is closed."""
 PART_BYTES = 4_194_304
 """The bytes of bodies after which rows become columns, however few they are."""
 PART_ROWS = 1_000
 """Rows that become columns together: few enough to stay in the processor's cache."""
-PAGE_ROWS = 4_096
-"""The most rows of a page: what a reader can skip within a row group."""
-COMPRESSION_LEVEL = 3
-"""zstd's own choice."""
-_HASHED = {PromotedKind.TEXT, PromotedKind.INTEGER, PromotedKind.PLACE, PromotedKind.BYTES}
-"""Kinds that are asked for by equality, for which a Bloom filter tells that a value is nowhere."""
 
 
 class FileWriter:
@@ -86,13 +78,9 @@ class FileWriter:
         complete = [one.name for one in self._promoted if one.name not in self._incomplete]
         self._writer.add_key_value_metadata({META_COMPLETE: json.dumps(complete).encode()})
         self._writer.close()
-        _sync(self._temporary)
         first, last = self._first.identity, self._last.identity
         path = self._root / path_of(first.origin, first.epoch, first.seq, last.seq, hour_of(first.published_at))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._temporary.replace(path)
-        for directory in (path.parent, path.parent.parent, self._root):
-            _sync(directory)
+        put(self._root, self._temporary, path)
         return path
 
     def abandon(self) -> None:
@@ -123,29 +111,5 @@ class FileWriter:
     def _write_group(self, parts: list[pa.Table]) -> None:
         table = row_group(parts, self._promoted)
         if self._writer is None:
-            self._writer = self._opened(table)
+            self._writer = parquet_writer(self._temporary, table, self._promoted)
         self._writer.write_table(table, row_group_size=len(table))
-
-    def _opened(self, sample: pa.Table) -> pq.ParquetWriter:
-        hashed = [one.name for one in self._promoted if one.kind in _HASHED]
-        distinct = {name: max(64, pc.count_distinct(sample.column(name)).as_py()) for name in hashed}
-        return pq.ParquetWriter(
-            self._temporary,
-            sample.schema,
-            compression="zstd",
-            compression_level=COMPRESSION_LEVEL,
-            write_page_index=True,
-            write_page_checksum=True,
-            max_rows_per_page=PAGE_ROWS,
-            bloom_filter_options={name: {"ndv": count, "fpp": 0.01} for name, count in distinct.items()} or None,
-        )
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
-        return  # this system makes names durable by itself
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

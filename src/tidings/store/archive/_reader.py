@@ -10,12 +10,15 @@ Each origin is a stream of its own, in the order of its log. Streams are merged 
 order is that of their clocks. Memory holds what is left of one row group for each origin.
 
 Files appear whole and never change, so a reader needs no lock. It works on the files that are there when it begins.
-Should files overlap (somebody has copied some), numbers that have been passed are passed over.
+If one of them has been merged with others meanwhile, its rows are read from the file that has taken its place; if it
+has been removed, it is missing. Should files overlap, numbers that have been passed are passed over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -41,6 +44,10 @@ from ._schema import promoted_in
 _DISK = LocalFileSystem()
 STEP = 1_000
 """Publications that are made of a row group at a time."""
+ATTEMPTS = 10
+"""How often the files are listed anew if some of them have been merged before they could be opened."""
+UNREADABLE = (pa.ArrowException, OSError, StoreError, ValueError, KeyError)
+"""What reading a file raises that is not what it should be."""
 
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -55,10 +62,11 @@ class ArchiveDamage(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A file, and the number from which on it is needed."""
+    """A file, and the numbers that are needed of it."""
 
     file: ArchiveFile
     start: int
+    end: int
 
 
 class ArchiveReader(Queryable):
@@ -80,16 +88,23 @@ class ArchiveReader(Queryable):
 
     def files(self, *, since: int | None = None, until: int | None = None) -> list[ArchiveFile]:
         """The files that may hold something of a range of time, sorted by origin, epoch and number."""
-        return sorted(
+        chosen = (
             file
             for file in files_in(self.directory)
             if (since is None or since < file.until)
             and (until is None or file.since < until)
             and (self._origin is None or file.written_by(self._origin))
         )
+        return sorted(chosen, key=lambda file: file.place)
 
     def extent(self) -> Extent:
         """How much there is, of which time. Reads the end of every file."""
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):  # files have been merged while their ends were read
+                return self._extent()
+        raise StoreError(f"the archive in '{self.directory}' changes faster than it can be counted; try again")
+
+    def _extent(self) -> Extent:
         count = groups = size = 0
         times: list[int] = []
         for file in self.files():
@@ -99,8 +114,10 @@ class ArchiveReader(Queryable):
                 for at in range(metadata.num_row_groups):
                     statistics = metadata.row_group(at).column(published).statistics
                     times += [microseconds(statistics.min), microseconds(statistics.max)]
+            except FileNotFoundError:
+                raise
             except (pa.ArrowException, OSError, ValueError) as error:
-                self._damaged(file.path, error)
+                self.damaged(file.path, error)
                 continue
             count += metadata.num_rows
             groups += metadata.num_row_groups
@@ -120,23 +137,40 @@ class ArchiveReader(Queryable):
 
     def _stream(self, pieces: list[_Piece], query: Query) -> Iterator[list[Envelope]]:
         """One origin."""
-        for piece in reversed(pieces) if query.newest_first else pieces:
+        left = deque(reversed(pieces) if query.newest_first else pieces)
+        while left:
+            piece = left.popleft()
             try:
-                yield from self._read(piece, query)
-            except (pa.ArrowException, OSError, StoreError, ValueError, KeyError) as error:
-                self._damaged(piece.file.path, error)
+                # Opened once: whatever happens to its name, what has been opened can be read to the end.
+                source = _DISK.open_input_file(str(piece.file.path))
+            except FileNotFoundError:
+                instead = self._instead(piece)
+                left.extendleft(instead if query.newest_first else reversed(instead))
+                continue
+            try:
+                with source:
+                    yield from self._read(piece, source, query)
+            except UNREADABLE as error:
+                self.damaged(piece.file.path, error)
 
-    def _read(self, piece: _Piece, query: Query) -> Iterator[list[Envelope]]:
-        fragment = _FORMAT.make_fragment(str(piece.file.path), filesystem=_DISK)
+    def _instead(self, piece: _Piece) -> list[_Piece]:
+        """Where the rows are that were in a file that is gone; nowhere, if they have been removed."""
+        lost = piece.file
+        now = _without_overlaps(file for file in self.files() if (file.origin, file.epoch) == (lost.origin, lost.epoch))
+        cut = (_Piece(one.file, max(one.start, piece.start), min(one.end, piece.end)) for one in now)
+        return [one for one in cut if one.start <= one.end]
+
+    def _read(self, piece: _Piece, source: pa.NativeFile, query: Query) -> Iterator[list[Envelope]]:
+        fragment = _FORMAT.make_fragment(source)
         schema = fragment.physical_schema
         found, complete = promoted_in(fragment.metadata.metadata or {})
         promoted = {one.name: one for one in found}
         wanted = predicate(query, promoted, complete)
         named = {one.name for conjunction in query.filter.conjunctions for one in conjunction}
         asked = [*sorted(named & promoted.keys()), *(["published_at"] if query.has_times else [])]
-        if piece.start > piece.file.first:
-            fresh = pc.field("seq") >= piece.start
-            wanted = fresh if wanted is None else wanted & fresh
+        if piece.start > piece.file.first or piece.end < piece.file.last:
+            part = (pc.field("seq") >= piece.start) & (pc.field("seq") <= piece.end)
+            wanted = part if wanted is None else wanted & part
             asked.append("seq")
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
@@ -146,7 +180,8 @@ class ArchiveReader(Queryable):
             for start in reversed(starts) if query.newest_first else starts:
                 yield query.chosen(envelopes_in(table.slice(start, STEP)))
 
-    def _damaged(self, path: Path, error: Exception) -> None:
+    def damaged(self, path: Path, error: Exception) -> None:
+        """Note that a file could not be read."""
         self._damage[path] = ArchiveDamage(path, str(error).partition("\n")[0])
 
 
@@ -173,5 +208,5 @@ def _without_overlaps(files: Iterable[ArchiveFile]) -> Iterator[_Piece]:
         reached = 0
         for file in some:
             if file.last > reached:
-                yield _Piece(file, max(file.first, reached + 1))
+                yield _Piece(file, max(file.first, reached + 1), file.last)
                 reached = file.last

@@ -1,0 +1,202 @@
+"""`tidings archive`: look after an archive on this machine, and ask it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ._connection import AsJson
+from ._errors import ExitCode, UsageError, complain
+from ._history import instant_of, query_archive, size_of
+from ._times import as_iso, duration
+
+archive = typer.Typer(no_args_is_help=True, help="Look after an archive on this machine, and ask it.")
+
+Directory = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The directory that brokers archive to.")]
+Since = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began then or later.")]
+Until = Annotated[
+    str | None, typer.Option(metavar="WHEN", help="Only hours that had ended by then. [default: the hours before this]")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+@archive.command()
+def compact(
+    directory: Directory, since: Since = None, until: Until = None, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Merge small files. Brokers and readers may go on meanwhile; it may be interrupted, and goes on next time."""
+    job = _archive().compact
+    with _progress("merging", as_json) as progress:
+        done = job(directory, **_range(since, until), dry_run=dry_run, progress=progress)
+    _tell("merged", done, dry_run, as_json)
+
+
+@archive.command()
+def sort(
+    directory: Directory,
+    by: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="An attribute, as name or name:kind; several in the order of sorting."),
+    ],
+    since: Since = None,
+    until: Until = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give files other promoted columns, and sort them by these, so that readers who ask for them read less."""
+    module = _archive()
+    promoted = [module.Promoted.parse(text) for name in by for text in name.split(",")]
+    with _progress("sorting", as_json) as progress:
+        done = module.sort(directory, promoted, **_range(since, until), dry_run=dry_run, progress=progress)
+    _tell("sorted", done, dry_run, as_json)
+
+
+@archive.command()
+def retain(
+    directory: Directory,
+    keep: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to keep, like 30d or 52w.")],
+    dry_run: DryRun = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what was published longer ago, hour by hour. What is removed does not come back."""
+    job = _archive().retain
+    try:
+        before = time.time_ns() // 1_000 - int(duration(keep) * 1e6)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from None
+    plan = job(directory, before, dry_run=True)
+    if dry_run or not plan.before:
+        _tell("removed", plan, dry_run, as_json)
+        return
+    if not yes:
+        what = f"{plan.before:,} files with {plan.rows:,} publications from before {as_iso(before)}"
+        typer.confirm(f"Remove {what} for good?", abort=True, err=True)
+    with _progress("removing", as_json) as progress:
+        done = job(directory, before, progress=progress)
+    _tell("removed", done, dry_run, as_json)
+
+
+@archive.command()
+def verify(directory: Directory, as_json: AsJson = False) -> None:
+    """Read every file to its last byte: checksums, order, names, statistics. Exit code 1 if anything is wrong."""
+    with _progress("reading", as_json) as progress:
+        found = _archive().verify(directory, progress=progress)
+    for problem in found.problems:
+        complain(f"{problem.path}: {problem.problem}")
+    for remark in found.remarks:
+        complain(f"note: {remark}")
+    if as_json:
+        problems = [{"path": str(one.path), "problem": one.problem} for one in found.problems]
+        print(json.dumps({**asdict(found), "problems": problems}))
+    else:
+        verdict = f"{len(found.problems):,} problems" if found.problems else "all is well"
+        print(f"{found.files:,} files, {found.rows:,} publications, {size_of(found.bytes)}: {verdict}")
+    if found.problems:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@archive.command()
+def stats(directory: Directory, as_json: AsJson = False) -> None:
+    """Show what there is, by day and origin, and what `compact` would merge."""
+    module = _archive()
+    days: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    reader = module.ArchiveReader(directory)
+    for file, header in module.headers(reader):
+        day = days[file.path.parent.parent.name.removeprefix("date="), file.origin]
+        for at, value in enumerate((1, header.rows, file.path.stat().st_size)):
+            day[at] += value
+    merging = module.compact(directory, dry_run=True)
+    for damage in reader.damage:
+        complain(f"warning: {damage.path} cannot be read and is left out: {damage.problem}")
+    names = ("date", "origin", "files", "publications", "bytes")
+    if as_json:
+        rows = [dict(zip(names, (*key, *values), strict=True)) for key, values in sorted(days.items())]
+        print(json.dumps({"days": rows, "mergeable": merging.before, "merged": merging.after}))
+        return
+    table = Table(box=None)
+    for name in names:
+        table.add_column(name, justify="left" if name in names[:2] else "right")
+    for (date, origin), (files, count, size) in sorted(days.items()):
+        table.add_row(date, origin, f"{files:,}", f"{count:,}", size_of(size))
+    Console(highlight=False, soft_wrap=True).print(table)
+    if merging.before:
+        print(f"`tidings archive compact {directory}` would make {merging.after:,} files of {merging.before:,}.")
+
+
+@archive.command()
+def query(
+    directory: Directory,
+    filter: Annotated[
+        str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
+    ] = "",
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")] = None,
+    newest_first: Annotated[
+        bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find publications by content and time without asking a broker, oldest first."""
+    query_archive(directory, filter, since, until, limit, newest_first, as_json)
+
+
+# --- what the commands share --------------------------------------------------------------------------
+
+
+def _archive() -> Any:
+    try:
+        from tidings.store import archive  # noqa: PLC0415 - an extra, and slow to load
+    except ModuleNotFoundError as error:
+        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+    return archive
+
+
+def _range(since: str | None, until: str | None) -> dict[str, int | None]:
+    now = datetime.now(UTC)
+    this_hour = int(now.replace(minute=0, second=0, microsecond=0).timestamp()) * 1_000_000
+    ends = instant_of("--until", until, now)
+    return {"since": instant_of("--since", since, now), "until": this_hour if ends is None else ends}
+
+
+@contextlib.contextmanager
+def _progress(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, gone when the work is done."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _tell(verb: str, done: Any, dry_run: bool, as_json: bool) -> None:
+    for damage in done.damage:
+        complain(f"{damage.path} is left as it is: {damage.problem}; `tidings archive verify` says more")
+    if as_json:
+        told = {**asdict(done), "damage": [{"path": str(one.path), "problem": one.problem} for one in done.damage]}
+        print(json.dumps({**told, "dry_run": dry_run}))
+    elif not done.before:
+        print("There is nothing to do.")
+    else:
+        into = f" into {done.after:,}" if done.after else ""
+        saved = f"; {size_of(done.bytes_before)} became {size_of(done.bytes_after)}" if done.bytes_after else ""
+        verb = f"would be {verb}" if dry_run else verb
+        print(f"{done.before:,} files with {done.rows:,} publications {verb}{into}{saved}.")
+    if done.damage:
+        raise typer.Exit(ExitCode.FAILED)
