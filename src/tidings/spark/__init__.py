@@ -1,5 +1,7 @@
 """Tidings in Spark: everything that flowed, as a table and as a stream. Needs the extra `spark`."""
 
+from ._archive import read_archive
+from ._columns import column
 from ._errors import ArchiveChanged, GapInStream, NoJava, SourceError, SparkError, explained
 from ._progress import progress
 from ._session import session
@@ -10,7 +12,9 @@ __all__ = [
     "NoJava",
     "SourceError",
     "SparkError",
+    "column",
     "explained",
     "progress",
+    "read_archive",
     "session",
 ]

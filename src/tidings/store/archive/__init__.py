@@ -1,6 +1,6 @@
 """The archive: everything a broker has stored, as Parquet files that any tool can read. Needs the extra `archive`."""
 
-from tidings.store._promoted import Promoted, PromotedKind
+from tidings.store._promoted import RESERVED, Promoted, PromotedKind
 
 from ._maintenance import Maintained, compact, headers, retain, sort
 from ._reader import ArchiveDamage, ArchiveReader
@@ -10,6 +10,7 @@ from ._verification import Verified, verify
 
 __all__ = [
     "FORMAT",
+    "RESERVED",
     "ArchiveDamage",
     "ArchiveReader",
     "Maintained",
