@@ -19,15 +19,15 @@ import logging
 import ssl
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
-from tidings.model import Duplicates, EventKey, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, Duplicates, EventKey, Matches, Notification, TidingsError
 from tidings.scopes import ScopeEnded
-from tidings.wire import Gap, Quality, Status
+from tidings.wire import Gap, Measured, Page, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
 
@@ -185,6 +185,18 @@ class Client:
             return await subscription
 
         return Subscription(self._thread, self._thread.call(work()))
+
+    def measure_log(self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0) -> Measured:
+        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes."""
+        return self._thread.call(self._client.measure_log(after, rows=rows, size=size))
+
+    def read_log(
+        self, after: tuple[int, int], upto: tuple[int, int], filter: Matches | str = EVERYTHING
+    ) -> Iterator[Page]:
+        """What the log of the broker holds after one position, up to another; as `tidings.Client.read_log`."""
+        pages = self._client.read_log(after, upto, filter)
+        while (page := self._thread.call(_next(pages))) is not None:
+            yield page
 
     def forget(self, name: str) -> None:
         """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
@@ -348,6 +360,10 @@ def connect(
 
 async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Client:
     return await make().__aenter__()
+
+
+async def _next(pages: AsyncIterator[Page]) -> Page | None:
+    return await anext(pages, None)
 
 
 async def _called(work: Callable[[], _T]) -> _T:

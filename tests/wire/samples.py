@@ -28,13 +28,17 @@ from tidings.wire import (
     LinkState,
     Mark,
     Marks,
+    Measure,
+    Measured,
     Notify,
+    Page,
     Part,
     Past,
     PeerRole,
     Publish,
     PublishAck,
     Quality,
+    Read,
     Recall,
     Recalled,
     Refused,
@@ -116,6 +120,10 @@ MESSAGES: list[AnyMessage] = [
     Forget("q4", "quotes"),
     Subscribe("s2", EXPENSIVE, past=Past(Bound(10, 300_000_000), Consistency.BEST_EFFORT, 2_000_000, True)),
     HistoryReport("s2", 4, 7, Ending.TIMER, {"memory": 5, "store": 2}, True, 13),
+    Measure("q5", (3, 42), 1_000, 65_536),
+    Measured("q5", "b1", (2, 17), (3, 99), (3, 142)),
+    Read("q6", (3, 42), (3, 99), EXPENSIVE),
+    Page("q6", (ENVELOPE,), (3, 60), ((3, 50, 52),)),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

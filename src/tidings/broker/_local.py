@@ -32,6 +32,8 @@ from tidings.wire import (
     Gap,
     Kept,
     Marks,
+    Measured,
+    Page,
     Publish,
     PublishAck,
     Quality,
@@ -50,7 +52,7 @@ from ._crossing import DETOUR
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
-Answer: TypeAlias = StatusReply | Recalled | Kept
+Answer: TypeAlias = StatusReply | Recalled | Kept | Measured | Page
 """What a broker answers a question of a client with; it has the id of the question."""
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
@@ -298,7 +300,7 @@ class LocalBroker:
                 observer.gap(message)
             case Marks():
                 observer.progressed()
-            case StatusReply() | Recalled() | Kept():
+            case StatusReply() | Recalled() | Kept() | Measured() | Page():
                 observer.answered(message)
             case Extension():
                 observer.extended(message)

@@ -11,19 +11,24 @@ import logging
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 from tidings.broker import Answer, LocalBroker
-from tidings.model import Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
     Extension,
     Forget,
     Frame,
     Gap,
     Keep,
+    Measure,
+    Measured,
+    Page,
     Quality,
+    Read,
     Refused,
     Status,
     StatusReply,
@@ -313,6 +318,28 @@ class Client:
         assert isinstance(reply, StatusReply)
         return decode_status(reply.body)
 
+    async def measure_log(self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0) -> Measured:
+        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes."""
+        answer = await self.ask(lambda id: Measure(id, after, rows, size))
+        assert isinstance(answer, Measured)
+        return answer
+
+    async def read_log(
+        self, after: tuple[int, int], upto: tuple[int, int], filter: Matches | str = EVERYTHING
+    ) -> AsyncIterator[Page]:
+        """What the log of the broker holds after one position, up to another, page by page, in the order of the log.
+
+        The log holds what clients of that broker have published with quality `stored`, as far as it is synced.
+        """
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        while after < upto:
+            answer = await self.ask(partial(_read, after, upto, wanted))
+            assert isinstance(answer, Page)
+            yield answer
+            if answer.reached <= after:
+                return  # the log ends before
+            after = answer.reached
+
     async def ask(self, question: Callable[[str], Question]) -> Answer:
         """What the broker answers; `question` makes the message of an id. It is asked again in a new session."""
         self._check()
@@ -419,6 +446,10 @@ class Client:
         if not all(told):
             last = "an unknown end" if gap.last is None else gap.last
             log.warning("lost: numbers %s to %s of broker %s, epoch %s", gap.first, last, gap.origin, gap.epoch)
+
+
+def _read(after: tuple[int, int], upto: tuple[int, int], filter: Matches, id: str) -> Read:
+    return Read(id, after, upto, filter)
 
 
 def connect(

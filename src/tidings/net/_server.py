@@ -24,6 +24,7 @@ from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
+from ._log import LogReading
 from ._options import Options, TlsOptions
 from ._status import Reporter
 
@@ -82,6 +83,7 @@ class Server:
             self.host.governance.scopes.on_audit = journal.audited
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
+        LogReading(self.host.broker, self._store)
         reporter = Reporter(self)
         try:
             self._listener = await loop.create_server(

@@ -1,6 +1,7 @@
 """The durable log of one broker: publications, small state and a journal, synced in groups."""
 
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
+from ._pages import LogExtent, LogPage
 from ._position import Position
 from ._promoted import Promoted, PromotedKind
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
@@ -19,6 +20,8 @@ __all__ = [
     "Extent",
     "JournalKind",
     "JournalRecord",
+    "LogExtent",
+    "LogPage",
     "Position",
     "Promoted",
     "PromotedKind",

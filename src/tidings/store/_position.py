@@ -1,9 +1,9 @@
-"""How far a log has been archived, as the store remembers it in its small state."""
+"""Positions in a log that the store remembers in its small state: how far it has been archived, and forgotten."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
@@ -18,18 +18,27 @@ class Position(_Place):
 
     __slots__ = ()
 
-    TABLE: ClassVar = "archive"
-    KEY: ClassVar = "position"
+    TABLE: ClassVar[str] = "archive"
+    KEY: ClassVar[str] = "position"
 
     def encoded(self) -> bytes:
         """As it is kept."""
         return msgspec.msgpack.encode(tuple(self))
 
     @classmethod
-    def in_(cls, items: Mapping[str, bytes]) -> Position:
+    def in_(cls, items: Mapping[str, bytes]) -> Self:
         """The position among the small state of its table; the beginning if nothing is known."""
         kept = items.get(cls.KEY)
         try:
             return cls() if kept is None else cls(*msgspec.msgpack.decode(kept, type=tuple[int, int]))
         except msgspec.MsgspecError:
             return cls()  # the names of the files tell it, too
+
+
+class Forgotten(Position):
+    """Everything up to here was held once, and is not any more."""
+
+    __slots__ = ()
+
+    TABLE: ClassVar[str] = "log"
+    KEY: ClassVar[str] = "forgotten"

@@ -39,6 +39,10 @@ _SEGMENTS = (
 _BEYOND = (
     "SELECT id, epoch, first, last, summary FROM publications WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
 )
+_SIZES = (
+    "SELECT epoch, first, last, count, length(batch) FROM publications "
+    "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
+)
 _JOURNAL_RANGE = "SELECT min(id), max(id) FROM journal WHERE latest >= ? AND earliest < ?"
 _LARGEST = 2**63 - 1
 FIRST = 1
@@ -53,6 +57,16 @@ class Batch(NamedTuple):
     first: int
     last: int
     summary: bytes | None
+
+
+class Size(NamedTuple):
+    """How much a batch holds."""
+
+    epoch: int
+    first: int
+    last: int
+    rows: int
+    bytes: int
 
 
 class Segment(NamedTuple):
@@ -101,6 +115,10 @@ class Reader:
     def beyond(self, epoch: int, seq: int) -> list[Batch]:
         """A page of batches that hold something after this position."""
         return [Batch(*row) for row in self._rows(_BEYOND, epoch, seq, PAGE)]
+
+    def sizes(self, epoch: int, seq: int, limit: int) -> list[Size]:
+        """How much the next batches after this position hold; none of them is opened."""
+        return [Size(*row) for row in self._rows(_SIZES, epoch, seq, limit)]
 
     def envelopes(self, batch: Batch) -> list[Envelope]:
         """What is in a batch."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from ._position import Forgotten
 from ._queue import Retain
 
 SLICE = 500
@@ -22,17 +23,19 @@ def forget(connection: sqlite3.Connection, limits: Retain) -> bool:
         "SELECT id, latest, length(batch), epoch, last FROM publications ORDER BY id LIMIT ?", (SLICE,)
     )
     excess = 0 if limits.max_bytes is None else used_bytes(connection) - limits.max_bytes
-    last = None
+    last = position = None
     count = 0
-    for number, latest, size, *position in oldest:
+    for number, latest, size, *where in oldest:
         if excess <= 0 and (limits.older_than is None or latest >= limits.older_than):
             break
-        if limits.archived is not None and tuple(position) > limits.archived:
+        if limits.archived is not None and tuple(where) > limits.archived:
             break
-        last = number
+        last, position = number, Forgotten(*where)
         excess -= size
         count += 1
-    if last is not None:
+    if position is not None:
+        kept = (Forgotten.TABLE, Forgotten.KEY, position.encoded())
+        connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
         connection.execute("DELETE FROM publications WHERE id <= ?", (last,))
         connection.execute("DELETE FROM segments WHERE id <= ?", (last,))
     return count == SLICE

@@ -34,6 +34,7 @@ from tidings.wire import Envelope
 from ._errors import StoreError
 from ._file import connect, explain, lock, open_file
 from ._packing import encode
+from ._pages import LogExtent, LogPage, Place, measure, read
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
@@ -217,6 +218,14 @@ class Store(Queryable):
             yield from Walk(self._reader, query).steps(newest.id)
         if not query.newest_first:
             yield waiting
+
+    def measure(self, after: Place = (0, 0), *, rows: int = 0, size: int = 0) -> LogExtent:
+        """How far the synced log reaches, and how far one gets from a position with so many rows or bytes."""
+        return measure(self._reader, after, rows, size)
+
+    def page(self, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
+        """A page of what the synced log holds after one position, up to another; short enough for a loop."""
+        return read(self._reader, after, upto, passes)
 
     def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
         """The largest number of each publisher among the newest publications: a resend is at or below it."""

@@ -10,6 +10,7 @@ brokers and on links between a client and its border broker, where both can say 
     Subscribe, Unsubscribe          Advertise, Unadvertise
     Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
                                     Recall, Keep, Forget           Recalled, Kept
+                                    Measure, Read                  Measured, Page
                                                                    HistoryReport
     Settled, Wave, WaveAnswer
     Fetch, Fetched
@@ -399,6 +400,55 @@ class Kept(Message, frozen=True):
     id: str
 
 
+# --- the log of a broker ------------------------------------------------------------------------------
+
+
+class Measure(Message, frozen=True):
+    """A client asks how far a broker's log reaches. Answered by `Measured`, or `Refused`, with the same id."""
+
+    id: str
+    after: tuple[int, int] = (0, 0)
+    """A position in the log: an epoch, and a number in it."""
+    rows: int = 0
+    """With this: how far does one get from there with at most so many publications? 0: any number."""
+    size: int = 0
+    """The same for bytes on disk."""
+
+
+class Measured(Message, frozen=True):
+    """What the log holds, on disk and synced."""
+
+    id: str
+    origin: str
+    """The broker whose log it is, and where everything in it came in."""
+    forgotten: tuple[int, int]
+    """Everything up to this position has been forgotten."""
+    reached: tuple[int, int]
+    """How far one gets with what was asked for; from there one has to ask again."""
+    end: tuple[int, int]
+    """The last publication that is held."""
+
+
+class Read(Message, frozen=True):
+    """A client asks for what a broker's log holds between two positions. Answered by `Page`, or `Refused`."""
+
+    id: str
+    after: tuple[int, int]
+    upto: tuple[int, int]
+    filter: Matches
+
+
+class Page(Message, frozen=True):
+    """As much of it as one answer may hold."""
+
+    id: str
+    envelopes: tuple[Envelope, ...]
+    reached: tuple[int, int]
+    """Everything that passes up to this position is in this page or those before; the rest must be asked for."""
+    lost: tuple[tuple[int, int, int], ...] = ()
+    """Ranges (epoch, first, last) that were in the log and cannot be read any more."""
+
+
 # --- administration -----------------------------------------------------------------------------------
 
 
@@ -461,6 +511,10 @@ AnyMessage: TypeAlias = (
     | Keep
     | Forget
     | Kept
+    | Measure
+    | Measured
+    | Read
+    | Page
     | StatusRequest
     | StatusReply
     | Extension
