@@ -23,6 +23,7 @@ from tidings.scopes import (
     AuthorityUnreachable,
     CreateScope,
     Decision,
+    FrozenGraph,
     Graph,
     Interface,
     Join,
@@ -99,6 +100,16 @@ async def test_a_member_that_is_there_joins_at_once() -> None:
         async with asyncio.timeout(5):  # half of what a wave waits for answers that do not come
             await root.admin.join("@root", "market")
         assert servers["a"].host.governance.scopes.graph.anchors == {"market": frozenset({"a"})}
+
+
+@running
+async def test_an_operator_can_freeze_the_graph(tmp_path: Path) -> None:
+    async with brokers("a", data=tmp_path) as servers, tidings.connect(url(servers["a"])) as client:
+        await client.admin.create_scope("market")
+    async with brokers("a", data=tmp_path, frozen_scopes=True) as servers, tidings.connect(url(servers["a"])) as client:
+        with pytest.raises(FrozenGraph, match="static: its operator has frozen it"):
+            await client.admin.destroy_scope("market")
+        assert set((await client.admin.graph()).scopes) == {"", "market"}
 
 
 @running

@@ -60,6 +60,10 @@ class Log(Protocol):
         """Keep a piece of small state; in a later turn, call `synced` when it would survive a crash, or `failed`."""
         ...
 
+    def delete(self, table: str, key: str) -> None:
+        """Forget a piece of small state, in order with what is put; one that does not exist is forgotten already."""
+        ...
+
     def items(self, table: str) -> dict[str, bytes]:
         """The small state of a table, by key."""
         ...

@@ -35,6 +35,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "role": options.role.value,
         "topology": "strict" if options.strict_topology else "tree",
         **({"authority": options.authority} if options.authority is not None else {}),
+        "frozen_scopes": options.frozen_scopes,
         "neighbours": list(options.neighbours),
         **({"neighbour_token": "(hidden)"} if options.neighbour_token is not None else {}),
         "insecure": options.insecure,

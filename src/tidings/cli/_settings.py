@@ -245,6 +245,7 @@ TOP: dict[str, Reader] = {
     "role": choice(Role),
     "topology": one_of(("tree", "strict")),
     "authority": text,
+    "frozen_scopes": boolean,
     "neighbours": urls,
     "neighbour_token": secret,
     "neighbour_token_file": file,

@@ -30,6 +30,7 @@ class Governance:
         self._told = options.authority is not None
         own = "" if options.neighbours else options.name
         self.scopes = Scopes(options.authority or own, hook=options.admission)
+        self.scopes.frozen = options.frozen_scopes
         if not self._told:
             self.scopes.objection = self._objection
 

@@ -100,6 +100,8 @@ class Options:
     strict_topology: bool = False
     authority: str | None = None
     """The broker that orders changes of the scope graph, the same in a whole network; see `Governance`."""
+    frozen_scopes: bool = False
+    """At the authority: whether the scope graph stays as it is."""
     admission: Admission | None = field(default=None, repr=False)
     """At the authority: a rule of the operator's own, asked whenever a membership comes to be or changes."""
     neighbours: tuple[str, ...] = ()

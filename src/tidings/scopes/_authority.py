@@ -218,9 +218,7 @@ class _Change:
         self._service.keep(self._transactions[-1], self._kept, self._not_kept)
 
     def _kept(self) -> None:
-        self._service.versions.add(
-            self._transactions[-1]
-        )  # only now: a neighbour that becomes ready is told what is here
+        self._service.add(self._transactions[-1])  # only now: a neighbour that becomes ready is told what is here
         self._prepare()
 
     def _not_kept(self) -> None:

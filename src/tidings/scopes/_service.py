@@ -52,11 +52,10 @@ from ._messages import (
     State,
     Transaction,
     decode,
-    decode_snapshot,
-    decode_transaction,
     encode,
 )
 from ._questions import Done, Questions
+from ._shelf import Shelf
 from ._versions import Versions
 
 if TYPE_CHECKING:
@@ -64,8 +63,6 @@ if TYPE_CHECKING:
 
 WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
-TABLE = "graph"
-"""Where the graph is in a broker's store."""
 
 
 class Scopes(Feature):
@@ -104,12 +101,9 @@ class Scopes(Feature):
         self.scoping.recall = self.versions.recall
         if broker.name == self.authority_name:
             self.authority = Authority(self, self._hook)
-        kept = broker.runtime.log.items(TABLE) if broker.runtime.log is not None else {}
-        if kept:
-            base = decode_snapshot(kept.pop("base")).graph() if "base" in kept else None
-            changes = (decode_transaction(kept[key]) for key in sorted(kept))
-            after = base.version if base is not None else 0  # what is older was replaced by a whole graph
-            self.versions = Versions(base, (change for change in changes if change.version > after))
+        self._shelf = Shelf(broker.runtime.log)
+        if (kept := self._shelf.read()) is not None:
+            self.versions = kept
             self.scoping.recall = self.versions.recall
             self.prepare_all(self.versions.newest)
             self.scoping.activate(self.versions.newest)
@@ -124,15 +118,18 @@ class Scopes(Feature):
         for version in range(since, self.versions.newest + 1):
             self.scoping.prepare(self.versions.plan(version))
 
+    def add(self, transaction: Transaction) -> None:
+        """Take in the next version."""
+        self.versions.add(transaction)
+        self._shelf.fold(self.versions)
+
     def keep(
         self, transaction: Transaction, synced: Callable[[], None], failed: Callable[[], None] | None = None
     ) -> None:
         """Put a version on disk, if there is one; `synced` follows in a turn of its own, or `failed`."""
-        self.store(
-            TABLE,
-            f"{transaction.version:015d}",
-            encode(transaction),
-            synced,
+        self._shelf.put(
+            transaction,
+            synced if self.broker.runtime.log is None else lambda: self._later(synced),
             lambda error: None if failed is None else self._later(failed),
         )
 
@@ -253,18 +250,14 @@ class Scopes(Feature):
         if state.base.version > known:
             self.versions = Versions(state.base.graph(), state.transactions)
             self.scoping.recall = self.versions.recall
-            self._keep_base(state)
+            self._shelf.fold(self.versions)
         for transaction in state.transactions:
             if transaction.version == self.versions.newest + 1:
-                self.versions.add(transaction)
+                self.add(transaction)
             if transaction.version > known:
                 self.keep(transaction, lambda: None)
         self.prepare_all(max(state.active, self.scoping.active.version))
         self.scoping.begin()
-
-    def _keep_base(self, state: State) -> None:
-        if state.base.version > 0:
-            self.store(TABLE, "base", encode(state.base))
 
     def _join(self, version: int) -> None:
         """Others are ahead: publish nothing until everybody in reach has what they have."""
@@ -299,7 +292,7 @@ class Scopes(Feature):
             return False
         for transaction in transactions:
             if transaction.version == self.versions.newest + 1:
-                self.versions.add(transaction)
+                self.add(transaction)
                 self.keep(transaction, lambda: None)
         if self.versions.newest < transactions[-1].version:
             return False

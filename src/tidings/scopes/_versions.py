@@ -26,6 +26,11 @@ class Versions:
             self.add(transaction)
 
     @property
+    def base(self) -> Graph:
+        """The oldest version that is remembered, as a whole."""
+        return self._base
+
+    @property
     def newest(self) -> int:
         """The number of the newest version."""
         return self._base.version + len(self._transactions)

@@ -18,7 +18,8 @@ class SimDisk:
         self._synced: dict[int, list[Envelope]] = {}
         self._written: list[tuple[Envelope, Callable[[], None]]] = []
         self._shelf: dict[str, dict[str, bytes]] = {}
-        self._putting: list[tuple[str, str, bytes, Callable[[], None] | None]] = []
+        self._putting: list[tuple[str, str, bytes | None, Callable[[], None] | None]] = []
+        """Small state on its way to the disk; None: it is to be forgotten."""
         self._sync: Event | None = None
         self.incarnations = 0
 
@@ -43,19 +44,24 @@ class SimDisk:
         self,
         table: str,
         key: str,
-        value: bytes,
+        value: bytes | None,
         synced: Callable[[], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Keep a piece of small state."""
+        """Keep a piece of small state; None: forget it."""
         self._putting.append((table, key, value, synced))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
 
+    def delete(self, table: str, key: str) -> None:
+        """Forget a piece of small state."""
+        self.put(table, key, None)
+
     def items(self, table: str) -> dict[str, bytes]:
         """The small state of a table, synced or not."""
         waiting = {key: value for where, key, value, _ in self._putting if where == table}
-        return {**self._shelf.get(table, {}), **waiting}
+        found = {**self._shelf.get(table, {}), **waiting}
+        return {key: value for key, value in found.items() if value is not None}
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What the running broker can read of an epoch: synced or not."""
@@ -91,7 +97,9 @@ class SimDisk:
             self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
         putting, self._putting = self._putting, []
         for table, key, value, _ in putting:
-            self._shelf.setdefault(table, {})[key] = value
+            self._shelf.setdefault(table, {}).pop(key, None)
+            if value is not None:
+                self._shelf[table][key] = value
         for _, synced in written:
             synced()
         for *_, kept in putting:
