@@ -5,6 +5,8 @@ from ._bounds import check_filter, check_progress
 from ._broker import Broker, Role
 from ._context import Context
 from ._covering import Covering
+from ._crossing import FROM_PAST, from_past, hand_over_late
+from ._holds import Hold, Holder
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._local import Answer, LocalBroker, Observer
@@ -21,6 +23,7 @@ from ._waves import WaveKind
 __all__ = [
     "ALGORITHMS",
     "FLAT",
+    "FROM_PAST",
     "OPEN_PASSAGE",
     "Advice",
     "Announcement",
@@ -34,6 +37,8 @@ __all__ = [
     "Feature",
     "Gate",
     "Guard",
+    "Hold",
+    "Holder",
     "Joinpoint",
     "Link",
     "LinkKind",
@@ -58,4 +63,6 @@ __all__ = [
     "check_filter",
     "check_progress",
     "check_tree",
+    "from_past",
+    "hand_over_late",
 ]

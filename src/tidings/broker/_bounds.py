@@ -15,6 +15,8 @@ MAX_ENTRIES = 100_000
 """The most subscriptions, and the most advertisements, of one client."""
 MAX_META = 16_384
 """The most characters of what an application adds to a subscription."""
+MAX_TIMEOUT = 3_600_000_000
+"""The most microseconds that a subscription may wait for the past."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one subscription names."""
 
@@ -33,7 +35,7 @@ def check_filter(filter: Matches) -> None:
         raise filter.error
 
 
-def check_request(message: Subscribe | Advertise, count: int) -> None:
+def check_request(message: Subscribe | Advertise, count: int, now: int) -> None:
     """Raise `TidingsError` for what asks for too much; the client has `count` of its kind so far."""
     if count >= MAX_ENTRIES:
         raise TidingsError(f"a client has at most {MAX_ENTRIES:,} of these; end some, or use wider filters")
@@ -45,6 +47,13 @@ def check_request(message: Subscribe | Advertise, count: int) -> None:
         if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
             raise TidingsError(f"at most {MAX_META:,} characters can be added to a subscription")
         check_progress(message.after)
+        if message.past is not None:
+            message.past.bound.check(now)
+            if message.past.timeout is not None and not 0 <= message.past.timeout <= MAX_TIMEOUT:
+                raise TidingsError(
+                    f"a subscription into the past that waits {message.past.timeout / 1_000_000:g} seconds; "
+                    f"give at most {MAX_TIMEOUT // 1_000_000:,}"
+                )
 
 
 def check_progress(after: Mapping[str, tuple[int, int]]) -> None:

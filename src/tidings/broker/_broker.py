@@ -53,6 +53,7 @@ from ._context import Context
 from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
 from ._entries import Entries
+from ._holds import Holds
 from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
 from ._links import Link
 from ._progress import Progress
@@ -112,6 +113,7 @@ class Broker:
         self.scoping = Scoping(self)
         self.waves = Waves(self)
         self.progress = Progress(self)
+        self.holds = Holds(self)
         self.recovery = Recovery(self)
         self.delivery = Delivery(self)
         self.crossing = Crossing(self)
@@ -157,6 +159,7 @@ class Broker:
         def woven(joinpoint: Joinpoint, default: Step) -> Step:
             return weave(joinpoint, default, features, self.failures)
 
+        self.at_subscribe = woven(Joinpoint.SUBSCRIBE, self.entries.subscribe)
         self.at_ad_add = woven(Joinpoint.AD_ADD, self.entries.ad_add)
         self.at_sub_add = woven(Joinpoint.SUB_ADD, self.entries.sub_add)
         self.at_ad_del = woven(Joinpoint.AD_DEL, self.entries.ad_del)
@@ -332,12 +335,14 @@ class Broker:
         self.waves.end_all()
         self.scoping.new_tree()
         self.recovery.new_tree()
+        self.holds.restart()
 
     def neighbour_ready(self, link: Link, *, anew: bool) -> None:
         """A tree neighbour is ready to be told everything; `anew`: it was before, and has forgotten it."""
         if anew:
             self.waves.link_lost(link)
             self.entries.forget(link)
+            self.holds.restart()
         for feature in self.features.values():
             feature.neighbour_ready(link)
         self.entries.tell_all(link)

@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidings.model import FeatureError
-from tidings.wire import Extension
+from tidings.wire import AnyMessage, Envelope, Extension
 
 from ._book import Entry
+from ._holds import Holds
 from ._joinpoints import Feature
 from ._links import Link
+from ._publications import Publications
+from ._registration import Registration
 from ._runtime import Timer
+from ._scoping import Scoping
+from ._settling import Settling
 from ._topology import Tree
 from ._waves import WAVE_DEADLINE
 
@@ -68,6 +73,34 @@ class Context:
     def progress(self) -> dict[str, tuple[int, int]]:
         """For each origin, the (epoch, seq) up to which everything has passed here."""
         return self._broker.progress.seen
+
+    @property
+    def settling(self) -> Settling:
+        """Which subscriptions everybody knows."""
+        return self._broker.settling
+
+    @property
+    def holds(self) -> Holds:
+        """The subscriptions that are held."""
+        return self._broker.holds
+
+    @property
+    def publications(self) -> Publications:
+        """What entered the network here."""
+        return self._broker.publications
+
+    @property
+    def scoping(self) -> Scoping:
+        """Who sees what."""
+        return self._broker.scoping
+
+    def deliver(self, registration: Registration, envelope: Envelope) -> None:
+        """Hand a notification to a client, as it is, for one subscription."""
+        self._broker.at_deliver(envelope.routes[0], envelope, registration.link, [registration])
+
+    def tell(self, link: Link, message: AnyMessage) -> None:
+        """Send a message of the protocol to a client."""
+        self._broker.send(link, message)
 
     def now(self) -> int:
         """Microseconds since 1970 UTC."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState, Value
 from tidings.wire import Envelope, encode_body
 
 from ._book import Entry
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 ONE_OF_SEVERAL = "form"
 """The tag of what a client gets if other forms of the same event may follow."""
+FROM_PAST = "past"
+"""The tag of what a client gets from the past."""
 DETOUR = "detour"
 """The tag of what a client gets if it may have been overtaken."""
 _ORIGINAL = "of:"
@@ -236,20 +238,40 @@ def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
         routes.append(copy.route)
 
 
-def hand_over_late(view: View, envelope: Envelope, registration: Registration) -> list[Envelope]:
-    """Every form in which a subscription should have seen a publication, worked out from the graph alone."""
+def hand_over_late(
+    view: View, envelope: Envelope, registration: Registration, now: View | None = None
+) -> list[Envelope]:
+    """Every form in which a subscription should have seen a publication, worked out from the graph alone.
+
+    With `now`, only on ways that this version of the graph lets it go, too.
+    """
     forms: dict[tuple[Told, int], Envelope] = {}
     client = registration.link.name
     memberships = view.memberships(client)
     if client == envelope.identity.publisher and not registration.receive_own:
         return []
-    for sighting in view.sightings(envelope.identity.publisher, envelope.notification, client):
+    publisher, notification = envelope.identity.publisher, envelope.notification
+    open_ways = None if now is None else {seen.path for seen in now.sightings(publisher, notification, client)}
+    for sighting in view.sightings(publisher, notification, client):
+        if open_ways is not None and not _is_open(sighting.path, open_ways):
+            continue
         if registration.filter.matches(sighting.notification):
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
             passage = memberships.get(sighting.path[-1], OPEN_PASSAGE) if sighting.path else OPEN_PASSAGE
             told = _told_of(version, sighting.path, registration, passage)
             forms.setdefault((told, version), _with_routes(mapped, (_anonymous(told, _tags(view)),)))
     return list(forms.values())
+
+
+def _is_open(path: tuple[str, ...], ways: set[tuple[str, ...]]) -> bool:
+    """Whether a way is among these; what was published before there were scopes came through the root scope."""
+    return path in ways or (not path and any(all(scope == ROOT_SCOPE for scope in way[1:-1]) for way in ways))
+
+
+def from_past(form: Envelope) -> Envelope:
+    """What a client gets of a notification from the past."""
+    route = form.routes[0]
+    return _with_routes(form, (Route(version=route.version, path=route.path, tags=(*route.tags, FROM_PAST)),))
 
 
 def told(view: View) -> tuple[Route, ...]:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import Matches
-from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
+from tidings.model import Matches, TidingsError
+from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
 from ._bounds import check_filter, check_request
@@ -66,7 +66,7 @@ class Entries:
             if (table := self._table(link, message.scope)) is not None:
                 self._put(table.subscriptions, link, message.id, message.filter, message.number)
             return
-        check_request(message, len(self.subscriptions(link)))
+        check_request(message, len(self.subscriptions(link)), self._broker.now())
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         known = self.subscriptions(link).get(message.id)
@@ -82,13 +82,24 @@ class Entries:
             meta=message.meta,
             number=message.number,
             duplicates=message.duplicates,
+            past=_past(message),
         )
+        self._broker.at_subscribe(new)
         if known is not None:
-            self._broker.recovery.replaced(known, new)
+            self._replaced(known, new)
         elif message.after:
             self._broker.recovery.resume(new, message.after)
         self._subscriptions.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=False)
+
+    def _replaced(self, known: Registration, new: Registration) -> None:
+        """A subscription has a new filter; if its past has to come first, it begins anew."""
+        recovery, holds = self._broker.recovery, self._broker.holds
+        holds.end(known)
+        if new in holds:
+            recovery.ended(known)
+        else:
+            recovery.replaced(known, new)
 
     def unsubscribed(self, link: Link, message: Unsubscribe) -> None:
         """A subscription has ended."""
@@ -102,7 +113,7 @@ class Entries:
         """A client or neighbour will publish what passes a filter."""
         check_filter(message.filter)
         if not link.is_broker:
-            check_request(message, len(self.advertisements(link)))
+            check_request(message, len(self.advertisements(link)), self._broker.now())
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self._broker.routing.advertisements:
@@ -142,6 +153,7 @@ class Entries:
         if not of_link:
             del (self._advertisements if advertisement else self._subscriptions)[registration.link]
         if not advertisement:
+            self._broker.holds.end(registration)
             self._broker.recovery.ended(registration)
         for scope in list(registration.entries):
             self._remove(self._book(scope, advertisement), registration.entries.pop(scope))
@@ -358,6 +370,14 @@ class Entries:
 
     # --- the steps that features advise ---------------------------------------------------------------
 
+    def subscribe(self, registration: Registration) -> None:
+        """Take a subscription of a client. What reaches into the past needs somebody who remembers."""
+        if registration.past is not None:
+            raise TidingsError(
+                f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
+                "subscribe without `past`, or switch history on in its configuration"
+            )
+
     def sub_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
         """Take a subscription into the table."""
         return self._tables[scope].subscribe(entry)
@@ -395,6 +415,13 @@ class Entries:
         """Withdraw what was advertised."""
         for link in targets:
             self._broker.send(link, Unadvertise(id, scope))
+
+
+def _past(message: Subscribe) -> Past | None:
+    """What is asked of the past; whoever says how far it has come goes on from there instead."""
+    if message.past is None or message.after or message.past.bound.asks_for_nothing:
+        return None
+    return message.past
 
 
 def _changed(known: Passage | None, passage: Passage) -> bool:

@@ -44,6 +44,8 @@ Advice: TypeAlias = Callable[..., Any]
 class Joinpoint(enum.Enum):
     """The steps that can be advised. The value of each is the type that its result must have."""
 
+    SUBSCRIBE = ("subscribe", type(None))
+    """(registration): a client subscribes. What reaches into the past is refused unless a feature takes it."""
     AD_ADD = ("ad_add", dict)
     """(scope, entry): an advertisement came. Result: per link, what to announce and withdraw."""
     SUB_ADD = ("sub_add", dict)

@@ -30,10 +30,12 @@ from tidings.wire import (
     Extension,
     Frame,
     Gap,
+    HistoryReport,
     Kept,
     Marks,
     Measured,
     Page,
+    Past,
     Publish,
     PublishAck,
     Quality,
@@ -48,7 +50,7 @@ from tidings.wire import (
     encode_body,
 )
 
-from ._crossing import DETOUR
+from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
@@ -69,6 +71,9 @@ class Observer(Protocol):
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past of a subscription has been delivered."""
 
     def gap(self, gap: Gap) -> None:
         """Notifications are lost for some subscriptions."""
@@ -115,6 +120,8 @@ class LocalBroker:
         """Second copies that were dropped."""
         self.delivering: Identity | None = None
         """Of the notification that the callbacks are called with."""
+        self.delivering_past = False
+        """Whether that notification comes from the past."""
 
     # --- what the application calls -------------------------------------------------------------------
 
@@ -159,16 +166,23 @@ class LocalBroker:
         meta: Mapping[str, str] | None = None,
         after: Mapping[str, tuple[int, int]] | None = None,
         duplicates: Duplicates = Duplicates.DEFAULT,
+        past: Past | None = None,
     ) -> str:
         """Subscribe; the id of the subscription. The same id again changes its filter, without a gap.
 
         `after` says how far an earlier subscription had come that this one goes on with: it is owed what follows.
+        `past` says how far it reaches back; a filter that is changed before the past has come applies to that, too.
         """
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         if id is None:
             id = self.new_id()
         self._requests += 1
+        known = self._subscriptions.get(id)
+        if past is not None and past.bound.asks_for_nothing:
+            past = None
+        if known is not None:
+            past = None if known.settled else past or known.message.past
         message = Subscribe(
             id,
             filter,
@@ -176,8 +190,8 @@ class LocalBroker:
             meta=dict(meta or {}),
             number=self._requests,
             duplicates=duplicates,
+            past=past,
         )
-        known = self._subscriptions.get(id)
         self._subscriptions[id] = subscription = LocalSubscription(message, callback)
         if known is not None:
             subscription.follows(known)
@@ -229,8 +243,10 @@ class LocalBroker:
             self._out(advertisement)
         for subscription in self._subscriptions.values():
             subscription.begins_anew()
-            after = subscription.after if subscription.settled else {}
-            self._out(msgspec.structs.replace(subscription.message, after=after))
+            message = subscription.message
+            if subscription.settled:
+                message = msgspec.structs.replace(message, after=subscription.after, past=None)
+            self._out(message)
         for publication in self._unacknowledged.values():
             self._out(publication)
 
@@ -262,6 +278,9 @@ class LocalBroker:
             case PublishAck():
                 for seq in range(message.seq - message.count + 1, message.seq + 1):
                     self._unacknowledged.pop(seq, None)
+            case HistoryReport():
+                if not self._remembered(message):
+                    return
             case Refused():
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
         if self._observer is not None:
@@ -276,6 +295,14 @@ class LocalBroker:
         if subscription is None or subscription.message.number != message.number:
             return False
         subscription.has_settled(message.marks)
+        return True
+
+    def _remembered(self, report: HistoryReport) -> bool:
+        """Whether this is about what the application has asked last; whatever comes now, its past has been."""
+        subscription = self._subscriptions.get(report.id)
+        if subscription is None or subscription.asked != report.number:
+            return False
+        subscription.message = msgspec.structs.replace(subscription.message, past=None)
         return True
 
     def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
@@ -298,6 +325,8 @@ class LocalBroker:
                 observer.refused(message)
             case Gap():
                 observer.gap(message)
+            case HistoryReport():
+                observer.remembered(message)
             case Marks():
                 observer.progressed()
             case StatusReply() | Recalled() | Kept() | Measured() | Page():
@@ -310,15 +339,18 @@ class LocalBroker:
         identity = self.delivering = envelope.identity
         notification = decode_body(envelope.body)
         route = envelope.routes[0]
+        self.delivering_past = FROM_PAST in route.tags
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
                 continue
+            if subscription.awaits_past:
+                continue  # an earlier subscription has had this id
             if subscription.unsure and not subscription.wants(identity, notification, self.name):
                 continue
             if self._window:
-                passed = DETOUR not in route.tags and subscription.has_passed(identity, bool(route.tags))
-                source = (id, identity.publisher, subscription.form(route))
+                passed = DETOUR not in route.tags and subscription.has_passed(identity, ONE_OF_SEVERAL in route.tags)
+                source = (subscription.name, identity.publisher, subscription.form(route))
                 if passed or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue

@@ -24,10 +24,26 @@ _NOWHERE = (0, 0)
 class LocalSubscription:
     """One subscription of the application."""
 
-    __slots__ = ("callback", "confirmed", "filter", "last", "marks", "message", "partial", "settled", "unsure")
+    __slots__ = (
+        "asked",
+        "callback",
+        "confirmed",
+        "filter",
+        "last",
+        "marks",
+        "message",
+        "name",
+        "partial",
+        "settled",
+        "unsure",
+    )
 
     def __init__(self, message: Subscribe, callback: Callback) -> None:
         self.message = message
+        self.name = f"{message.id}#{message.number}"
+        """Which no other subscription of the application has ever had, though ids may be used again."""
+        self.asked = message.number if message.past is not None else 0
+        """The number with which its past was asked for last."""
         self.filter = message.filter
         self.callback = callback
         self.settled = False
@@ -62,6 +78,11 @@ class LocalSubscription:
             self.partial.add(origin)
         return False
 
+    @property
+    def awaits_past(self) -> bool:
+        """Whether its past has not begun yet: nothing else can come for it."""
+        return self.message.past is not None and not self.confirmed
+
     def form(self, route: Route) -> int:
         """What must be the same for two copies of one event to be the same notification."""
         match self.message.duplicates:
@@ -95,6 +116,8 @@ class LocalSubscription:
 
     def follows(self, known: LocalSubscription) -> None:
         """It takes the place of another, whose filter it changes: it is owed what both want."""
+        self.name = known.name
+        self.asked = self.asked or known.asked
         self.settled, self.confirmed = known.settled, known.confirmed
         self.marks, self.last, self.partial = known.marks, known.last, known.partial
 

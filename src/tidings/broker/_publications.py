@@ -124,6 +124,11 @@ class Publications:
         while len(recent) > self._limit or self._bytes > MEMORY_BYTES:
             self._bytes -= len(recent.popleft().body)
 
+    @property
+    def recent(self) -> list[Envelope]:
+        """What is in memory, in the order of the numbers."""
+        return list(self._recent)
+
     def is_unsynced(self, publisher: str, seq: int) -> bool:
         """Whether a publication of quality `stored` is on its way to the disk."""
         return (publisher, seq) in self._unsynced

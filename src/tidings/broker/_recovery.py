@@ -80,6 +80,8 @@ class _Suspension:
     origin: str
     since: Position
     owed: dict[Registration, None]
+    attempt: int
+    """The number of the latest wave for marks that was sent before; it knows nothing of these subscriptions."""
     held: dict[Position, list[_Held]] = field(default_factory=dict)
     held_bytes: int = 0
     fetched: dict[Position, Envelope] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class Recovery:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._holds = broker.holds.all
         self._suspended: dict[str, list[_Suspension]] = {}
         self._fetches: dict[int, _Suspension] = {}
         self._number = 0
@@ -125,8 +128,8 @@ class Recovery:
 
     @property
     def active(self) -> bool:
-        """Whether any origin is waited for."""
-        return bool(self._suspended)
+        """Whether anything may be held back from anybody."""
+        return bool(self._suspended or self._holds)
 
     # --- live traffic ---------------------------------------------------------------------------------
 
@@ -143,6 +146,8 @@ class Recovery:
 
     def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> list[Registration]:
         """Hold a notification back from those that are owed earlier ones; the others get it at once."""
+        if self._holds:
+            subscriptions = self._broker.holds.keep(envelope, subscriptions)
         for suspension in self._suspended.get(envelope.identity.origin, ()):
             owed = [subscription for subscription in subscriptions if subscription in suspension.owed]
             if owed:
@@ -180,7 +185,7 @@ class Recovery:
     def new_tree(self) -> None:
         """Suspend every known origin and ask for the marks of the new tree."""
         self._broker.progress.new_tree()
-        clients = self._broker.client_subscriptions()
+        clients = [one for one in self._broker.client_subscriptions() if one not in self._holds]
         self._fetches.clear()
         for suspension in self._all():
             suspension.number = None
@@ -205,7 +210,8 @@ class Recovery:
             )
         for origin, since in after.items():
             for suspension in self._suspended.get(origin, ()):
-                if suspension.since == since and suspension.number is None and not suspension.held:
+                alike = suspension.since == since and suspension.attempt == self._attempt
+                if alike and suspension.number is None and not suspension.held:
                     suspension.owed[entry] = None  # another subscription waits for the same
                     break
             else:
@@ -214,6 +220,8 @@ class Recovery:
     def displaced(self, entry: Registration) -> None:
         """A subscription has no place in a scope of its client any more, or not yet: it may miss what follows."""
         broker = self._broker
+        if entry in self._holds:
+            return
         owed_already = {suspension.origin for suspension in self._all() if entry in suspension.owed}
         marks = {**self._known(), broker.name: (broker.epoch, broker.publications.last)}
         for origin, mark in marks.items():
@@ -257,7 +265,7 @@ class Recovery:
     def _suspend(self, origin: str, since: Position, entries: list[Registration]) -> None:
         if not entries:
             return
-        suspension = _Suspension(origin, since, dict.fromkeys(entries))
+        suspension = _Suspension(origin, since, dict.fromkeys(entries), self._attempt)
         self._suspended.setdefault(origin, []).append(suspension)
         self._watch(suspension)
 
@@ -314,8 +322,9 @@ class Recovery:
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):
-                placed = all(entry.placed for entry in suspension.owed)  # if not, nobody knows its filter yet
-                if mark == suspension.since and not suspension.held and not advertised and placed:
+                # Of what is not placed, or came behind the wave, the origin may not have known the filter.
+                known = suspension.attempt < attempt and all(entry.placed for entry in suspension.owed)
+                if mark == suspension.since and not suspension.held and not advertised and known:
                     self._end(suspension)
                 elif suspension.number is None:
                     self._fetch(suspension)

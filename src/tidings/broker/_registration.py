@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidings.model import Duplicates, Matches
+from tidings.wire import Past
 
 from ._book import Entry
 from ._links import Link
@@ -13,7 +14,19 @@ from ._links import Link
 class Registration:
     """A subscription or an advertisement of a client. Compared by identity."""
 
-    __slots__ = ("duplicates", "entries", "filter", "id", "link", "meta", "number", "placed", "receive_own", "told")
+    __slots__ = (
+        "duplicates",
+        "entries",
+        "filter",
+        "id",
+        "link",
+        "meta",
+        "number",
+        "past",
+        "placed",
+        "receive_own",
+        "told",
+    )
 
     def __init__(
         self,
@@ -25,6 +38,7 @@ class Registration:
         meta: Mapping[str, str] | None = None,
         number: int = 0,
         duplicates: Duplicates = Duplicates.DEFAULT,
+        past: Past | None = None,
     ) -> None:
         self.link = link
         self.id = id
@@ -35,6 +49,8 @@ class Registration:
         """With which the client announced it last."""
         self.duplicates = duplicates
         """What counts as a second copy."""
+        self.past = past
+        """How far it reaches into the past; whoever takes it at SUBSCRIBE looks after that."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
         self.told = False

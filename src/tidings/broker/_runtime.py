@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from tidings.model import Filter
 from tidings.wire import Envelope, Frame
 
 from ._links import Link
@@ -39,6 +40,12 @@ class Log(Protocol):
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is kept of one epoch with a number above `after`, in order."""
+        ...
+
+    def query_in_steps(
+        self, filter: Filter, *, since: int | None = None, newest_first: bool = False
+    ) -> Iterator[list[Envelope]]:
+        """What is kept, passes, and was published then or later, in short steps that give what they found."""
         ...
 
     def epochs(self) -> Iterable[int]:

@@ -44,11 +44,17 @@ class Settling:
                 self.report(book, book.review())
             if not self._broker.scoping.end_turn():
                 break  # otherwise somebody who waited went on, and may have announced more or wait again
+        if self._broker.holds.all:
+            self._broker.holds.end_turn()
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
             for registration, advertisement in waiting.items():
                 if self._broker.entries.is_current(registration) and self._still_settled(registration, advertisement):
                     self.tell(registration, advertisement=advertisement)
+
+    def is_settled(self, registration: Registration) -> bool:
+        """Whether a client could be told that its subscription has settled, marks and all."""
+        return self._broker.recovery.baseline and self._still_settled(registration, False) and registration.settled
 
     def _still_settled(self, registration: Registration, advertisement: bool) -> bool:
         for scope, entry in registration.entries.items():
@@ -77,6 +83,8 @@ class Settling:
 
     def tell(self, registration: Registration, *, advertisement: bool) -> None:
         """Tell a client that what it asked for has settled."""
+        if registration in self._broker.holds:
+            return  # its holder sees it at the end of the turn
         link, id, number = registration.link, registration.id, registration.number
         registration.told = True
         if not self._broker.recovery.baseline:
@@ -84,6 +92,10 @@ class Settling:
         elif advertisement:
             self._broker.send(link, Settled(id, ROOT_SCOPE, True, number=number))
         else:
-            marks = self._broker.recovery.marks_of([registration])
-            self._broker.send(link, Settled(id, ROOT_SCOPE, False, marks, number))
-            self._broker.recovery.settled(registration)
+            self.tell_with(registration, self._broker.recovery.marks_of([registration]))
+
+    def tell_with(self, registration: Registration, marks: dict[str, tuple[int, int]]) -> None:
+        """Tell a client that its subscription has settled, and how far it has seen each origin."""
+        registration.told = True
+        self._broker.send(registration.link, Settled(registration.id, ROOT_SCOPE, False, marks, registration.number))
+        self._broker.recovery.settled(registration)

@@ -23,6 +23,7 @@ from tidings.wire import (
     Forget,
     Frame,
     Gap,
+    HistoryReport,
     Keep,
     Measure,
     Measured,
@@ -429,6 +430,11 @@ class Client:
     def answered(self, reply: Answer) -> None:
         """The broker has answered a question."""
         self._questions.answered(reply)
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past of a subscription has come."""
+        if (subscription := self._subscriptions.get(report.id)) is not None:
+            subscription.remembered(report)
 
     def progressed(self) -> None:
         """The broker says how far everything has been sent: durable subscriptions may have come further."""

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tidings.model import Duplicates, Filter, Matches, Notification, TidingsError
-from tidings.wire import Gap
+from tidings.wire import Gap, HistoryReport
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -56,6 +56,8 @@ class Subscription(AsyncIterator[Notification]):
         self._paused = False
         self.durable: Durable | None = None
         """What makes it outlive this client, if it was asked for."""
+        self.history_report: HistoryReport | None = None
+        """What came from the past, once it has come; None before, and for a subscription that does not reach back."""
         self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
         """What was lost, as far as it is known."""
 
@@ -183,6 +185,10 @@ class Subscription(AsyncIterator[Notification]):
         """Of a durable one: the broker does not keep it."""
         self._client.end(self)
         self.finish(error)
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past is over."""
+        self.history_report = report
 
     def lost(self, gap: Gap) -> bool:
         """Something was lost; whether the application was told."""

@@ -14,6 +14,7 @@ from tidings.model import Notification
 from ._faults import Faults
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
+from ._past import PastJudge
 from ._promises import Outcome, Promises
 from ._trace import Op, Record, Trace
 
@@ -43,6 +44,7 @@ class Checker:
         self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in (MATCHING, ONCE, ORDER, SUBSCRIBED)}
         self._faults = Faults()
         self._observer = Observer()
+        self._past = PastJudge(self._observer, self._faults, self._promises, advertisements)
         self._liveness = Liveness(self._observer, self._faults, self._promises, advertisements)
 
     def step(self, record: Record) -> None:
@@ -57,6 +59,8 @@ class Checker:
             self._faults.published(self._observer.client(record.component).broker or "")
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
+            self.violations += self._past.judge(record)
+        self.violations += self._past.note(record)
         self._observer.note(record)
 
     def _judge(self, record: Record) -> None:

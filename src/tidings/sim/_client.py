@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Answer, Link, LocalBroker
-from tidings.model import Duplicates, EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Extension, Frame, Gap, Quality, Refused, Settled
+from tidings.model import Bound, Duplicates, EventKey, Filter, Matches, Notification
+from tidings.wire import Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
 from ._trace import Op
 
@@ -35,6 +35,8 @@ class SimClient:
         """The notifications that reached the application, in order."""
         self.gaps: list[Gap] = []
         self.refusals: list[Refused] = []
+        self.reports: dict[str, HistoryReport] = {}
+        """What was said of the past of each subscription."""
         self.acknowledged_numbers: set[int] = set()
         self.settled_ids: set[str] = set()
 
@@ -104,8 +106,11 @@ class SimClient:
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
         duplicates: Duplicates = Duplicates.DEFAULT,
+        past: Past | Bound | None = None,
     ) -> str:
         """Subscribe; the id of the subscription."""
+        if isinstance(past, Bound):
+            past = Past(past)
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         names: list[str] = []
@@ -116,10 +121,11 @@ class SimClient:
             receive_own=receive_own,
             meta=meta,
             duplicates=duplicates,
+            past=past,
         )
         names.append(id)
         self.settled_ids.discard(id)
-        self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=(receive_own,))
+        self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=(receive_own, past))
         return id
 
     def unsubscribe(self, id: str) -> None:
@@ -172,6 +178,7 @@ class SimClient:
                 *(identity.origin, identity.epoch, identity.seq),
                 self._current.envelope.routes[0].version,
                 identity.graph_epoch,
+                self._local.delivering_past,
             ),
         )
 
@@ -193,6 +200,12 @@ class SimClient:
         """The service has refused something."""
         self.refusals.append(refusal)
         self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past of a subscription has come."""
+        self.reports[report.id] = report
+        what = (report.count, report.ending, report.capped, report.brokers)
+        self._trace.add(Op.REMEMBERED, self.name, subscription=report.id, detail=what)
 
     def progressed(self) -> None:
         """Nothing waits for it."""

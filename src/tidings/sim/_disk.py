@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tidings.model import Filter
 from tidings.wire import Envelope
 
 from ._scheduler import Event, Scheduler
@@ -68,6 +69,18 @@ class SimDisk:
         pending = [envelope for envelope, _ in self._written if envelope.identity.epoch == epoch]
         kept = [*self._synced.get(epoch, ()), *pending]
         return (envelope for envelope in kept if envelope.identity.seq > after)
+
+    def query_in_steps(
+        self, filter: Filter, *, since: int | None = None, newest_first: bool = False
+    ) -> Iterator[list[Envelope]]:
+        """What the running broker can find: one epoch in each step."""
+        for epoch in reversed(self.epochs()) if newest_first else self.epochs():
+            found = [
+                envelope
+                for envelope in self.read(epoch, 0)
+                if (since is None or envelope.identity.published_at >= since) and filter.matches(envelope.notification)
+            ]
+            yield found[::-1] if newest_first else found
 
     def ended(self, epoch: int) -> None:
         """Epochs end by crashing here."""

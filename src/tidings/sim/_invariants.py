@@ -196,6 +196,7 @@ def waste(network: Network) -> list[str]:
             "told filters": sum(len(book.told(link)) for book in books for link in book.opened),
             "waves": len(broker.waves),
             "clients": len(broker.clients),
+            "subscriptions": len(broker.holds.all),
         }
         found += [f"{name} holds {count} {what}" for what, count in held.items() if count]
     return found

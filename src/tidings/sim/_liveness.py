@@ -59,9 +59,9 @@ class Liveness:
     def _judge_answer(self, publication: Publication, faults: set[str]) -> Iterator[Violation]:
         record = publication.record
         if self._advertisements and not publication.resent:
-            if publication.refused == "NotAdvertised" and _announced(publication):
+            if publication.refused == "NotAdvertised" and announced(publication):
                 yield Violation(ANSWERED, record, "it was refused although the advertisements announce it")
-            if publication.key is not None and not _announced(publication):
+            if publication.key is not None and not announced(publication):
                 yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
         answered = publication.key is not None or publication.refused
         owed = _quality(publication) is not Quality.FIRE and not self._interrupted(record)
@@ -105,7 +105,7 @@ class Liveness:
 
     def _announced_to(self, home: str, publication: Publication) -> bool:
         """Whether advertisements for it had settled towards the subscriber's broker."""
-        return not self._advertisements or _announced(publication, home)
+        return not self._advertisements or announced(publication, home)
 
     def _owed(self, subscription: Subscription, sight: _Sight, guarantee: str, faults: set[str]) -> Outcome:
         """The most that any settling of the subscription promises for this publication, as the client sees it."""
@@ -131,7 +131,7 @@ def _origin(publication: Publication) -> str | None:
     return str(publication.key[0]) if publication.key is not None else publication.origin
 
 
-def _announced(publication: Publication, towards: str | None = None) -> bool:
+def announced(publication: Publication, towards: str | None = None) -> bool:
     """Whether one alternative of one advertisement accepts it, whichever elements its lists stand for."""
     filters = [filter for filter, reach in publication.advertisements if towards is None or towards in reach]
     attributes = dict(publication.record.notification or {})

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
 from tidings.model import TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
-from tidings.wire import Frame, Settled, decode, encode
+from tidings.wire import Envelope, Frame, Settled, decode, encode
 
 from ._client import SimClient
 from ._disk import SimDisk
@@ -221,9 +221,27 @@ class Network:
             strict_topology=self._strict,
             features=self._features(name),
         )
+        if "history" in broker.features:
+            self._watch_publications(broker)
         if isinstance(scopes := broker.features.get("scopes"), Scopes):
             self._watch(name, broker, scopes)
         return broker
+
+    def _watch_publications(self, broker: Broker) -> None:
+        """Record which identity a broker gives to each publication."""
+        remember = broker.publications.remember
+
+        def taken(envelope: Envelope) -> None:
+            identity = envelope.identity
+            self.trace.add(
+                Op.TAKEN,
+                publication=identity.publisher_seq,
+                publisher=identity.publisher,
+                detail=(*identity.key, identity.published_at, identity.graph_epoch),
+            )
+            remember(envelope)
+
+        broker.publications.remember = taken  # type: ignore[method-assign]
 
     def _watch(self, name: str, broker: Broker, scopes: Scopes) -> None:
         """Record by which versions of the scope graph a broker judges."""

@@ -67,6 +67,10 @@ class Client:
     interrupted: int = -1
     """The record at which it last lost its broker or left it."""
 
+    def forget(self, id: str) -> None:
+        """A new subscription of this id reaches into the past: it may get again what an earlier one has got."""
+        self.seen = {one for one in self.seen if one[0] != id}
+
 
 @dataclass(slots=True, eq=False)
 class Publication:
@@ -79,6 +83,8 @@ class Publication:
     """The publisher's advertisements at that time, and towards which brokers each had settled."""
     key: tuple[object, ...] | None = None
     """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
+    acknowledged: int = -1
+    """The record of its acknowledgement."""
     resent: bool = False
     """Whether its client lost or left its broker before it was acknowledged, and handed it over again."""
     refused: str = ""
@@ -124,6 +130,7 @@ class Observer:
             case Op.ACK:
                 publication = self.published[record.publisher, record.publication]
                 publication.key = tuple(record.detail)
+                publication.acknowledged = record.seq
                 publication.resent = _handed_over_again(client, publication)
             case Op.REFUSED:
                 self._refused(record)
@@ -141,7 +148,7 @@ class Observer:
                 version = self.visibility.activated(record)
                 for publication in self.fresh:
                     publication.versions.add(version)
-            case Op.FAULT | Op.CHANGE:
+            case Op.FAULT | Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
                 pass
 
     def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
@@ -149,6 +156,8 @@ class Observer:
         receive_own = bool(record.detail[0]) if record.detail else True
         subscription = known.get(record.subscription)
         if subscription is None:
+            if len(record.detail) > 1 and record.detail[1] is not None:
+                self.client(record.component).forget(record.subscription)
             known[record.subscription] = Subscription([(record.seq, record.filter, receive_own)])
         elif subscription.filters[-1][1:] != (record.filter, receive_own):
             subscription.filters.append((record.seq, record.filter, receive_own))

@@ -11,14 +11,17 @@ from __future__ import annotations
 import dataclasses
 import random
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tidings.broker import RoutingOptions
+from tidings.broker import Feature, RoutingOptions
+from tidings.history import HistoryOptions, Strict
 from tidings.scopes import Scopes
 
 from ._checker import check
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, Weather
+from ._past_plan import with_past
 from ._plan import Plan
 from ._promises import Promises
 from ._scope_plan import ScopePlan
@@ -29,6 +32,8 @@ from ._workload import random_notification
 
 ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfect-merging")
 MAX_BROKERS = 12
+PATIENCE = 60.0
+"""Seconds that subscriptions wait for the past: longer than the slowest links need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,14 @@ class Scenario:
     """The broker that orders changes of the scope graph; empty: there are no scopes."""
     mirrored: bool = False
     """Whether mappings undo what others do."""
+    history: bool = False
+    """Whether brokers remember, and subscriptions reach into the past."""
 
     @property
     def name(self) -> str:
         """What to give to `make replay`."""
-        return f"{('m' if self.mirrored else 's') if self.authority else ''}{self.seed}"
+        kind = ("m" if self.mirrored else "s") if self.authority else ""
+        return f"{'h' if self.history else ''}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -72,9 +80,16 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """The scenario that a report has named."""
+        if name.startswith("h"):
+            return cls.named(name[1:]).with_past()
         if name[:1] in ("s", "m"):
             return cls.scoped(int(name[1:]), mirrored=name.startswith("m"))
         return cls.random(int(name))
+
+    def with_past(self) -> Scenario:
+        """The same scenario, but most subscriptions reach into the past."""
+        steps = with_past(random.Random(f"past {self.seed}"), self.steps)
+        return dataclasses.replace(self, steps=steps, history=True)
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
@@ -96,7 +111,7 @@ class Scenario:
             self.seed,
             routing=self.routing,
             weather=self.weather,
-            features=lambda name: [Scopes(self.authority)] if self.authority else [],
+            features=lambda name: self._features(),
         )
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker))
@@ -107,6 +122,12 @@ class Scenario:
         for step in self.steps:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
         return network
+
+    def _features(self) -> Iterator[Feature]:
+        if self.authority:
+            yield Scopes(self.authority)
+        if self.history:
+            yield Strict(HistoryOptions(timer=PATIENCE))
 
     def run(self, promises: Promises | None = None) -> Result:
         """Let it happen, and judge it."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidings.model import Filter, Notification
 from tidings.scopes import AnyChange, Mode
-from tidings.wire import Quality
+from tidings.wire import Past, Quality
 
 from ._network import Network
 
@@ -41,6 +41,7 @@ class Step(NamedTuple):
     notification: Notification | None = None
     quality: Quality = Quality.ACCEPTED
     receive_own: bool = True
+    past: Past | None = None
     changes: tuple[AnyChange, ...] = ()
     mode: Mode = Mode.RELAXED
 
@@ -68,7 +69,7 @@ def _act(network: Network, step: Step) -> None:
     match step.verb:
         case Verb.SUBSCRIBE:
             assert step.filter is not None
-            client.subscribe(step.filter, id=step.id, receive_own=step.receive_own)
+            client.subscribe(step.filter, id=step.id, receive_own=step.receive_own, past=step.past)
         case Verb.UNSUBSCRIBE:
             client.unsubscribe(step.id)
         case Verb.ADVERTISE:

@@ -34,6 +34,10 @@ class Op(enum.Enum):
     """Somebody asks for a change of the scope graph, or is answered."""
     ACTIVE = "active"
     """A broker judges what is published from now on by a version of the scope graph."""
+    TAKEN = "taken"
+    """A broker has given a publication its identity. Recorded where there is history."""
+    REMEMBERED = "remembered"
+    """The past of a subscription has been delivered."""
     FAULT = "fault"
     QUIESCE = "quiesce"
 

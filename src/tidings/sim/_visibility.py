@@ -51,6 +51,21 @@ class Visibility:
             self._forms[key] = frozenset(seen.notification for seen in found)
         return self._forms[key]
 
+    def unchanged(self, since: int, published: Record, client: str) -> frozenset[Notification]:
+        """The forms in which a client may see what was published under a version, on ways that all later ones leave."""
+        assert published.notification is not None
+        if since not in self.graphs:
+            return frozenset((published.notification,))
+        ways: dict[tuple[str, ...], Notification] = {}
+        for version in sorted(version for version in self.graphs if version >= since):
+            seen = sightings(
+                self.graphs[version], client_node(published.publisher), published.notification, client_node(client)
+            )
+            if version == since:
+                ways = {one.path: one.notification for one in seen}
+            ways = {path: ways[path] for path in {one.path for one in seen} & ways.keys()}
+        return frozenset(ways.values())
+
     def always(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
         """The forms that every one of these versions lets a client see."""
         assert published.notification is not None

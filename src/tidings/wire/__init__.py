@@ -11,7 +11,9 @@ from ._codec import (
     WireError,
     decode,
     encode,
+    pack,
     register_filter_model,
+    unpacker,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part
 from ._glance import body_test, glance, glance_at_many
@@ -166,6 +168,8 @@ __all__ = [
     "ext_hook",
     "glance",
     "glance_at_many",
+    "pack",
     "part",
     "register_filter_model",
+    "unpacker",
 ]

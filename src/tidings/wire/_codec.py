@@ -7,7 +7,7 @@ reads; a model that the receiver has not registered is refused. Nothing that arr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ class _FilterModel(NamedTuple):
     dump: Callable[[Any], str]
     load: Callable[[str], Matches]
 
+
+_Packed = TypeVar("_Packed")
 
 _by_class: dict[type, _FilterModel] = {}
 _by_name: dict[str, _FilterModel] = {}
@@ -78,6 +80,16 @@ def _dec_hook(kind: type, data: object) -> Matches:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_enc_hook)
 _decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_dec_hook)
+
+
+def pack(value: object) -> bytes:
+    """A struct of a feature's own as bytes; filters in it travel as in messages."""
+    return _encoder.encode(value)
+
+
+def unpacker(kind: type[_Packed]) -> Callable[[bytes], _Packed]:
+    """A function that reads what `pack` has made of such a struct."""
+    return msgspec.msgpack.Decoder(kind, dec_hook=_dec_hook).decode
 
 
 _json_encoder = msgspec.json.Encoder(enc_hook=_enc_hook)

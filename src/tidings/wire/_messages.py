@@ -293,13 +293,13 @@ class Refused(Message, frozen=True):
 
 
 class HistoryReport(Message, frozen=True):
-    """What a subscription into the past has got from there. Comes behind it, once."""
+    """What a subscription into the past gets from there. Comes before it, once."""
 
     id: str
     number: int
     """Of the `Subscribe` that asked."""
     count: int
-    """How many notifications came from the past."""
+    """How many notifications come from the past, next."""
     ending: Ending
     found: dict[str, int] = {}
     """How many were found in each tier; what the bound has cut off later counts, too."""

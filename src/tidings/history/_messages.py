@@ -1,0 +1,77 @@
+"""What brokers ask and answer one another about the past. It travels in waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tidings.model import Matches
+from tidings.wire import Envelope, unpacker
+
+from ._choice import newest
+
+PAGE_BYTES = 786_432
+"""The bytes after which an answer is closed; the rest is asked for. With one notification more it fits into a part."""
+PAGE = 5_000
+"""The most notifications in one answer."""
+
+Position = tuple[int, int]
+"""An origin's epoch and number."""
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    """What is asked of every broker: the newest of its own publications."""
+
+    requester: str
+    """The broker that asks."""
+    filter: Matches
+    count: int | None
+    """The most that are needed."""
+    since: int | None
+    """Published then or later, in microseconds since 1970 UTC."""
+    but: str = ""
+    """A publisher whose notifications are not wanted."""
+    before: dict[str, Position] = {}
+    """For each origin that was asked before: only what lies before this position."""
+    respect_ttl: bool = False
+
+    @property
+    def page(self) -> int:
+        """The most notifications that the next answer may hold."""
+        return PAGE if self.count is None else min(self.count, PAGE)
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """What some brokers have found."""
+
+    reached: dict[str, Position]
+    """For each of them, how far its publications went when it was asked."""
+    envelopes: list[Envelope] = []
+    tiers: dict[str, int] = {}
+    """How many were found where."""
+    more: bool = False
+    """Whether there may be older ones."""
+    page: int = PAGE
+    """The most notifications that this answer may hold."""
+
+
+read_ask = unpacker(Ask)
+read_found = unpacker(Found)
+
+
+def together(answers: Iterable[Found]) -> Found:
+    """One answer for several: no more than fits, the newest of all."""
+    reached: dict[str, Position] = {}
+    tiers: dict[str, int] = {}
+    envelopes: list[Envelope] = []
+    more, page = False, 0
+    for answer in answers:
+        reached.update(answer.reached)
+        envelopes += answer.envelopes
+        more |= answer.more
+        page = max(page, answer.page)
+        for tier, count in answer.tiers.items():
+            tiers[tier] = tiers.get(tier, 0) + count
+    chosen = newest(envelopes, page, PAGE_BYTES)
+    return Found(reached, chosen, tiers, more or len(chosen) < len(envelopes), page)

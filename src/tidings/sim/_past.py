@@ -1,0 +1,306 @@
+"""The oracle of history: what must a subscription into the past have got, judged from the trace alone.
+
+A subscription that reaches back gets, from each origin, an end of what it would have seen, then everything that
+follows. What came from the past is marked as such. So *what was there* when it went on live is known: of each origin,
+everything before the first that came live. The past must be the newest of that, as many as the bound allows, neither
+more nor fewer:
+
+    past first       nothing from the past comes behind something live
+    bounded          no more than `count`, nothing from before the reference
+    exact            the newest of what was there and could still be had
+    unbroken         from the first that was delivered to the moment of settling, nothing is left out
+    reported         everybody who asks is told in the end; that time was up is excused by faults only
+
+What an origin had only in memory may be gone after its crash. What an advertisement had not announced to everybody is
+not owed. A client that loses its broker in the middle of the past gets the rest unmarked: then only order, matching and
+repetitions are judged, by the checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidings.model import Matches
+from tidings.wire import Ending, Past, Quality
+
+from ._faults import NONE, Faults
+from ._liveness import announced
+from ._observer import Observer, Publication, Violation
+from ._promises import Outcome, Promises
+from ._trace import Op, Record
+
+COMPLETE = "past complete"
+EXACT = "past"
+PATIENCE = 10_000_000
+"""Microseconds for which every subscription should be ready to wait; with less, it is its own fault."""
+
+
+UNDER_WAY = 10_000_000
+"""Microseconds for which something may be under way on the slowest links."""
+
+
+class _Event(NamedTuple):
+    """A publication as its origin took it."""
+
+    origin: str
+    epoch: int
+    number: int
+    at: int
+    version: int
+    record: Record
+    """The TAKEN."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.epoch, self.number
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A subscription into the past, and what has come of it."""
+
+    record: Record
+    past: Past
+    settled: Record | None = None
+    report: Record | None = None
+    notified: list[Record] = field(default_factory=list)
+    disturbed: bool = False
+    """Whether its client lost its broker before all of it had come, so that the rest came otherwise."""
+    changed: bool = False
+    """Whether the filter was changed, or the client moved, before what was under way can have come."""
+    gaps: bool = False
+    home: str = ""
+    """The broker that has settled it."""
+
+    def interrupted(self, record: Record) -> None:
+        """Its client has no broker."""
+        if not self.is_over:
+            self.disturbed |= self.settled is not None
+        elif self.report is not None:
+            self.changed |= record.time < self.report.time + UNDER_WAY
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its past has come."""
+        return self.report is not None and len(list(filter(_from_past, self.notified))) >= self.report.detail[0]  # type: ignore[operator]
+
+    @property
+    def filter(self) -> Matches:
+        assert self.record.filter is not None
+        return self.record.filter
+
+
+class PastJudge:
+    """Follows a trace, and judges each time that it has come to rest."""
+
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises, advertisements: bool) -> None:
+        self._observer = observer
+        self._faults = faults
+        self._promises = promises
+        self._advertisements = advertisements
+        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._events: dict[str, list[_Event]] = {}
+        self._taken: dict[tuple[str, int], int] = {}
+        """How many brokers have taken each publication: a publisher that is not sure hands it over again."""
+        self._crashes: dict[str, list[int]] = {}
+        """When each broker has died."""
+
+    def note(self, record: Record) -> Iterator[Violation]:
+        """Take one record into account."""
+        key = (record.component, record.subscription)
+        asked = self._asked.get(key)
+        match record.op:
+            case Op.SUB:
+                self._subscribed(record, asked)
+            case Op.UNSUB:
+                self._asked.pop(key, None)
+            case Op.TAKEN:
+                origin, epoch, number, at, version = record.detail
+                event = _Event(str(origin), int(epoch), int(number), int(at), int(version), record)  # type: ignore[call-overload]
+                self._events.setdefault(event.origin, []).append(event)
+                publication = (record.publisher, record.publication)
+                self._taken[publication] = self._taken.get(publication, 0) + 1
+            case Op.LOST | Op.DETACH:
+                for (client, _), one in self._asked.items():
+                    if client == record.component:
+                        one.interrupted(record)
+            case Op.FAULT if record.detail[0] == "crash":
+                self._crashes.setdefault(str(record.detail[1]), []).append(record.seq)
+            case Op.SETTLED if asked is not None and asked.settled is None and not record.detail[0]:
+                asked.settled = record
+                asked.home = self._observer.client(record.component).broker or ""
+            case Op.GAP if asked is not None:
+                asked.gaps = True
+            case Op.REMEMBERED if asked is not None:
+                asked.report = record
+            case Op.NOTIFY if asked is not None:
+                yield from self._notified(asked, record)
+
+    def _subscribed(self, record: Record, asked: _Asked | None) -> None:
+        past = record.detail[1] if len(record.detail) > 1 else None
+        known = self._observer.client(record.component).subscriptions.get(record.subscription)
+        if asked is not None:
+            asked.changed |= asked.report is None or not asked.is_over or record.time < asked.report.time + UNDER_WAY
+        elif isinstance(past, Past) and not past.bound.asks_for_nothing and known is None:
+            self._asked[record.component, record.subscription] = _Asked(record, past)
+
+    def _notified(self, asked: _Asked, record: Record) -> Iterator[Violation]:
+        asked.notified.append(record)
+        if asked.disturbed or asked.changed:
+            return
+        if asked.report is None:
+            yield Violation(EXACT, record, "it came while the subscription was held")
+        elif _from_past(record) and len(asked.notified) > 1 and not _from_past(asked.notified[-2]):
+            yield Violation(EXACT, record, "it is from the past, and something live came before it")
+
+    def judge(self, now: Record) -> Iterator[Violation]:
+        """What should have come from the past and did not, and the other way round."""
+        for (client, _), asked in self._asked.items():
+            if asked.report is None:
+                if self._observer.client(client).broker is not None and not asked.disturbed:
+                    yield Violation(COMPLETE, asked.record, "nobody has ever said what became of its past")
+                continue
+            ending = asked.report.detail[1]
+            if (
+                ending is Ending.TIMER
+                and not asked.changed
+                and (asked.past.timeout is None or asked.past.timeout >= PATIENCE)
+            ):
+                faults = self._faults.bearing_on_origin("", now) if self._faults.happened else {NONE}
+                if self._promises.outcome(COMPLETE, faults, "history") is Outcome.DELIVERED:
+                    yield Violation(COMPLETE, asked.record, "time was up, and nothing has happened that excuses it")
+            if not asked.disturbed and not asked.changed:
+                yield from self._judge_bound(asked)
+                if ending is Ending.ANSWERED and not asked.report.detail[2] and asked.settled is not None:
+                    yield from self._judge_exact(client, asked, asked.settled)
+        self._asked = {key: asked for key, asked in self._asked.items() if asked.report is None}
+
+    # --- the bound ------------------------------------------------------------------------------------
+
+    def _judge_bound(self, asked: _Asked) -> Iterator[Violation]:
+        bound, past = asked.past.bound, [one for one in asked.notified if _from_past(one)]
+        assert asked.report is not None
+        if asked.report.detail[0] != len(past):
+            yield Violation(EXACT, asked.report, f"{len(past)} came from the past, and the report says otherwise")
+        if bound.count is not None and len(past) > bound.count:
+            yield Violation(EXACT, asked.record, f"{len(past)} came from the past")
+        reference = bound.reference(asked.record.time)
+        for record in past:
+            event = self._event(record)
+            if event is None or (reference is not None and event.at < reference):
+                yield Violation(EXACT, record, f"it is older than {bound} allows")
+            elif event.record.seq > asked.report.seq:
+                yield Violation(EXACT, record, "it is from the future")
+
+    def _event(self, record: Record) -> _Event | None:
+        origin, epoch, number = record.detail[:3]
+        for event in self._events.get(str(origin), ()):
+            if event.position == (epoch, number):
+                return event
+        return None
+
+    # --- the oracle -----------------------------------------------------------------------------------
+
+    def _judge_exact(self, client: str, asked: _Asked, settled: Record) -> Iterator[Violation]:
+        reach = settled.detail[1]
+        assert isinstance(reach, frozenset)
+        got: dict[tuple[str, int, int], list[Record]] = {}
+        for record in asked.notified:
+            got.setdefault(tuple(record.detail[:3]), []).append(record)  # type: ignore[arg-type]
+        there: list[tuple[_Event, bool]] = []
+        for origin in sorted(reach):
+            taken = [event for event in self._events.get(origin, ()) if event.record.seq < settled.seq]
+            visible = [event for event in taken if self._shown(client, asked, event)]
+            live = [_live(got.get((origin, *event.position), ())) for event in visible]
+            first_live = live.index(True) if True in live else len(visible)
+            there += [(event, self._kept(event, asked, settled)) for event in visible[:first_live]]
+            delivered = [(origin, *event.position) in got for event in visible]
+            if True in delivered and not asked.gaps:
+                for event, came in list(zip(visible, delivered, strict=True))[delivered.index(True) :]:
+                    if not came and self._kept(event, asked, settled):
+                        yield Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
+        past = {(event.origin, *event.position) for event, _ in there} & got.keys()
+        if len(past) < len([one for one in asked.notified if _from_past(one)]):
+            return  # several forms of one event, or a publication that several brokers have taken
+        yield from self._compare(asked, settled, there, past)
+        yield from self._judge_order(asked)
+
+    def _compare(
+        self,
+        asked: _Asked,
+        settled: Record,
+        there: list[tuple[_Event, bool]],
+        past: set[tuple[str, int, int]],
+    ) -> Iterator[Violation]:
+        """Whether the past is the newest of what was there: what is sure to be kept, and what evidently was."""
+        bound = asked.past.bound
+        reference = bound.reference(settled.time)
+        sure = [
+            event
+            for event, kept in there
+            if (event.origin, *event.position) in past
+            or (kept and (reference is None or event.at >= reference) and not asked.past.respect_ttl)
+        ]
+        expected = _newest(sure, bound.count)
+        wanted = {(event.origin, *event.position) for event in expected}
+        if wanted != past:
+            missing, extra = sorted(wanted - past), sorted(past - wanted)
+            reason = f"of {bound} it lacks {missing} and has {extra} instead"
+            yield Violation(EXACT, asked.record, reason)
+
+    def _judge_order(self, asked: _Asked) -> Iterator[Violation]:
+        events = [event for one in asked.notified if _from_past(one) and (event := self._event(one)) is not None]
+        if events != sorted(events, key=lambda event: (event.at, event.origin, event.position)):
+            yield Violation(EXACT, asked.record, "the past came in another order than it was published in")
+
+    def _shown(self, client: str, asked: _Asked, event: _Event) -> bool:
+        """Whether the subscription gets this at all, then and now."""
+        publication = self._publication(event)
+        if self._taken[event.record.publisher, event.record.publication] > 1:
+            return False  # which of the copies comes is not said
+        if publication is None or (client == event.record.publisher and not bool(asked.record.detail[0])):
+            return False
+        forms = self._observer.visibility.unchanged(event.version, publication.record, client)
+        return any(asked.filter.matches(form) for form in forms)
+
+    def _publication(self, event: _Event) -> Publication | None:
+        return self._observer.published.get((event.record.publisher, event.record.publication))
+
+    def _kept(self, event: _Event, asked: _Asked, settled: Record) -> bool:
+        """Whether its origin is sure to have had it when it was asked."""
+        publication = self._publication(event)
+        assert publication is not None
+        if self._advertisements and not announced(publication, asked.home):
+            return False
+        crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq < settled.seq]
+        if not crashes:
+            return True
+        quality, key = publication.record.detail[0], publication.key
+        return quality is Quality.STORED and key is not None and publication.acknowledged < crashes[0]
+
+
+def _from_past(record: Record) -> bool:
+    return len(record.detail) > 5 and bool(record.detail[5])
+
+
+def _live(records: list[Record] | tuple[()]) -> bool:
+    return any(not _from_past(record) for record in records)
+
+
+def _newest(events: list[_Event], count: int | None) -> list[_Event]:
+    """The last of these by time, brute force: again and again, the latest of the last of each origin."""
+    left: dict[str, list[_Event]] = {}
+    for event in sorted(events, key=lambda one: (one.origin, one.position)):
+        left.setdefault(event.origin, []).append(event)
+    times: dict[str, int] = {}
+    chosen: list[_Event] = []
+    while left and (count is None or len(chosen) < count):
+        ends = {origin: min(times.get(origin, some[-1].at), some[-1].at) for origin, some in left.items()}
+        origin = max(ends, key=lambda one: (ends[one], one))
+        times[origin] = ends[origin]
+        chosen.append(left[origin].pop())
+        if not left[origin]:
+            del left[origin]
+    return chosen[::-1]
