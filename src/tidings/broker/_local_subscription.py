@@ -40,8 +40,8 @@ class LocalSubscription:
 
     def __init__(self, message: Subscribe, callback: Callback) -> None:
         self.message = message
-        self.name = f"{message.id}#{message.number}"
-        """Which no other subscription of the application has ever had, though ids may be used again."""
+        self.name = message.id if message.past is None else f"{message.id}#{message.number}"
+        """By which second copies are recognised. What reaches back may get again what an earlier one of its id got."""
         self.asked = message.number if message.past is not None else 0
         """The number with which its past was asked for last."""
         self.filter = message.filter
