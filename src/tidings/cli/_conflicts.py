@@ -54,6 +54,11 @@ def _archive(options: Options) -> Iterator[Conflict]:
 def _ports(options: Options) -> Iterator[Conflict]:
     if options.metrics_port and options.metrics_port == options.port:
         yield Conflict("metrics_port", f"{options.port} is the port of the broker, too", "choose another one")
+    if options.management and options.metrics_port is None:
+        yield Conflict("management", "it is served beside metrics, and they have no port", "set metrics_port")
+    if options.management and not is_local(options.metrics_host):
+        problem = f"it is for this machine, and {options.metrics_host} can be reached from others"
+        yield Conflict("management", problem, 'write metrics_host = "127.0.0.1"')
 
 
 def _tls(options: Options) -> Iterator[Conflict]:

@@ -41,6 +41,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "insecure": options.insecure,
         **({"metrics_port": options.metrics_port} if options.metrics_port is not None else {}),
         "metrics_host": options.metrics_host,
+        "management": options.management,
         "slow_policy": options.slow_policy.value,
         "log_level": configuration.log_level,
         "log_json": configuration.log_json,

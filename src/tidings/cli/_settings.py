@@ -253,6 +253,7 @@ TOP: dict[str, Reader] = {
     "insecure": boolean,
     "metrics_port": integer(0, 65_535),
     "metrics_host": text,
+    "management": boolean,
     "slow_policy": choice(SlowPolicy),
     "log_level": one_of(LOG_LEVELS),
     "log_json": boolean,

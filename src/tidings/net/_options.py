@@ -115,6 +115,8 @@ class Options:
     metrics_port: int | None = None
     """Where metrics and health are served over HTTP; None: nowhere. 0: the system chooses."""
     metrics_host: str = "127.0.0.1"
+    management: bool = False
+    """Whether the broker and the scope graph can be looked at and changed over HTTP, there, on this machine."""
     slow_policy: SlowPolicy = SlowPolicy.BLOCK
     limits: Limits = field(default_factory=Limits)
     store: StoreOptions = field(default_factory=StoreOptions)

@@ -44,6 +44,7 @@ class Server:
 
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
+        check_management(options)
         check_authority(options)
         check_archive(options)
         self.options = options
@@ -206,6 +207,17 @@ def check(options: Options) -> None:
                 f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
                 "configure it, listen on 127.0.0.1, or say --insecure"
             )
+
+
+def check_management(options: Options) -> None:
+    """Raise `StartError` for management that could not be reached, or from too far away."""
+    if options.management and options.metrics_port is None:
+        raise StartError("management is served beside metrics, and they have no port; set `metrics_port`")
+    if options.management and not is_local(options.metrics_host):
+        raise StartError(
+            f"management is for tools on this machine, and {options.metrics_host} can be reached from others, without "
+            "encryption; set `metrics_host` to 127.0.0.1, or leave `management` out"
+        )
 
 
 def check_authority(options: Options) -> None:

@@ -20,6 +20,7 @@ from ._changes import (
     apply,
     warnings,
 )
+from ._constant import dec_hook, enc_hook
 from ._effective import Direction, EffectiveInterface, effective_interface
 from ._explain import Crossing, Explanation, Way, explain
 from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
@@ -44,7 +45,7 @@ from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
 from ._refusals import AuthorityUnreachable, NoAuthority, NotTrusted, refusal_in
-from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential
+from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential, shown_to
 from ._service import Scopes
 from ._versions import Versions
 from ._view import Plan, View
@@ -106,10 +107,12 @@ __all__ = [
     "apply",
     "client_node",
     "credential",
+    "dec_hook",
     "decode",
     "delivery_paths",
     "edge_mapping",
     "effective_interface",
+    "enc_hook",
     "encode",
     "explain",
     "is_client",
@@ -118,6 +121,7 @@ __all__ = [
     "read_mapping",
     "refusal_in",
     "resolve",
+    "shown_to",
     "sightings",
     "visibility_roots",
     "visible",

@@ -1,0 +1,170 @@
+"""Management over HTTP: what `tidings status` and `tidings scope` do, for tools that do not speak the protocol.
+
+    GET  /status        the broker: links, clients, tables, counters, as JSON
+    GET  /scopes        the scope graph, as far as whoever asks may see it
+    GET  /scopes/log    what was changed and refused lately
+    POST /scopes        changes: {"changes": [{"type": "CreateScope", "id": "market"}], "mode": "relaxed"}
+
+It is off unless the configuration turns it on, and is only served on this machine. Who may do what is as for clients:
+where identities are configured, a request needs `Authorization: Bearer TOKEN`. A web page must not reach it through the
+browser of somebody on this machine, so a request that a page has made, or that was sent to another name, is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from tidings.model import ScopeError
+from tidings.scopes import Answer, AnyChange, Ask, Mode, Review, Reviewed, Snapshot, dec_hook, enc_hook, shown_to
+from tidings.wire import encode_status
+
+from ._access import AccessDenied, Identity
+from ._connection import DENIAL_DELAY
+from ._status import Reporter
+
+if TYPE_CHECKING:
+    from ._server import Server
+
+log = logging.getLogger("tidings.net")
+
+MANAGEMENT_SECONDS = 65.0
+"""How long a change may take: a little longer than a broker waits for the authority."""
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_REFUSALS = {
+    "NotAllowed": HTTPStatus.FORBIDDEN,
+    "FrozenGraph": HTTPStatus.FORBIDDEN,
+    "AuthorityUnreachable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "NoAuthority": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class Request(NamedTuple):
+    """One request."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    """By name, in lower case."""
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """What a request is answered."""
+
+    status: HTTPStatus
+    content_type: str
+    body: bytes
+
+
+class _Wish(msgspec.Struct, forbid_unknown_fields=True):
+    changes: tuple[AnyChange, ...]
+    mode: Mode = Mode.RELAXED
+    credentials: tuple[str, ...] = ()
+
+
+_wishes = msgspec.json.Decoder(_Wish, dec_hook=dec_hook)
+_encoder = msgspec.json.Encoder(enc_hook=enc_hook)
+
+
+def refusal(status: HTTPStatus, error: str, reason: str) -> Reply:
+    """Why a request was not fulfilled."""
+    return _json(status, {"error": error, "reason": reason})
+
+
+class Management:
+    """The broker, to be looked at and changed by tools."""
+
+    def __init__(self, server: Server, reporter: Reporter) -> None:
+        self._server = server
+        self._reporter = reporter
+
+    async def answer(self, request: Request) -> Reply | None:
+        """What a request is answered; None: it is about something else."""
+        if request.path not in ("/status", "/scopes", "/scopes/log"):
+            return None
+        if (stranger := _stranger(request)) is not None:
+            return stranger
+        try:
+            who = self._identified(request.headers.get("authorization", ""))
+        except AccessDenied as error:
+            log.warning("a request for %s was turned away: %s", request.path, error)
+            await asyncio.sleep(DENIAL_DELAY)
+            return refusal(HTTPStatus.UNAUTHORIZED, "AccessDenied", str(error))
+        match request.method, request.path:
+            case "GET", "/status":
+                if not who.administer:
+                    reason = f"'{who.name}' may not ask for the status; it needs the right to administer"
+                    return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+                return Reply(HTTPStatus.OK, "application/json", encode_status(self._reporter.status()) + b"\n")
+            case "GET", "/scopes":
+                graph = shown_to(self._server.host.governance.scopes.graph, who.name, who.administer)
+                return _json(HTTPStatus.OK, Snapshot.of(graph))
+            case "GET", "/scopes/log":
+                return await self._log(request, who)
+            case "POST", "/scopes":
+                return await self._change(request, who)
+        return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "NotPossible", f"{request.method} {request.path} does nothing")
+
+    def _identified(self, authorization: str) -> Identity:
+        scheme, _, token = authorization.partition(" ")
+        return self._server.options.access.identify(token.strip() if scheme.lower() == "bearer" else None, None)
+
+    async def _log(self, request: Request, who: Identity) -> Reply:
+        given = parse_qs(request.query).get("limit", ["100"])[0]
+        if not given.isdecimal() or not 1 <= int(given) <= 1_000:
+            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", f"limit={given:.20}: write a number from 1 to 1000")
+        answer = await self._asked(Review("", int(given)), who)
+        return _json(HTTPStatus.OK, answer.entries) if isinstance(answer, Reviewed) else _refused(answer)
+
+    async def _change(self, request: Request, who: Identity) -> Reply:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            reason = "changes are sent as JSON, with the header `Content-Type: application/json`"
+            return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "ValueRefused", reason)
+        try:
+            wish = _wishes.decode(request.body)
+        except (msgspec.MsgspecError, ScopeError, ValueError, RecursionError) as error:
+            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", f"these changes cannot be read: {error}")
+        answer = await self._asked(Ask("", wish.changes, wish.mode, wish.credentials), who)
+        if not isinstance(answer, Answer) or answer.error:
+            return _refused(answer)
+        return _json(HTTPStatus.OK, {"version": answer.version, "warnings": answer.warnings, "granted": answer.changes})
+
+    async def _asked(self, question: Ask | Review, who: Identity) -> Answer | Reviewed:
+        service, loop = self._server.host.governance.scopes, asyncio.get_running_loop()
+        heard: asyncio.Future[Answer | Reviewed] = loop.create_future()
+
+        def done(answer: Answer | Reviewed) -> None:
+            if not heard.done():
+                heard.set_result(answer)
+
+        def ask() -> None:
+            service.questions.forward(question, done, who.name, who.administer)
+
+        service.context.call_later(0, ask)  # in a turn of the broker
+        return await heard
+
+
+def _stranger(request: Request) -> Reply | None:
+    """Why a request may come from a web page; None: it does not."""
+    host = request.headers.get("host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    if "origin" in request.headers or name.lower() not in LOCAL_NAMES:
+        reason = f"management is for tools on this machine, at one of {', '.join(LOCAL_NAMES)}, and not for web pages"
+        return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+    return None
+
+
+def _refused(answer: Answer | Reviewed) -> Reply:
+    assert isinstance(answer, Answer)
+    return refusal(_REFUSALS.get(answer.error, HTTPStatus.CONFLICT), answer.error, answer.reason)
+
+
+def _json(status: HTTPStatus, content: object) -> Reply:
+    return Reply(status, "application/json", _encoder.encode(content) + b"\n")

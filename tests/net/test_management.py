@@ -1,0 +1,161 @@
+"""Management over HTTP: looking at a broker and changing its scopes with nothing but curl, by those who may."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from net.world import connected, options, running, take, until, url
+
+import tidings
+from tidings.net import Access, Identity, Server, StartError, serve
+
+OPERATOR, ALICE = "operator-token-1234567", "alice-token-123456789"
+
+
+async def ask(
+    server: Server,
+    what: str,
+    body: object = None,
+    *,
+    token: str = "",
+    headers: dict[str, str] | None = None,
+    raw: bytes | None = None,
+) -> tuple[int, Any]:
+    """The status and the content of an answer."""
+    sent = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
+    given = {"Host": f"localhost:{server.metrics_port}", "Content-Length": str(len(sent))}
+    if body is not None or raw is not None:
+        given["Content-Type"] = "application/json"
+    if token:
+        given["Authorization"] = f"Bearer {token}"
+    given |= headers or {}
+    head = "\r\n".join([f"{what} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())])
+    assert server.metrics_port is not None
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.metrics_port)
+    writer.write(head.encode() + b"\r\n\r\n" + sent)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    start, _, content = answer.partition(b"\r\n\r\n")
+    kind = b"application/json" in start
+    return int(start.split()[1]), json.loads(content) if kind else content.decode()
+
+
+MARKET = {
+    "changes": [
+        {"type": "CreateScope", "id": "market", "interface": {"input": "FALSE", "output": "type = 'quote'"}},
+        {"type": "Join", "member": "@alice", "scope": "market"},
+        {"type": "Join", "member": "@bob", "scope": "market", "imposed": {"input": "price > 100"}},
+    ]
+}
+
+
+@pytest.mark.req("ARC-207")
+@running
+async def test_tools_watch_and_reconfigure_a_running_network_over_http(tmp_path: Path) -> None:
+    """The authority is another broker: each has its agent, and each can change the graph of all."""
+    async with contextlib.AsyncExitStack() as stack:
+        a = await stack.enter_async_context(serve(options("a", authority="a", data=tmp_path / "a")))
+        b = await stack.enter_async_context(
+            serve(options("b", authority="a", neighbours=(url(a),), metrics_port=0, management=True))
+        )
+        await until(lambda: connected([a, b]) and b.host.broker.scoping.ready)
+        alice = await stack.enter_async_context(tidings.connect(url(a), name="alice"))
+        bob = await stack.enter_async_context(tidings.connect(url(b), name="bob"))
+        heard = await bob.subscribe("TRUE")
+        assert await ask(b, "POST /scopes", MARKET) == (200, {"version": 2, "warnings": [], "granted": []})
+        for price in (99, 182):
+            await (await alice.publish(type="quote", price=price))
+        assert await take(heard, 1) == [tidings.Notification(type="quote", price=182)]
+        _, graph = await ask(b, "GET /scopes")
+        assert [scope["id"] for scope in graph["scopes"]] == ["", "market"]
+        assert sorted(edge["member"] for edge in graph["memberships"]) == ["@alice", "@bob"]
+        _, status = await ask(b, "GET /status")
+        assert sorted((peer["kind"], peer["name"]) for peer in status["peers"]) == [("broker", "a"), ("client", "bob")]
+        drained = {"changes": [{"type": "DestroyScope", "id": "market", "cascade": True}], "mode": "drain"}
+        assert (await ask(b, "POST /scopes", drained))[0] == 200
+        _, entries = await ask(b, "GET /scopes/log?limit=1")
+        assert [entry["changes"] for entry in entries] == [["DestroyScope id=market cascade=True"]]
+
+
+@running
+async def test_what_is_wrong_is_answered_and_changes_nothing() -> None:
+    async with serve(options("a", metrics_port=0, management=True)) as server:
+        cases = [
+            (400, "cannot be read", b"{"),
+            (400, "cannot be read", b'{"changes": [{"type": "Explode"}]}'),
+            (400, "cannot be read", b'{"changes": [{"type": "Impose", "scope": "s", "interface": {"input": "a <"}}]}'),
+            (400, "unknown field", b'{"changes": [], "modus": "drain"}'),
+            (409, "not a member of 's'", b'{"changes": [{"type": "Leave", "member": "@a", "scope": "s"}]}'),
+        ]
+        for status, text, body in cases:
+            found, answer = await ask(server, "POST /scopes", raw=body)
+            assert (found, text in answer["reason"]) == (status, True), answer
+        assert (await ask(server, "POST /scopes", raw=b"{}", headers={"Content-Type": "text/plain"}))[0] == 415
+        assert (await ask(server, "DELETE /scopes"))[0] == 405
+        assert (await ask(server, "POST /status"))[0] == 405
+        assert (await ask(server, "GET /scopes/log?limit=0"))[0] == 400
+        assert (await ask(server, "GET /statuses"))[0] == 404
+        assert (await ask(server, "POST /scopes", headers={"Content-Length": "9999999"}))[0] == 413
+        assert (await ask(server, "POST /scopes", headers={"Content-Length": "x"}))[0] == 411
+        assert (await ask(server, "GET /scopes"))[1]["version"] == 0
+
+
+@running
+async def test_web_pages_cannot_reach_it() -> None:
+    async with serve(options("a", metrics_port=0, management=True)) as server:
+        for headers in (
+            {"Origin": "http://localhost"},
+            {"Host": "evil.example"},
+            {"Host": "evil.example:80"},
+            {"Host": ""},
+        ):
+            for what in ("GET /status", "GET /scopes", "POST /scopes"):
+                status, answer = await ask(server, what, MARKET if what.startswith("POST") else None, headers=headers)
+                assert (status, answer["error"]) == (403, "AccessDenied")
+        for host in ("127.0.0.1", "localhost:1", "[::1]:7"):
+            assert (await ask(server, "GET /status", headers={"Host": host}))[0] == 200
+
+
+@pytest.mark.req("ARC-207")
+@running
+async def test_management_is_for_those_who_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.net._management.DENIAL_DELAY", 0)
+    access = Access(tokens={OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+    async with serve(options("a", metrics_port=0, management=True, access=access)) as server:
+        for what in ("GET /status", "GET /scopes", "GET /scopes/log", "POST /scopes"):
+            for token in ("", "wrong"):
+                assert (await ask(server, what, token=token))[0] == 401
+        assert (await ask(server, "GET /status", token=ALICE))[0] == 403
+        assert (await ask(server, "POST /scopes", MARKET, token=ALICE))[0] == 403
+        hidden = {"changes": [{"type": "CreateScope", "id": "vault", "hidden": True}]}
+        assert (await ask(server, "POST /scopes", hidden, token=OPERATOR))[0] == 200
+        assert [scope["id"] for scope in (await ask(server, "GET /scopes", token=ALICE))[1]["scopes"]] == [""]
+        assert len((await ask(server, "GET /scopes/log", token=OPERATOR))[1]) == 2
+        assert [entry["error"] for entry in (await ask(server, "GET /scopes/log", token=ALICE))[1]] == ["NotAllowed"]
+
+
+@running
+async def test_it_is_not_there_unless_it_is_wanted() -> None:
+    async with serve(options("a", metrics_port=0)) as server:
+        assert await ask(server, "GET /scopes") == (404, "there are /metrics, /health and /ready\n")
+        assert (await ask(server, "POST /scopes", MARKET))[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({}, "set `metrics_port`"), ({"metrics_port": 0, "metrics_host": "0.0.0.0"}, "reached from others")],
+)
+def test_it_is_served_on_this_machine_only(more: dict[str, Any], said: str) -> None:
+    @running
+    async def run() -> None:
+        with pytest.raises(StartError, match=said):
+            async with serve(options("a", management=True, **more)):
+                pass
+
+    run()
