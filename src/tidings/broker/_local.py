@@ -255,6 +255,11 @@ class LocalBroker:
         """The active subscriptions."""
         return {id: subscription.filter for id, subscription in self._subscriptions.items()}
 
+    @property
+    def unconfirmed(self) -> dict[str, Matches]:
+        """Those of them that the border broker may not know yet."""
+        return {id: one.filter for id, one in self._subscriptions.items() if not one.confirmed}
+
     # --- what the link calls --------------------------------------------------------------------------
 
     def receive(self, frame: Frame) -> None:

@@ -27,10 +27,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+import msgspec
+
 from tidings.broker import Link
 from tidings.matching import Matcher, make_index
-from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Matches
-from tidings.wire import Envelope, decode_body
+from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Identity, Matches, Route
+from tidings.wire import Envelope, Quality, decode_body
 
 from ._cache_limits import CacheLimits
 from ._order import in_origin_order, key_of
@@ -39,21 +41,33 @@ from ._provider import Question
 _DEFAULT_LIMITS = CacheLimits()
 
 
-class Cell:
-    """A notification in the cache."""
+class Cell(msgspec.Struct, eq=False, gc=False):
+    """A notification in the cache. Compared by identity.
 
-    __slots__ = ("arrival", "envelope", "link", "refs", "size")
+    It has the parts of the envelope and not the envelope: that may have its notification decoded, which takes several
+    times the room of the body, and another envelope would cost more than everything else here.
+    """
 
-    def __init__(self, envelope: Envelope, link: Link, arrival: int, size: int, refs: int) -> None:
-        self.envelope = envelope
-        self.link = link
-        """Over which it came."""
-        self.arrival = arrival
-        """Later ones have larger numbers."""
-        self.size = size
+    identity: Identity
+    routes: tuple[Route, ...]
+    body: bytes
+    quality: Quality
+    link: Link
+    """Over which it came."""
+    arrival: int
+    """Later ones have larger numbers."""
+    refs: int
+    """How many entries hold it."""
+
+    @property
+    def envelope(self) -> Envelope:
+        """What came."""
+        return Envelope(self.identity, self.routes, self.body, self.quality)
+
+    @property
+    def size(self) -> int:
         """The bytes of its body."""
-        self.refs = refs
-        """How many entries hold it."""
+        return len(self.body)
 
 
 class CacheEntry:
@@ -113,6 +127,7 @@ class EventCache:
     ) -> None:
         """`warn` is told, once in a row, that there is no room for another filter."""
         self._limits = limits
+        self._max_bytes = limits.max_bytes
         self._reserved = reserved
         self._warn = warn
         self._entries: dict[tuple[str, Filter], CacheEntry] = {}
@@ -141,13 +156,11 @@ class EventCache:
             entries = entries + self._published(envelope, link, scope)
         if not entries:
             return 0
-        self._arrivals += 1
-        size = len(envelope.body)
-        # A fresh envelope: the decoded notification takes several times the room of the body.
-        kept = Envelope(envelope.identity, envelope.routes, envelope.body, envelope.quality)
-        cell = Cell(kept, link, self._arrivals, size, len(entries))
-        self.cells += 1
-        self.bytes += size
+        self._arrivals = arrival = self._arrivals + 1
+        body = envelope.body
+        size = more = len(body)
+        cell = Cell(envelope.identity, envelope.routes, body, envelope.quality, link, arrival, len(entries))
+        gone = 0
         for entry in entries:
             cells = entry.cells
             cells.append(cell)
@@ -155,12 +168,16 @@ class EventCache:
                 entry.bytes += size
                 continue
             oldest = cells.popleft()  # as `_let_go` does, at half the price
-            entry.bytes += size - oldest.size
+            left = len(oldest.body)
+            entry.bytes += size - left
+            if oldest.refs == 1:
+                gone += 1
+                more -= left
             oldest.refs -= 1
-            if not oldest.refs:
-                self.cells -= 1
-                self.bytes -= oldest.size
-        if self.bytes > self._limits.max_bytes:
+        if gone != 1:
+            self.cells += 1 - gone
+        self.bytes = held = self.bytes + more
+        if held > self._max_bytes:
             self._shrink()
         return len(entries)
 
@@ -183,7 +200,7 @@ class EventCache:
 
     def _shrink(self) -> None:
         """Make room: whoever holds most gives up its oldest. One that is too large for the cache goes, too."""
-        while self.bytes > self._limits.max_bytes:
+        while self.bytes > self._max_bytes:
             self._drop_oldest(max(self.entries, key=lambda entry: entry.bytes))
 
     # --- what is wanted -------------------------------------------------------------------------------
@@ -348,7 +365,7 @@ class EventCache:
         for arrival, envelope in enumerate(older, start=self._earlier):
             cell = held.get(key_of(envelope))
             if cell is None:
-                cell = Cell(envelope, link, arrival, len(envelope.body), 0)
+                cell = Cell(envelope.identity, envelope.routes, envelope.body, envelope.quality, link, arrival, 0)
                 self.cells += 1
                 self.bytes += cell.size
             cell.refs += 1
@@ -380,7 +397,7 @@ class EventCache:
 
     def resize(self, limits: CacheLimits) -> None:
         """Change the limits at once: the youngest entries go, and the oldest notifications of each."""
-        self._limits = limits
+        self._limits, self._max_bytes = limits, limits.max_bytes
         for entry in list(self.entries)[limits.max_filters :]:
             self._remove(entry)
         for entry in self.entries:
@@ -407,4 +424,4 @@ class EventCache:
 
 
 def _passes(filter: Filter, cell: Cell) -> bool:
-    return filter.matches(decode_body(cell.envelope.body))
+    return filter.matches(decode_body(cell.body))

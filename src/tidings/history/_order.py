@@ -5,7 +5,9 @@ Nobody promises an order between publishers at different brokers. What one origi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import TypeAlias
 
 from tidings.wire import Envelope
@@ -35,3 +37,28 @@ def in_origin_order(envelopes: Iterable[Envelope]) -> list[Envelope]:
     for own in of_origin.values():
         own.sort(key=position, reverse=True)
     return [of_origin[envelope.identity.origin].pop() for envelope in given]
+
+
+class MergeOrder(enum.Enum):
+    """Where what a neighbour has found goes among what is there."""
+
+    FCFS = "fcfs"
+    """In front of it: whoever answers first is taken for the newest."""
+    INTERLEAVE = "interleave"
+    """One from here, one from there."""
+    TIMESTAMP = "timestamp"
+    """By the time of publication, as the clocks of the border brokers tell it."""
+
+
+def merged(order: MergeOrder, found: Sequence[Envelope], here: Sequence[Envelope]) -> list[Envelope]:
+    """What a neighbour has found and what is here, in one order; each origin's stays as it is."""
+    match order:
+        case MergeOrder.FCFS:
+            return [*found, *here]
+        case MergeOrder.INTERLEAVE:
+            backwards = zip_longest(reversed(here), reversed(found))  # the newest of both are near each other
+            return in_origin_order(
+                one for pair in reversed(list(backwards)) for one in reversed(pair) if one is not None
+            )
+        case MergeOrder.TIMESTAMP:
+            return in_origin_order(sorted([*found, *here], key=lambda one: one.identity.published_at))

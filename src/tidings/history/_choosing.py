@@ -1,0 +1,52 @@
+"""From the name of a strategy to the feature that a broker runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidings.broker import Feature, RoutingOptions
+from tidings.model import FeatureError
+
+from ._border_caching import BorderBrokerCaching
+from ._combinations import COMBINATIONS, check_combination
+from ._merging_caching import MergingCaching
+from ._options import HistoryOptions
+from ._replay import replay_strategy
+from ._strategy import Strategy
+from ._strategy_options import StrategyOptions
+from ._strict import Strict
+
+CACHING: dict[str, Callable[[StrategyOptions], Strategy]] = {
+    "border": BorderBrokerCaching,
+    "merging": MergingCaching,
+    "replay": replay_strategy,
+}
+"""The strategies that brokers run, by name. To add one, put it here and into `COMBINATIONS`."""
+STRATEGIES = ("strict", "off", *COMBINATIONS)
+"""What can be chosen."""
+
+
+def make_history(
+    strategy: str,
+    routing: RoutingOptions,
+    *,
+    strict: HistoryOptions | None = None,
+    caching: StrategyOptions | None = None,
+) -> Feature | None:
+    """The feature for a strategy; None: brokers have nothing to do for it. `FeatureError` if routing does not suit it.
+
+    >>> make_history("merging", RoutingOptions("covering")).name
+    'history'
+    >>> make_history("off", RoutingOptions()) is None
+    True
+    """
+    if strategy == "strict":
+        return Strict(strict or HistoryOptions())
+    if strategy == "off":
+        return None
+    if strategy not in STRATEGIES:
+        raise FeatureError(f"no history strategy is called '{strategy}'; choose one of {', '.join(STRATEGIES)}")
+    options = caching or StrategyOptions()
+    check_combination(strategy, routing, options.force_forwards)
+    make = CACHING.get(strategy)
+    return make(options) if make is not None else None  # "local" is the client's own affair
