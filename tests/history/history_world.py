@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidings.broker import Link, LinkKind, RoutingOptions
-from tidings.history import Strategy
+from tidings.history import CachingStrategy
 from tidings.history._requests import decode
 from tidings.model import ROOT_ROUTE, Bound, Filter, Identity, Notification
 from tidings.sim import Network, SimClient, Weather
@@ -71,7 +71,7 @@ class Reader:
 
 
 def network_of(
-    make: Callable[[str], Strategy],
+    make: Callable[[str], CachingStrategy],
     links: Iterable[Sequence[str]],
     *,
     seed: int = 1,
@@ -92,9 +92,9 @@ REFERENCE = [("er1", "er3"), ("er2", "er3"), ("er4", "er3")]
 """The tree of the documents' examples: three border brokers around an inner one."""
 
 
-def strategy_at(network: Network, broker: str) -> Strategy:
+def strategy_at(network: Network, broker: str) -> CachingStrategy:
     feature = network.brokers[broker].features["history"]
-    assert isinstance(feature, Strategy)
+    assert isinstance(feature, CachingStrategy)
     return feature
 
 

@@ -18,13 +18,13 @@ from tidings.history import (
     Align,
     BasicReplay,
     CacheLimits,
+    CachingStrategy,
     FullReplay,
     JunctionReplay,
     LargestReplay,
     MergedReplay,
     MergingCaching,
     SequenceReplay,
-    Strategy,
     StrategyOptions,
 )
 from tidings.history._requests import Request
@@ -34,7 +34,7 @@ from tidings.wire import Deliver, Ending, Frame
 
 ONE_FILTER = ["n >= 0"]
 FOUR_FILTERS = ["n >= 0", "k > 1", "k < 3", "k = 2"]
-BY_IDENTITY: list[type[Strategy]] = [MergingCaching, SequenceReplay, FullReplay]
+BY_IDENTITY: list[type[CachingStrategy]] = [MergingCaching, SequenceReplay, FullReplay]
 """Those that promise no second copy and no wrong order, whatever happens."""
 ALL = [*BY_IDENTITY, BasicReplay, LargestReplay, MergedReplay, JunctionReplay]
 
@@ -62,7 +62,7 @@ def random_tree(rng: random.Random, count: int) -> list[str]:
 
 def random_run(
     seed: int,
-    make: Callable[[StrategyOptions], Strategy],
+    make: Callable[[StrategyOptions], CachingStrategy],
     *,
     filters: list[str],
     racing: bool,
@@ -78,7 +78,7 @@ def random_run(
     names = "abcdefg"[:count]
     sizes = {name: rng.randint(*each) for name in names}
 
-    def strategy(name: str) -> Strategy:
+    def strategy(name: str) -> CachingStrategy:
         limits = CacheLimits(max_global=50 * sizes[name] + 1, max_filters=50, max_per_filter=sizes[name])
         return make(StrategyOptions(limits=limits, **(options or {})))  # type: ignore[arg-type]
 

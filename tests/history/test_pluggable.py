@@ -15,13 +15,13 @@ from tidings.broker import Advice, Broker, Feature, Joinpoint, RoutingOptions
 from tidings.history import (
     STRATEGIES,
     BorderBrokerCaching,
+    CachingStrategy,
     FullReplay,
     Item,
     MergingCaching,
     Question,
     ReplayVariant,
     SequenceReplay,
-    Strategy,
     StrategyOptions,
     Strict,
     Tracing,
@@ -121,7 +121,7 @@ def test_a_strategy_can_look_in_wherever_the_documents_do() -> None:
     assert {what.split()[0] for what in reached} == {str(number) for number in range(1, 12)}
 
 
-class Central(Strategy):
+class Central(CachingStrategy):
     """Asks a store somewhere else, which answers later."""
 
     kind = "merging"

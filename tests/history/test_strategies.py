@@ -18,7 +18,7 @@ from history.strategy_world import (
     random_run,
 )
 
-from tidings.history import BorderBrokerCaching, MergeOrder, MergingCaching, Strategy
+from tidings.history import BorderBrokerCaching, CachingStrategy, MergeOrder, MergingCaching
 
 SEEDS = 12
 NONE = {"duplicate": 0, "order": 0, "gap": 0}
@@ -27,7 +27,7 @@ NONE = {"duplicate": 0, "order": 0, "gap": 0}
 @pytest.mark.req("HIS-022", "HIS-066", "HIS-069", "HIS-094", "HIS-095")
 @pytest.mark.parametrize("racing", [False, True])
 @pytest.mark.parametrize("kind", BY_IDENTITY)
-def test_with_one_filter_nothing_is_lost_repeated_or_out_of_order(kind: type[Strategy], racing: bool) -> None:
+def test_with_one_filter_nothing_is_lost_repeated_or_out_of_order(kind: type[CachingStrategy], racing: bool) -> None:
     """While subscriptions end, notifications are under way that come behind a hole: so none does in a race here."""
     for seed in range(SEEDS):
         run = random_run(seed, kind, filters=ONE_FILTER, racing=racing, ending=not racing)
@@ -53,7 +53,7 @@ def test_border_broker_caching_answers_and_registers_in_one_step() -> None:
 @pytest.mark.req("HIS-081")
 @pytest.mark.parametrize("routing", ["simple", "identity", "covering", "merging"])
 @pytest.mark.parametrize("kind", ALL)
-def test_overlapping_filters_racing_subscriptions(kind: type[Strategy], routing: str) -> None:
+def test_overlapping_filters_racing_subscriptions(kind: type[CachingStrategy], routing: str) -> None:
     for seed in range(SEEDS // 2):
         run = random_run(seed, kind, filters=FOUR_FILTERS, racing=True, routing=routing)
         if kind in BY_IDENTITY:
@@ -75,7 +75,7 @@ def test_every_merge_order_keeps_the_order_of_each_origin(order: MergeOrder) -> 
 
 @pytest.mark.req("HIS-032", "HIS-073", "HIS-082")
 @pytest.mark.parametrize("kind", BY_IDENTITY)
-def test_links_that_break_end_no_subscription_and_leave_nothing_behind(kind: type[Strategy]) -> None:
+def test_links_that_break_end_no_subscription_and_leave_nothing_behind(kind: type[CachingStrategy]) -> None:
     for seed in range(SEEDS):
         run = random_run(seed, kind, filters=FOUR_FILTERS, racing=True, routing="covering", faults=True)
         found = faults_of(run, at_clients=True)
@@ -86,7 +86,7 @@ def test_links_that_break_end_no_subscription_and_leave_nothing_behind(kind: typ
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", BY_IDENTITY)
-def test_many_more_runs(kind: type[Strategy]) -> None:
+def test_many_more_runs(kind: type[CachingStrategy]) -> None:
     for seed in range(1_000, 1_000 + 5 * int(float(os.environ.get("SOAK_SECONDS", "60")))):
         run = random_run(seed, kind, filters=ONE_FILTER, racing=bool(seed % 2), ending=not seed % 2)
         assert faults_of(run) == NONE, f"seed {seed}"

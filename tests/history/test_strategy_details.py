@@ -26,6 +26,7 @@ from tidings.history import (
     BasicReplay,
     BorderBrokerCaching,
     CacheLimits,
+    CachingStrategy,
     FullReplay,
     Gathering,
     JunctionReplay,
@@ -36,7 +37,6 @@ from tidings.history import (
     Question,
     ReplayVariant,
     SequenceReplay,
-    Strategy,
     StrategyOptions,
     TimerScheme,
     check_combination,
@@ -66,7 +66,7 @@ def gathering(*items: Item, limit: int = 9) -> Gathering:
     return one
 
 
-def filled_line(make: type[Strategy], sizes: dict[str, int], count: int = 6, **routing: object) -> Network:
+def filled_line(make: type[CachingStrategy], sizes: dict[str, int], count: int = 6, **routing: object) -> Network:
     """A line of brokers; the feed is at the last one, and a reader at the first has seen everything."""
     network = network_of(
         lambda name: make(sized(sizes[name])),
@@ -139,7 +139,9 @@ def test_everything_new_is_delivered_and_of_the_old_what_is_left_of_the_bound() 
 @pytest.mark.req("HIS-071")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
 @pytest.mark.parametrize(("depth", "expected"), [(1, [6]), (2, [6]), (3, [5, 6]), (4, [4, 5, 6]), (None, [3, 4, 5, 6])])
-def test_no_request_goes_deeper_than_it_may(make: type[Strategy], depth: int | None, expected: list[int]) -> None:
+def test_no_request_goes_deeper_than_it_may(
+    make: type[CachingStrategy], depth: int | None, expected: list[int]
+) -> None:
     sizes = {"a": 1, "b": 2, "c": 3, "d": 4}
     network = network_of(
         lambda name: make(sized(sizes[name], max_depth=depth)), LINE, routing=RoutingOptions("identity")
@@ -184,7 +186,7 @@ def test_without_an_answer_a_broker_passes_on_what_it_has_in_time(scheme: TimerS
     """d is silent: c answers b with what it has before b gives up, and so on; the client gets everything else."""
     sizes = {"a": 1, "b": 2, "c": 3, "d": 4}
 
-    def make(name: str) -> Strategy:
+    def make(name: str) -> CachingStrategy:
         return (Silent if name == "d" else MergingCaching)(sized(sizes[name], timer_scheme=scheme))
 
     network = network_of(make, LINE, routing=RoutingOptions("identity"), weather=STEADY)
@@ -204,7 +206,9 @@ def test_without_an_answer_a_broker_passes_on_what_it_has_in_time(scheme: TimerS
 
 @pytest.mark.req("HIS-031", "HIS-098")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
-def test_a_subscription_waits_no_longer_than_its_timer_and_ignores_what_comes_later(make: type[Strategy]) -> None:
+def test_a_subscription_waits_no_longer_than_its_timer_and_ignores_what_comes_later(
+    make: type[CachingStrategy],
+) -> None:
     class Slow(make):  # type: ignore[valid-type, misc]
         def asked(self, *arguments: object) -> None:
             self.context.call_later(500_000, lambda: super(Slow, self).asked(*arguments))
@@ -238,7 +242,7 @@ def test_a_subscription_waits_no_longer_than_its_timer_and_ignores_what_comes_la
 
 @pytest.mark.req("HIS-026", "HIS-030")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
-def test_what_is_new_counts_towards_the_bound(make: type[Strategy]) -> None:
+def test_what_is_new_counts_towards_the_bound(make: type[CachingStrategy]) -> None:
     network = network_of(lambda name: Silent(sized(1)) if name == "b" else make(sized(1)), ["ab"], weather=STEADY)
     feed = network.add_client("feed", "b")
     reader = Reader(network.add_client("reader", "a"), "n > 0", last(2))
@@ -256,7 +260,7 @@ def test_what_is_new_counts_towards_the_bound(make: type[Strategy]) -> None:
 
 @pytest.mark.req("HIS-032")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
-def test_a_subscription_that_ends_while_it_is_held_gets_nothing(make: type[Strategy]) -> None:
+def test_a_subscription_that_ends_while_it_is_held_gets_nothing(make: type[CachingStrategy]) -> None:
     network = filled_line(make, dict.fromkeys("abcd", 3))
     late = Reader(network.add_client("late", "a"), "n > 0", last(9))
     network.run(seconds=2.5 * LATENCY / 1e6)
@@ -340,7 +344,7 @@ def test_what_came_from_the_router_that_asks_is_not_sent_back_to_it() -> None:
 @pytest.mark.req("HIS-055")
 @pytest.mark.parametrize("advertisements", [False, True])
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
-def test_producer_history_gives_the_first_subscriber_a_past(make: type[Strategy], advertisements: bool) -> None:
+def test_producer_history_gives_the_first_subscriber_a_past(make: type[CachingStrategy], advertisements: bool) -> None:
     network = network_of(
         lambda name: make(StrategyOptions(producer_history=2)),
         LINE,
@@ -384,7 +388,7 @@ def test_time_to_live_does_not_count_for_the_past() -> None:
 
 @pytest.mark.req("HIS-082")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
-def test_a_neighbour_that_is_lost_is_not_waited_for(make: type[Strategy]) -> None:
+def test_a_neighbour_that_is_lost_is_not_waited_for(make: type[CachingStrategy]) -> None:
     network = network_of(
         lambda name: Silent(sized(3)) if name == "d" else make(sized(3)),
         LINE,
@@ -425,7 +429,7 @@ def test_a_broker_remembers_as_soon_as_it_has_a_client() -> None:
 @pytest.mark.parametrize("routing", ["identity", "covering", "merging"])
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
 def test_others_get_the_same_and_tables_are_the_same_with_history_and_without(
-    make: type[Strategy], routing: str
+    make: type[CachingStrategy], routing: str
 ) -> None:
     def outcome(features: bool) -> tuple[list[list[object]], dict[str, list[str]]]:
         network = Network(
@@ -460,7 +464,7 @@ def test_others_get_the_same_and_tables_are_the_same_with_history_and_without(
 
 @pytest.mark.req("HIS-025")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay, SequenceReplay])
-def test_the_last_of_what_was_asked_for_comes_no_later_than_without_history(make: type[Strategy]) -> None:
+def test_the_last_of_what_was_asked_for_comes_no_later_than_without_history(make: type[CachingStrategy]) -> None:
     """Everything takes the same time in both runs, so that they can be compared."""
 
     def times(seed: int, history: bool) -> list[int | None]:
@@ -513,7 +517,7 @@ def test_a_subscriber_that_wants_nothing_of_its_own_gets_nothing_of_its_own_from
 SIZES = {"a": 1, "b": 2, "c": 4, "d": 3}
 
 
-def replayed(make: type[Strategy]) -> tuple[list[object], Messages]:
+def replayed(make: type[CachingStrategy]) -> tuple[list[object], Messages]:
     """A reader at b, whose filter is known from there on; b remembers 2, c 4, d 3 of six."""
     network = filled_line(make, SIZES)
     network.clients["early"].detach()
@@ -546,7 +550,7 @@ def test_largest_replay_takes_the_longest_memory_instead() -> None:
 
 @pytest.mark.req("HIS-092", "HIS-093", "HIS-094", "HIS-097")
 @pytest.mark.parametrize("make", [MergedReplay, JunctionReplay, SequenceReplay, FullReplay])
-def test_merged_replays_take_everything_on_the_path(make: type[Strategy]) -> None:
+def test_merged_replays_take_everything_on_the_path(make: type[CachingStrategy]) -> None:
     values, messages = replayed(make)
     assert values == [9, 10, 11, 12]
     assert sorted(messages.of("bounded") + messages.of(Request)) == [("a", "b"), ("b", "c"), ("c", "d")]
@@ -554,7 +558,7 @@ def test_merged_replays_take_everything_on_the_path(make: type[Strategy]) -> Non
 
 @pytest.mark.req("HIS-092", "HIS-138")
 @pytest.mark.parametrize("make", [MergedReplay, JunctionReplay, SequenceReplay])
-def test_vector_7_what_is_new_while_the_search_goes_on_is_aligned(make: type[Strategy]) -> None:
+def test_vector_7_what_is_new_while_the_search_goes_on_is_aligned(make: type[CachingStrategy]) -> None:
     """B3 has f e d c, B4 has f e, g is published while the subscription is on its way: d, e, f, g are delivered."""
     sizes = {"b1": 9, "b3": 4, "b4": 2, "b5": 9}
     network = network_of(
@@ -581,7 +585,7 @@ def test_vector_7_what_is_new_while_the_search_goes_on_is_aligned(make: type[Str
 def test_where_paths_meet_counting_for_each_origin_is_right_and_counting_is_not() -> None:
     """Two feeds behind a junction whose memory is short: what it puts together does not end where it should."""
 
-    def past_of(make: type[Strategy]) -> list[object]:
+    def past_of(make: type[CachingStrategy]) -> list[object]:
         sizes = {"a": 3, "l": 1, "x": 4, "y": 4}
         network = network_of(
             lambda name: make(sized(sizes[name])), ["al", "lx", "ly"], routing=RoutingOptions("identity")
@@ -603,7 +607,7 @@ def test_where_paths_meet_counting_for_each_origin_is_right_and_counting_is_not(
 
 @pytest.mark.req("HIS-096", "HIS-094", "HIS-099")
 @pytest.mark.parametrize("make", [SequenceReplay, FullReplay])
-def test_nothing_is_sent_that_whoever_asks_has(make: type[Strategy]) -> None:
+def test_nothing_is_sent_that_whoever_asks_has(make: type[CachingStrategy]) -> None:
     sent = 0
     for seed in range(15):
         run = random_run(seed, make, filters=ONE_FILTER, racing=False)
@@ -670,7 +674,7 @@ def test_every_variant_can_be_chosen(variant: ReplayVariant) -> None:
 
 @pytest.mark.req("HIS-066", "HIS-070", "HIS-095")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay, SequenceReplay])
-def test_whatever_anybody_remembers_is_found(make: type[Strategy]) -> None:
+def test_whatever_anybody_remembers_is_found(make: type[CachingStrategy]) -> None:
     """Nothing was evicted and the bound is wide: what is delivered is what all caches together hold."""
     for seed in range(10):
         run = random_run(seed, make, filters=ONE_FILTER, racing=False, each=(60, 60), ending=False)

@@ -22,7 +22,7 @@ from ._replay import (
     replay_strategy,
 )
 from ._rings import ParallelRings, SingleRing
-from ._strategy import Strategy
+from ._strategy import CachingStrategy
 from ._strategy_options import Align, IndexScope, ReplayVariant, StrategyOptions, TimerScheme
 from ._strict import Strict, StrictStatistics
 from ._tracing import Tracing
@@ -36,6 +36,7 @@ __all__ = [
     "BorderBrokerCaching",
     "CacheEntry",
     "CacheLimits",
+    "CachingStrategy",
     "Combination",
     "EventCache",
     "FullReplay",
@@ -56,7 +57,6 @@ __all__ = [
     "Requirement",
     "SequenceReplay",
     "SingleRing",
-    "Strategy",
     "StrategyOptions",
     "Strict",
     "StrictStatistics",

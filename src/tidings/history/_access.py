@@ -18,7 +18,7 @@ from ._gathering import Gathering, Item
 from ._requests import RequestId
 
 if TYPE_CHECKING:
-    from ._strategy import Strategy
+    from ._strategy import CachingStrategy
 
 MAX_RETAINED = 5_000
 """The most new notifications that are retained for one subscription; then it goes on at once."""
@@ -32,7 +32,7 @@ class Access(Gathering):
     hold: Hold
 
     def __init__(
-        self, strategy: Strategy, registration: Registration, filter: Filter, id: RequestId, limit: int
+        self, strategy: CachingStrategy, registration: Registration, filter: Filter, id: RequestId, limit: int
     ) -> None:
         past = registration.past
         assert past is not None

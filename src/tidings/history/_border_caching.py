@@ -13,11 +13,11 @@ from ._access import Access
 from ._combinations import Requirement
 from ._gathering import Item
 from ._provider import Question
-from ._strategy import Changes, Strategy
+from ._strategy import CachingStrategy, Changes
 from ._strategy_options import IndexScope
 
 
-class BorderBrokerCaching(Strategy):
+class BorderBrokerCaching(CachingStrategy):
     """The past that the border broker remembers."""
 
     kind = "border"

@@ -12,11 +12,11 @@ from ._combinations import COMBINATIONS, check_combination
 from ._merging_caching import MergingCaching
 from ._options import HistoryOptions
 from ._replay import replay_strategy
-from ._strategy import Strategy
+from ._strategy import CachingStrategy
 from ._strategy_options import StrategyOptions
 from ._strict import Strict
 
-CACHING: dict[str, Callable[[StrategyOptions], Strategy]] = {
+CACHING: dict[str, Callable[[StrategyOptions], CachingStrategy]] = {
     "border": BorderBrokerCaching,
     "merging": MergingCaching,
     "replay": replay_strategy,

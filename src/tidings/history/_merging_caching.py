@@ -27,7 +27,7 @@ from ._combinations import Requirement
 from ._gathering import Gathering, Item
 from ._provider import Question
 from ._requests import AnyRequestMessage, Release, Replay, Request, RequestId, fitting
-from ._strategy import Changes, Strategy
+from ._strategy import CachingStrategy, Changes
 from ._strategy_options import Align, passed_on, period
 from ._ties import Ties
 
@@ -35,7 +35,7 @@ MAX_REQUESTS = 10_000
 """The most requests that a broker answers at a time; more are answered with nothing."""
 
 
-class MergingCaching(Strategy):
+class MergingCaching(CachingStrategy):
     """The past that all brokers remember, put together on its way."""
 
     kind = "merging"
@@ -54,7 +54,7 @@ class MergingCaching(Strategy):
         return self.options.align
 
     def start(self, broker: Broker) -> None:
-        """See `Strategy.start`."""
+        """See `CachingStrategy.start`."""
         super().start(broker)
         self._gatherings: dict[RequestId, Gathering] = {}
         self._ties = Ties(self)

@@ -32,7 +32,7 @@ from ._merging_caching import MAX_REQUESTS, MergingCaching
 from ._order import MergeOrder, in_origin_order, position
 from ._provider import Question
 from ._requests import AnyRequestMessage, Expect, Release, Replay, Request, RequestId, fitting
-from ._strategy import Changes, Strategy
+from ._strategy import CachingStrategy, Changes
 from ._strategy_options import Align, ReplayVariant, StrategyOptions
 from ._ties import Ties
 
@@ -97,14 +97,14 @@ class _Trail:
     timer: Timer
 
 
-class FullReplay(Strategy):
+class FullReplay(CachingStrategy):
     """The border broker gathers; everybody else answers for itself and relays."""
 
     kind = "replay"
     requirements = SequenceReplay.requirements
 
     def start(self, broker: Broker) -> None:
-        """See `Strategy.start`."""
+        """See `CachingStrategy.start`."""
         super().start(broker)
         self._accesses: dict[RequestId, Access] = {}
         self._outstanding: dict[RequestId, int] = {}
@@ -245,7 +245,7 @@ class FullReplay(Strategy):
         self._ties.interrupted(link)
 
 
-_VARIANTS: dict[ReplayVariant, type[Strategy]] = {
+_VARIANTS: dict[ReplayVariant, type[CachingStrategy]] = {
     ReplayVariant.BASIC: BasicReplay,
     ReplayVariant.LARGEST: LargestReplay,
     ReplayVariant.MERGED: MergedReplay,
@@ -255,6 +255,6 @@ _VARIANTS: dict[ReplayVariant, type[Strategy]] = {
 }
 
 
-def replay_strategy(options: StrategyOptions) -> Strategy:
+def replay_strategy(options: StrategyOptions) -> CachingStrategy:
     """The variant that is asked for."""
     return _VARIANTS[options.replay_variant](options)

@@ -41,7 +41,7 @@ Changes = Mapping[Link, Delta]
 """What routing tells each neighbour because of a subscription."""
 
 
-class Strategy(Feature):
+class CachingStrategy(Feature):
     """What all caching strategies share. A new one says where the past is (`opened`), and what neighbours get (`asked`,
     `heard`)."""
 

@@ -16,7 +16,7 @@ from ._cache import CacheEntry
 from ._requests import Request, RequestId
 
 if TYPE_CHECKING:
-    from ._strategy import Strategy
+    from ._strategy import CachingStrategy
 
 MAX_TIES = 100_000
 """The most requests that something is kept for; more are answered with nothing."""
@@ -34,7 +34,7 @@ class _Tie:
 class Ties:
     """The ties of one broker."""
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: CachingStrategy) -> None:
         self._strategy = strategy
         self._ties: dict[RequestId, _Tie] = {}
 
