@@ -15,10 +15,8 @@ Which entries match is found by the index that routes notifications, so entries 
 
 *Suffix property*: of the notifications that matched since the entry began, an entry holds the newest, without a hole;
 whatever is given up, the oldest goes first. Replies of several brokers can be merged because of it.
-
-A *reserved* cache keeps to an entry, of what neighbours send, only what comes over links from which the entry is
-*complete*: from there everything comes that matches. Otherwise, notifications that a narrower filter lets through
-would sit in the entry as if there were nothing between them.
+It is only as good as what comes, though: what a narrower filter lets through sits in an entry as if there were nothing
+between. Whoever knows that less comes over a link from now on says so (`interrupted`).
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Identity, Matches, Rou
 from tidings.wire import Envelope, Quality, decode_body
 
 from ._cache_limits import CacheLimits
-from ._order import in_origin_order, key_of
 from ._provider import Question
 
 _DEFAULT_LIMITS = CacheLimits()
@@ -73,7 +70,7 @@ class Cell(msgspec.Struct, eq=False, gc=False):
 class CacheEntry:
     """A filter, and the newest notifications that passed it. Compared by identity."""
 
-    __slots__ = ("bytes", "cells", "complete", "filter", "length", "refs", "scope", "source")
+    __slots__ = ("bytes", "cells", "filter", "length", "refs", "scope", "source")
 
     def __init__(self, filter: Filter, scope: str, length: int, source: Link | None = None) -> None:
         self.filter = filter
@@ -88,8 +85,6 @@ class CacheEntry:
         """Oldest first."""
         self.bytes = 0
         """Of the bodies of these."""
-        self.complete: dict[Link, int] = {}
-        """The neighbours from which everything comes that matches, and the number of the first arrival since."""
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -122,20 +117,16 @@ class EventCache:
         self,
         limits: CacheLimits = _DEFAULT_LIMITS,
         *,
-        reserved: bool = False,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`warn` is told, once in a row, that there is no room for another filter."""
         self._limits = limits
         self._max_bytes = limits.max_bytes
-        self._reserved = reserved
         self._warn = warn
         self._entries: dict[tuple[str, Filter], CacheEntry] = {}
         self._producers: dict[Link, list[CacheEntry]] = {}
         self._indexes: dict[str, Matcher[CacheEntry]] = {}
         self._arrivals = 0
-        self._earlier = 0
-        """The number of the last one that was put in front of all arrivals."""
         self._is_full = False
         self.cells = 0
         """Notifications in it."""
@@ -150,8 +141,6 @@ class EventCache:
         """A notification passes the broker; how many entries keep it."""
         index = self._indexes.get(scope)
         entries = index.match(envelope.notification) if index is not None else []
-        if self._reserved and link.is_broker:
-            entries = [entry for entry in entries if link in entry.complete]
         if self._producers and link in self._producers:
             entries = entries + self._published(envelope, link, scope)
         if not entries:
@@ -279,9 +268,7 @@ class EventCache:
         found: dict[Cell, None] = {}
         for other in self._covering(entry.filter, entry.scope):
             found.update(dict.fromkeys(cell for cell in other.cells if _passes(entry.filter, cell)))
-            for link, since in other.complete.items():
-                entry.complete[link] = min(since, entry.complete.get(link, since))
-        for cell in self._in_order(found)[-entry.length :]:
+        for cell in _in_order(found)[-entry.length :]:
             cell.refs += 1
             entry.cells.append(cell)
             entry.bytes += cell.size
@@ -340,46 +327,11 @@ class EventCache:
         for own in chain.from_iterable(self._producers.values()):
             if own.scope == scope and own.filter.overlaps(filter):
                 found.update(dict.fromkeys(cell for cell in own.cells if _passes(filter, cell)))
-        return self._in_order(found)
-
-    def _in_order(self, cells: Iterable[Cell]) -> list[Cell]:
-        """In order of arrival; where something was put in front of what had arrived, in order of origins as well."""
-        arranged = sorted(cells, key=lambda cell: cell.arrival)
-        if not self._earlier:
-            return arranged
-        of_key = {key_of(cell.envelope): cell for cell in arranged}
-        return [of_key[key_of(envelope)] for envelope in in_origin_order(cell.envelope for cell in arranged)]
-
-    # --- completeness ---------------------------------------------------------------------------------
-
-    def completed(self, entry: CacheEntry, link: Link, past: Iterable[Envelope] = ()) -> None:
-        """From now on everything that matches comes over this link. `past` is what came before, from behind it."""
-        if not entry.refs or link in entry.complete:
-            return
-        entry.complete[link] = self._arrivals + 1
-        held = {key_of(cell.envelope): cell for other in self._of(entry.scope) for cell in other.cells}
-        own = {key_of(cell.envelope) for cell in entry.cells}
-        cells = list(entry.cells)
-        older = [envelope for envelope in past if key_of(envelope) not in own]
-        self._earlier -= len(older)
-        for arrival, envelope in enumerate(older, start=self._earlier):
-            cell = held.get(key_of(envelope))
-            if cell is None:
-                cell = Cell(envelope.identity, envelope.routes, envelope.body, envelope.quality, link, arrival, 0)
-                self.cells += 1
-                self.bytes += cell.size
-            cell.refs += 1
-            entry.bytes += cell.size
-            cells.append(cell)
-        entry.cells = deque(self._in_order(cells))
-        while len(entry.cells) > entry.length:
-            self._drop_oldest(entry)
-        self._shrink()
+        return _in_order(found)
 
     def interrupted(self, link: Link, entry: CacheEntry | None = None) -> None:
         """Something may not have come over this link, for one entry or for all: what came before is forgotten."""
         for one in list(self.entries) if entry is None else [entry]:
-            one.complete.pop(link, None)
             kept: deque[Cell] = deque()
             for cell in one.cells:
                 if cell.link is link:
@@ -419,8 +371,9 @@ class EventCache:
         """The entry of a filter."""
         return self._entries.get((scope, filter.canonical()))
 
-    def _of(self, scope: str) -> Iterator[CacheEntry]:
-        return (entry for entry in self.entries if entry.scope == scope)
+
+def _in_order(cells: Iterable[Cell]) -> list[Cell]:
+    return sorted(cells, key=lambda cell: cell.arrival)
 
 
 def _passes(filter: Filter, cell: Cell) -> bool:
