@@ -97,7 +97,7 @@ class Scoping:
         then = self.view(version)
         if then is None:
             return True  # whoever asks will find that it cannot be judged, and say so
-        return any(now.carries(broker, top) for top in then.tops(publisher) for now in self._views.values())
+        return any(now.carries(broker, scope) for scope in then.visible_in(publisher) for now in self._views.values())
 
     def passages(self, client: Link) -> tuple[Passage, ...] | None:
         """How an attached client is a member of its scopes now; None: what it publishes has to wait."""

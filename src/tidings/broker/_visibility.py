@@ -129,8 +129,8 @@ class View(Protocol):
         """Every form in which a client may see what a publisher published, one for each path."""
         ...
 
-    def tops(self, publisher: str) -> Iterable[str]:
-        """The scopes above a publisher that have none above them: whoever may see it is somewhere below these."""
+    def visible_in(self, publisher: str) -> Iterable[str]:
+        """The scopes in which what a publisher publishes may be seen."""
         ...
 
     def carries(self, broker: str, scope: str) -> bool:
@@ -214,7 +214,7 @@ class _FlatView:
     def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 
-    def tops(self, publisher: str) -> Iterable[str]:
+    def visible_in(self, publisher: str) -> Iterable[str]:
         return (ROOT_SCOPE,)
 
     def carries(self, broker: str, scope: str) -> bool:

@@ -84,6 +84,7 @@ class View:
         self._supers: dict[str, Mapping[str, AnyPassage]] = {}
         self._subs: dict[str, Mapping[str, AnyPassage]] = {}
         self._gates: dict[str, Mapping[str, AnyPassage]] = {}
+        self._visible_in: dict[tuple[str, ...], tuple[str, ...]] = {}
         if before is None:
             self._overlays: dict[str, frozenset[str]] = {}
             self.scopes = frozenset(id for id in self._graph.scopes if self.carries(broker, id))
@@ -175,10 +176,23 @@ class View:
         edge = self._graph.superscopes(sub).get(scope)
         return edge is not None and edge.placement is Placement.ONCE and self.carries(neighbour, sub)
 
-    def tops(self, publisher: str) -> list[str]:
-        """The scopes above a publisher that have none above them: whoever may see it is somewhere below these."""
-        roots = _oracle.visibility_roots(self._graph, client_node(publisher))
-        return [root for root in roots if not is_client(root)]
+    def visible_in(self, publisher: str) -> Iterable[str]:
+        """The scopes in which what a publisher publishes may be seen: those above it, and all that are in these.
+
+        The topmost ones alone would not do for a later version, in which what is in them now may be elsewhere.
+        """
+        above = tuple(self.memberships(publisher))
+        found = self._visible_in.get(above)
+        if found is None:
+            stack = [scope for one in above for scope in _oracle.ancestors(self._graph, one)]
+            seen: dict[str, None] = {}
+            while stack:
+                scope = stack.pop()
+                if scope not in seen:
+                    seen[scope] = None
+                    stack.extend(self.subs(scope))
+            found = self._visible_in[above] = tuple(seen)
+        return found
 
     def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path."""
