@@ -83,6 +83,7 @@ class Entries:
             number=message.number,
             duplicates=message.duplicates,
             past=_past(message),
+            after=message.after if known is None else None,
         )
         self._broker.at_subscribe(new)
         if known is not None:

@@ -15,6 +15,7 @@ class Registration:
     """A subscription or an advertisement of a client. Compared by identity."""
 
     __slots__ = (
+        "after",
         "duplicates",
         "entries",
         "filter",
@@ -39,6 +40,7 @@ class Registration:
         number: int = 0,
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
+        after: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self.link = link
         self.id = id
@@ -51,6 +53,8 @@ class Registration:
         """What counts as a second copy."""
         self.past = past
         """How far it reaches into the past; whoever takes it at SUBSCRIBE looks after that."""
+        self.after = after
+        """How far its client had come with it at another broker; None: it has taken the place of another one here."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
         self.told = False

@@ -281,7 +281,12 @@ ACCESS: dict[str, Reader] = {
     "administer": boolean,
     "broker": boolean,
 }
-STORE: dict[str, Reader] = {"retain_for": duration(1, 1e10), "retain_bytes": size, "index": texts}
+STORE: dict[str, Reader] = {
+    "retain_for": duration(1, 1e10),
+    "retain_bytes": size,
+    "index": texts,
+    "deliveries": boolean,
+}
 ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,

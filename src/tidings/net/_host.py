@@ -19,6 +19,7 @@ from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser
 
 from ._access import Identity
 from ._governance import Governance
+from ._ledger import Ledger
 from ._names import Names
 from ._options import Options, SlowPolicy
 from ._peer import Batch, Peer
@@ -63,6 +64,8 @@ class Host:
         self._waiting: dict[Peer, Callable[[], None]] = {}
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
+        self.ledger: Ledger | None = None
+        """Notes what clients are sent, if anybody wants to know."""
         self.governance = Governance(options, self)
         self.names = Names(self)
         self.broker = Broker(
@@ -88,6 +91,8 @@ class Host:
         peer = self._peers.get(link)
         if peer is None:
             return
+        if self.ledger is not None and link.is_client:
+            self.ledger.sent(link, frame.message)
         if not peer.outbox:
             self._touched.append(peer)
             if not self.flushing:
@@ -99,6 +104,8 @@ class Host:
 
     def send_all(self, links: Mapping[Link, None], frame: Frame) -> None:
         """Send a frame to several. As long as they are the same, it is done for all frames together."""
+        if self.ledger is not None:
+            self.ledger.sent_to_all(links, frame.message)
         if links is self._group:
             self._group_frames.append(frame)
             return

@@ -6,14 +6,17 @@ reads from it which subscription existed when, and compares what should have arr
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
+from tidings.broker import Advice, Broker, Entry, Feature, Joinpoint, Link
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
-from tidings.store import JournalKind, JournalRecord, Store, StoreError
+from tidings.store import JournalKind, JournalRecord, Plain, Store, StoreError
+
+from ._ledger import Ledger
 
 log = logging.getLogger("tidings.net")
 
@@ -25,8 +28,17 @@ class Journal(Feature):
     priority = 100
     fail_stop = False
 
+    ledger: Ledger
+
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def start(self, broker: Broker) -> None:
+        """Everybody who was here before has gone."""
+        context = self.context
+        self._is_current = broker.entries.is_current
+        self.ledger = Ledger(self._store, context.now, context.call_later)
+        self.ledger.write(JournalKind.START, "", epoch=broker.epoch)
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """One piece of advice for each thing that is written down."""
@@ -43,8 +55,8 @@ class Journal(Feature):
     def _entry(self, kind: JournalKind) -> Advice:
         def advice(proceed: Callable[[], Any], scope: str, entry: Entry) -> Any:
             result = proceed()
-            if not entry.link.is_broker:
-                self._write(kind, entry.link, id=entry.id, scope=scope, filter=str(entry.filter))
+            if entry.link.is_client:
+                self.ledger.write(kind, entry.link.name, id=entry.id, scope=scope, **self._described(entry))
             return result
 
         return advice
@@ -52,18 +64,18 @@ class Journal(Feature):
     def _client(self, kind: JournalKind) -> Advice:
         def advice(proceed: Callable[[], Any], link: Link) -> Any:
             result = proceed()
-            self._write(kind, link)
+            self.ledger.write(kind, link.name)
             return result
 
         return advice
 
     def _acknowledged(self, proceed: Callable[[], Any], link: Link, key: EventKey) -> Any:
-        self._write(JournalKind.ACKNOWLEDGE, link, origin=key.origin, epoch=key.epoch, seq=key.seq)
+        self.ledger.acknowledged(link, key)
         return proceed()
 
     def audited(self, entry: AuditEntry) -> None:
         """The authority of the scope graph has made or refused a change; for the journal it is plain text."""
-        what: dict[str, str | int | float | bool | None] = {
+        what: dict[str, Plain] = {
             "graph_epoch": entry.version,
             "change": "\n".join(entry.changes),
             "more": entry.more,
@@ -76,5 +88,12 @@ class Journal(Feature):
         except StoreError as error:  # the graph has a log of its own
             log.warning("a change of the scope graph is missing in the journal: %s", error)
 
-    def _write(self, kind: JournalKind, link: Link, **what: str | int) -> None:
-        self._store.record(JournalRecord(kind, self.context.now(), link.name, dict(what)))
+    def _described(self, entry: Entry) -> dict[str, Plain]:
+        """What a client has asked for, as it did; what its scope makes of the filter follows from the graph."""
+        registration = entry.registration
+        if registration is None:
+            return {"filter": str(entry.filter)}
+        what: dict[str, Plain] = {"filter": str(registration.filter), "receive_own": registration.receive_own}
+        what |= {"number": registration.number, "duplicates": int(registration.duplicates)}
+        what |= {"after": None if registration.after is None else json.dumps(registration.after)}
+        return {**what, "ended": not self._is_current(registration)}

@@ -73,6 +73,8 @@ class StoreOptions:
     """The bytes of the store beyond which the oldest publications are forgotten; None: no limit."""
     index: tuple[str, ...] = PROMOTED
     """The attributes by whose values queries pass over what they do not want."""
+    deliveries: bool = False
+    """Whether the journal notes what each client is sent, for `tidings audit`."""
 
 
 @dataclass(frozen=True, slots=True)

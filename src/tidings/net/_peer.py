@@ -159,6 +159,7 @@ class Peer:
         if isinstance(message, Deliver):
             self.dropped += 1
             gap = _gap(message)
+            self._note(gap)
             self._send(part(Part.DATA, self.serialiser.encode(Frame(gap))), gap)
         else:
             self.host.disconnect(self, "size", f"a {type(message).__name__} is larger than this peer takes")
@@ -228,10 +229,15 @@ class Peer:
             first = min(gaps[key].first, gap.first) if key in gaps else gap.first
             gaps[key] = Gap(gap.origin, gap.epoch, first, gap.last, gap.subscriptions)
         for gap in gaps.values():
+            self._note(gap)
             data = part(Part.DATA, self.serialiser.encode(Frame(gap)))
             kept.append(_Queued(data, gap))
             self._queue_bytes += len(data)
         self._queue.extendleft(reversed(kept))
+
+    def _note(self, gap: Gap) -> None:
+        if self.host.ledger is not None:
+            self.host.ledger.gap(self.link, gap)
 
     def acknowledged(self, number: int) -> None:
         """The peer has everything up to this number; the queue moves on."""

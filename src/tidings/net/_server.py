@@ -56,6 +56,7 @@ class Server:
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
+        self._journal: Journal | None = None
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.diallers: list[Dialler] = []
@@ -77,11 +78,12 @@ class Server:
             )
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
-        journal = Journal(self._store) if self._store is not None else None
+        self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else [])]
         self.host = Host(options, epoch, self._store, features)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
+            self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
         LogReading(self.host.broker, self._store)
@@ -170,6 +172,8 @@ class Server:
     async def _close_store(self) -> None:
         if self._store is not None:
             last = self.host.broker.publications.last if hasattr(self, "host") else None
+            if self._journal is not None:
+                self._journal.ledger.flush()
             await asyncio.to_thread(self._store.close, last)
             self._store = None
 

@@ -39,6 +39,8 @@ from ._messages import (
     Snapshot,
     Transaction,
     decode,
+    decode_snapshot,
+    decode_transaction,
     encode,
 )
 from ._names import resolve
@@ -46,12 +48,14 @@ from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
 from ._refusals import AuthorityUnreachable, NoAuthority, NotTrusted, refusal_in
 from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential, shown_to
+from ._service import TABLE as GRAPH_TABLE
 from ._service import Scopes
 from ._versions import Versions
 from ._view import Plan, View
 
 __all__ = [
     "CLOSED",
+    "GRAPH_TABLE",
     "OPEN",
     "Admission",
     "Anchor",
@@ -109,6 +113,8 @@ __all__ = [
     "credential",
     "dec_hook",
     "decode",
+    "decode_snapshot",
+    "decode_transaction",
     "delivery_paths",
     "edge_mapping",
     "effective_interface",

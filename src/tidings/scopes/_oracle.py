@@ -66,22 +66,25 @@ def _climbs(graph: Graph, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield from _climbs(graph, (*path, scope))
 
 
-def reach(graph: Graph, publisher: str, notification: Notification) -> list[Sighting]:
-    """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first."""
+def reach(graph: Graph, publisher: str, notification: Notification, *, clients: bool = True) -> list[Sighting]:
+    """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
+
+    Without `clients`, only scopes are looked into.
+    """
     found: list[Sighting] = []
     if own(graph, publisher, notification):
         found.append(Sighting(publisher, notification, (publisher,)))
     for scope in superscopes(graph, publisher):
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None:
-            _arrive(graph, Sighting(scope, shown, (publisher, scope)), True, found)
+            _arrive(graph, Sighting(scope, shown, (publisher, scope)), True, found, clients)
     return found
 
 
-def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting]) -> None:
+def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting], clients: bool) -> None:
     found.append(at)
-    for member in members(graph, at.node):
-        if member not in at.path:
+    for member in members(graph, at.node) if clients else graph.subscopes(at.node):
+        if member not in at.path and at.node in graph.upward(member):
             shown = _inward(graph, member, at.node, at.notification)
             if shown is None:
                 continue
@@ -89,13 +92,13 @@ def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting]) -
             if is_client(member):
                 found.append(seen)
             else:
-                _arrive(graph, seen, False, found)
+                _arrive(graph, seen, False, found, clients)
     if climbing:
         for scope in superscopes(graph, at.node):
             if scope not in at.path:
                 shown = _outward(graph, at.node, scope, at.notification)
                 if shown is not None:
-                    _arrive(graph, Sighting(scope, shown, (*at.path, scope)), True, found)
+                    _arrive(graph, Sighting(scope, shown, (*at.path, scope)), True, found, clients)
 
 
 def sightings(graph: Graph, publisher: str, notification: Notification, client: str) -> list[Sighting]:

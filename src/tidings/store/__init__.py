@@ -1,11 +1,12 @@
 """The durable log of one broker: publications, small state and a journal, synced in groups."""
 
+from ._deliveries import Deliveries, Group, Sent, decode_deliveries, encode_deliveries, form_of
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
 from ._pages import LogExtent, LogPage
 from ._position import Position
 from ._promoted import Promoted, PromotedKind
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
-from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, StoreStatistics
+from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, Plain, StoreStatistics
 from ._store import RESEND_WINDOW, Store
 from ._store_reader import StoreReader
 from ._summary import PROMOTED
@@ -17,14 +18,18 @@ __all__ = [
     "RESEND_WINDOW",
     "Bounds",
     "Damage",
+    "Deliveries",
     "Extent",
+    "Group",
     "JournalKind",
     "JournalRecord",
     "LogExtent",
     "LogPage",
+    "Plain",
     "Position",
     "Promoted",
     "PromotedKind",
+    "Sent",
     "Store",
     "StoreClosed",
     "StoreCorrupt",
@@ -35,4 +40,7 @@ __all__ = [
     "StoreLocked",
     "StoreReader",
     "StoreStatistics",
+    "decode_deliveries",
+    "encode_deliveries",
+    "form_of",
 ]

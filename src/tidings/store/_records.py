@@ -21,6 +21,11 @@ class JournalKind(enum.IntEnum):
     DETACH = 6
     ACKNOWLEDGE = 7
     SCOPE = 8
+    SETTLED = 9
+    GAP = 10
+    DELIVER = 11
+    START = 12
+    HOLE = 13
 
 
 class JournalRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +38,8 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True):
     """The client, broker or administrator that caused it."""
     what: dict[str, Plain] = {}
     """Plain values by name, so that an audit can read them without the classes of this version."""
+    data: bytes = b""
+    """Of deliveries, which are too many for names: see `Deliveries`."""
 
 
 class Bounds(NamedTuple):

@@ -18,9 +18,9 @@ from tidings.wire import Envelope
 
 from ._errors import StoreForeign
 from ._file import CACHE_KIB, FORMAT, explain, is_store, owner_of
-from ._query import Query, Queryable, Walk
+from ._query import FOR_EVER, Query, Queryable, Walk
 from ._reader import Reader
-from ._records import Damage, Extent
+from ._records import Bounds, Damage, Extent, JournalRecord
 
 _EXTENT = "SELECT coalesce(sum(count), 0), count(*), min(earliest), max(latest) FROM publications"
 
@@ -63,9 +63,17 @@ class StoreReader(Queryable):
         """Every epoch that the store has seen."""
         return tuple(self._reader.epochs())
 
+    def bounds(self, epoch: int) -> Bounds | None:
+        """The smallest and the largest number that is held of an epoch."""
+        return self._reader.bounds(epoch)
+
     def items(self, table: str) -> dict[str, bytes]:
         """The small state of a table, by key."""
         return self._reader.items(table)
+
+    def journal(self, start: int = 0, until: int = FOR_EVER) -> Iterator[JournalRecord]:
+        """The records with `start <= at < until`, in the order in which they were written."""
+        return self._reader.journal(start, until)
 
     def extent(self) -> Extent:
         """How much there is, of which time. Looks at every batch, without opening any."""

@@ -68,6 +68,10 @@ class _Piece(NamedTuple):
     start: int
     end: int
 
+    def cut(self, first: int, last: int) -> _Piece:
+        """What it has of these numbers; nothing, if it ends before it starts."""
+        return self._replace(start=max(self.start, first), end=min(self.end, last))
+
 
 class ArchiveReader(Queryable):
     """Reads an archive, from one thread at a time."""
@@ -96,6 +100,13 @@ class ArchiveReader(Queryable):
             and (self._origin is None or file.written_by(self._origin))
         )
         return sorted(chosen, key=lambda file: file.place)
+
+    def origin_of(self, file: ArchiveFile) -> str:
+        """The origin of a file in full, which its name may have cut."""
+        if file.written_by(file.origin):
+            return file.origin
+        column = pq.read_table(file.path, columns=["origin"], partitioning=None).column("origin")
+        return str(column[0].as_py())
 
     def extent(self) -> Extent:
         """How much there is, of which time. Reads the end of every file."""
@@ -135,6 +146,12 @@ class ArchiveReader(Queryable):
         merged = heapq.merge(*flat, key=lambda one: one.identity.published_at, reverse=query.newest_first)
         yield from ([envelope] for envelope in merged)
 
+    def between(self, epoch: int, first: int, last: int) -> Iterator[list[Envelope]]:
+        """The publications of one epoch from one number to another, of the origin that this reader is for."""
+        files = (file for file in self.files() if file.epoch == epoch)
+        pieces = [one.cut(first, last) for one in _without_overlaps(files)]
+        yield from self._stream([one for one in pieces if one.start <= one.end], Query())
+
     def _stream(self, pieces: list[_Piece], query: Query) -> Iterator[list[Envelope]]:
         """One origin."""
         left = deque(reversed(pieces) if query.newest_first else pieces)
@@ -157,8 +174,7 @@ class ArchiveReader(Queryable):
         """Where the rows are that were in a file that is gone; nowhere, if they have been removed."""
         lost = piece.file
         now = _without_overlaps(file for file in self.files() if (file.origin, file.epoch) == (lost.origin, lost.epoch))
-        cut = (_Piece(one.file, max(one.start, piece.start), min(one.end, piece.end)) for one in now)
-        return [one for one in cut if one.start <= one.end]
+        return [cut for one in now if (cut := one.cut(piece.start, piece.end)).start <= cut.end]
 
     def _read(self, piece: _Piece, source: pa.NativeFile, query: Query) -> Iterator[list[Envelope]]:
         fragment = _FORMAT.make_fragment(source)

@@ -1,0 +1,153 @@
+"""Who may see a notification, and in which forms: the broker's own matching and visibility, over all subscriptions.
+
+Without scopes, one matching index over every filter of every life answers. With scopes, the notification is followed
+through the graph version that judged it; in each scope that it reaches, an index over its members finds candidates, and
+the function with which brokers hand over what was missed says what each of them gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from tidings.broker import Link, LinkKind, Registration, Tree, hand_over_late
+from tidings.matching import Matcher, make_index
+from tidings.model import ROOT_SCOPE, Duplicates, Filter, FilterError
+from tidings.scopes import OPEN, Graph, client_node, reach
+from tidings.scopes import Plan as GraphPlan
+from tidings.store import form_of
+from tidings.wire import Envelope
+
+from ._lives import Life
+
+Key: TypeAlias = tuple[int, int]
+"""A life, and one of its filters."""
+Forms: TypeAlias = dict[int, set[int]]
+"""The forms in which a life gets an event, each with the filters that it passes."""
+
+_TREE = Tree(0, frozenset(), {}, {"audit": None})
+
+
+class Eyes:
+    """What every life may see of what is published."""
+
+    def __init__(self, lives: list[Life], graphs: Mapping[int, Graph]) -> None:
+        self._lives = lives
+        self._filters: dict[Key, Filter] = {}
+        self.opaque: set[int] = set()
+        """Lives whose filter cannot be read: nothing is known of what they wanted."""
+        for place, life in enumerate(lives):
+            try:
+                for number, text in enumerate(life.filters):
+                    self._filters[place, number] = Filter.parse(text)
+            except FilterError:
+                self.opaque.add(place)
+        self._versions = sorted(graphs)
+        self._plans = {version: _Plan(graph, self) for version, graph in graphs.items() if not _is_flat(graph)}
+        self._flat: Matcher[Key] = make_index()
+        for key, filter in self._filters.items() if len(self._plans) < len(graphs) else ():
+            self._flat.add(filter, key)
+        self._registrations: dict[Key, Registration] = {}
+
+    def knows(self, version: int) -> bool:
+        """Whether this version of the scope graph is known."""
+        return version in self._versions
+
+    def seen(self, envelope: Envelope, version: int | None = None) -> dict[int, Forms]:
+        """Every life that gets an event under a version of the graph (its own if none is named), and how."""
+        plan = self._plans.get(envelope.identity.graph_epoch if version is None else version)
+        if plan is not None:
+            return plan.seen(envelope)
+        found: dict[int, Forms] = {}
+        lives, publisher = self._lives, envelope.identity.publisher
+        for place, number in self._flat.match(envelope.notification):
+            life = lives[place]
+            if life.receive_own or life.client != publisher:
+                found.setdefault(place, {}).setdefault(0, set()).add(number)
+        return found
+
+    def visible(self, envelope: Envelope, place: int) -> bool:
+        """Whether a life's client may see an event in any form, whatever its filters say."""
+        plan = self._plans.get(envelope.identity.graph_epoch)
+        return plan is None or plan.visible(envelope, self._lives[place].client)
+
+    def versions_since(self, version: int) -> list[int]:
+        """The versions of the graph after this one."""
+        return [later for later in self._versions if later > version]
+
+    def filters_of(self, client: str) -> list[tuple[Key, Filter]]:
+        """Every filter of every life of a client."""
+        return [(key, filter) for key, filter in self._filters.items() if self._lives[key[0]].client == client]
+
+    def clients(self) -> set[str]:
+        """Whoever has had a subscription."""
+        return {life.client for life in self._lives}
+
+    def registration(self, key: Key) -> Registration:
+        """A filter of a life, as its broker knew it."""
+        known = self._registrations.get(key)
+        if known is None:
+            life = self._lives[key[0]]
+            known = self._registrations[key] = Registration(
+                Link(life.client, LinkKind.CLIENT),
+                life.id,
+                self._filters[key],
+                receive_own=life.receive_own,
+                duplicates=Duplicates(life.duplicates),
+            )
+        return known
+
+
+class _Plan:
+    """One version of the scope graph; made ready when it is first asked."""
+
+    def __init__(self, graph: Graph, eyes: Eyes) -> None:
+        self._graph = graph
+        self._eyes = eyes
+        self._ready = False
+        self._exact: dict[str, Matcher[Key]] = {}
+        """By scope: the filters of members who see everything in it as it is."""
+        self._others: dict[str, list[Key]] = {}
+        """By scope: the filters of members who see something else."""
+
+    def seen(self, envelope: Envelope) -> dict[int, Forms]:
+        self._prepare()
+        identity = envelope.identity
+        candidates: dict[Key, None] = dict.fromkeys(self._own.get(identity.publisher, ()))
+        for at in reach(self._graph, client_node(identity.publisher), envelope.notification, clients=False):
+            candidates.update(dict.fromkeys(self._others.get(at.node, ())))
+            if (index := self._exact.get(at.node)) is not None:
+                candidates.update(dict.fromkeys(index.match(at.notification)))
+        found: dict[int, Forms] = {}
+        for key in candidates:
+            for form in hand_over_late(self._view, envelope, self._eyes.registration(key)):
+                found.setdefault(key[0], {}).setdefault(form_of(form.routes[0]), set()).add(key[1])
+        return found
+
+    def visible(self, envelope: Envelope, client: str) -> bool:
+        self._prepare()
+        return bool(self._view.sightings(envelope.identity.publisher, envelope.notification, client))
+
+    def _prepare(self) -> None:
+        if self._ready:
+            return
+        self._ready = True
+        self._view = GraphPlan(self._graph).on("audit", _TREE)
+        self._own: dict[str, list[Key]] = {}
+        """The filters of each client: it may see what it publishes itself."""
+        for client in self._eyes.clients():
+            filters = self._eyes.filters_of(client)
+            self._own[client] = [key for key, _ in filters]
+            for scope, passage in self._view.memberships(client).items():
+                if passage.exact:
+                    index = self._exact.setdefault(scope, make_index())
+                    for key, filter in filters:
+                        index.add(filter, key)
+                else:
+                    self._others.setdefault(scope, []).extend(key for key, _ in filters)
+
+
+def _is_flat(graph: Graph) -> bool:
+    """Whether everybody sees everything as it is: nobody has made scopes, or put anything between root and members."""
+    root = graph.scopes[ROOT_SCOPE]
+    return len(graph.scopes) == 1 and not list(graph.memberships()) and root.imposed == OPEN and not root.duplicates
