@@ -108,7 +108,7 @@ class World:
 
     def audit(self, **more: Any) -> Report:
         data = [path for path in sorted(self.home.iterdir()) if (path / "store.sqlite").exists()]
-        return audit(data, **{"since": 0, "until": FOR_EVER, **more})
+        return audit(data, **{"since": 0, "until": FOR_EVER, "skew": 0.0, **more})
 
 
 async def publish(client: Any, *numbers: int, **more: object) -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from tidings import __version__
 
 from ._archive import archive
+from ._audit import audit
 from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
@@ -48,6 +49,7 @@ app.command()(topology)
 app.add_typer(scope, name="scope")
 app.add_typer(history, name="history")
 app.add_typer(archive, name="archive")
+app.command()(audit)
 app.add_typer(config, name="config")
 app.command()(demo)
 

@@ -38,7 +38,7 @@ def compact(
 ) -> None:
     """Merge small files. Brokers and readers may go on meanwhile; it may be interrupted, and goes on next time."""
     job = _archive().compact
-    with _progress("merging", as_json) as progress:
+    with progress_bar("merging", as_json) as progress:
         done = job(directory, **_range(since, until), dry_run=dry_run, progress=progress)
     _tell("merged", done, dry_run, as_json)
 
@@ -58,7 +58,7 @@ def sort(
     """Give files other promoted columns, and sort them by these, so that readers who ask for them read less."""
     module = _archive()
     promoted = [module.Promoted.parse(text) for name in by for text in name.split(",")]
-    with _progress("sorting", as_json) as progress:
+    with progress_bar("sorting", as_json) as progress:
         done = module.sort(directory, promoted, **_range(since, until), dry_run=dry_run, progress=progress)
     _tell("sorted", done, dry_run, as_json)
 
@@ -84,7 +84,7 @@ def retain(
     if not yes:
         what = f"{plan.before:,} files with {plan.rows:,} publications from before {as_iso(before)}"
         typer.confirm(f"Remove {what} for good?", abort=True, err=True)
-    with _progress("removing", as_json) as progress:
+    with progress_bar("removing", as_json) as progress:
         done = job(directory, before, progress=progress)
     _tell("removed", done, dry_run, as_json)
 
@@ -92,7 +92,7 @@ def retain(
 @archive.command()
 def verify(directory: Directory, as_json: AsJson = False) -> None:
     """Read every file to its last byte: checksums, order, names, statistics. Exit code 1 if anything is wrong."""
-    with _progress("reading", as_json) as progress:
+    with progress_bar("reading", as_json) as progress:
         found = _archive().verify(directory, progress=progress)
     for problem in found.problems:
         complain(f"{problem.path}: {problem.problem}")
@@ -176,7 +176,7 @@ def _range(since: str | None, until: str | None) -> dict[str, int | None]:
 
 
 @contextlib.contextmanager
-def _progress(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, gone when the work is done."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())

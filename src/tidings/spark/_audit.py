@@ -39,8 +39,10 @@ PIECE_NUMBERS = 200_000
 """Numbers of a log that are judged together."""
 ROWS = 65_536
 """Deliveries in memory for each source before they go to a file."""
-SKEW_SECONDS = 60.0
-"""How far the clocks of brokers may differ: deliveries from before the range, less this, are not looked at."""
+SKEW_SECONDS = 1.0
+"""How far the clocks of two brokers may differ, unless somebody knows better."""
+EARLY_SECONDS = 60.0
+"""Deliveries from before the range, less this, are not looked at."""
 _SCHEMA = pa.schema(
     [
         ("seq", pa.int64()),
@@ -91,13 +93,14 @@ def audit(
     archive: str | Path | None = None,
     master: str | None = None,
     work: str | Path | None = None,
+    skew: float = SKEW_SECONDS,
     done: Callable[[int, int], None] = lambda pieces, of: None,
 ) -> Report:
     """Audit what was published with `since <= published_at < until` (microseconds).
 
     `data` are the data directories of all brokers. With an `archive`, what the stores have forgotten is read there.
-    `work` is a directory for what was sent; on a cluster, one that every node can read. `done` hears of pieces that are
-    judged, if there is no master.
+    `work` is a directory for what was sent; on a cluster, one that every node can read. `skew` are the seconds by which
+    the clocks of two brokers may differ. `done` hears of pieces that are judged, if there is no master.
     """
     if not data:
         raise AuditError("an audit needs the journals of all brokers; name their data directories")
@@ -109,11 +112,18 @@ def audit(
         files = _Files(directory)
         chronicle = Chronicle(files)
         for store in stores:
-            chronicle.read(store.owner, store.journal(), sent_from=since - int(SKEW_SECONDS * 1e6))
+            chronicle.read(store.owner, store.journal(), sent_from=since - int(EARLY_SECONDS * 1e6))
             files.close()
         base, transactions = _graph(stores)
         case = Case(
-            chronicle.lives, base, transactions, since, until, str(directory), ordered=not _detours(base, transactions)
+            chronicle.lives,
+            base,
+            transactions,
+            since,
+            until,
+            int(skew * 1e6),
+            str(directory),
+            ordered=not _detours(base, transactions),
         )
         pieces = list(_pieces(stores, archive, since, until))
         verdict = Verdict()

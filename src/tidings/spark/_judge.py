@@ -90,6 +90,8 @@ class Case(msgspec.Struct, frozen=True):
     """Every change of it since."""
     since: int
     until: int
+    skew: int
+    """Microseconds by which the clocks of two brokers may differ."""
     deliveries: str
     """The directory with what was sent."""
     ordered: bool = True
@@ -210,25 +212,29 @@ class Judge:
     ) -> None:
         life, identity = self._case.lives[place], envelope.identity
         position = (identity.epoch, identity.seq)
-        for window in life.windows.get(identity.origin, ()):
-            if not window.after < position <= window.upto:
+        known_at = identity.published_at - self._case.skew
+        windows = [
+            window
+            for window in life.windows.get(identity.origin, ())
+            if window.after < position <= window.upto and (position > window.sure or known_at >= window.settled_at)
+        ]
+        for form, passed in forms.items():
+            window = next((one for one in windows if passed.issuperset(one.filters)), None)
+            if window is None:
                 continue
-            for form, passed in forms.items():
-                if not passed.issuperset(window.filters):
-                    continue
+            gaps = [gap for gap in life.gaps if gap.contains(identity.origin, *position)]
+            if (place, form) in come:
                 verdict.owed += 1
-                if (place, form) in come:
-                    continue
-                if any(gap.contains(identity.origin, *position) for gap in life.gaps):
-                    verdict.told += 1
-                elif self._always_visible(envelope, place, form):
-                    filter = life.filters[window.filters[-1]]
-                    why = f"it passes {filter}, and everything up to number {window.upto[1]} has been acknowledged"
-                    verdict.find(
-                        self._finding(Kind.LOSS, envelope, _Delivery(place, form, identity.published_at, 0), why)
-                    )
-                else:
-                    verdict.owed -= 1
+                verdict.told += any(gap.last is not None for gap in gaps)  # it was dropped before it had arrived
+            elif gaps:
+                verdict.owed += 1
+                verdict.told += 1
+            elif self._always_visible(envelope, place, form):
+                verdict.owed += 1
+                filter = life.filters[window.filters[-1]]
+                why = f"it passes {filter}, and everything up to number {window.upto[1]} has been acknowledged"
+                missing = _Delivery(place, form, identity.published_at, Timeliness.IN_ORDER)
+                verdict.find(self._finding(Kind.LOSS, envelope, missing, why))
 
     def _always_visible(self, envelope: Envelope, place: int, form: int) -> bool:
         """Whether every version of the graph that may have counted shows it."""

@@ -2,14 +2,19 @@
 
 Theory of operation
 -------------------
-An audit must not depend on clocks that differ, so it measures in positions. A broker tells a client that a subscription
-has settled, and how far it has seen each origin: what follows is owed. Later it tells how far everything has been sent,
-and the client acknowledges that. So for each origin a subscription has *windows* `(after, upto]`: what was published in
-one and passes the filter must have been sent, or a gap that contains it must have been told. What follows the last
-acknowledgement of a client that has gone is nobody's fault: nobody knows whether it arrived.
+Clocks differ, so an audit measures in positions wherever it can. A broker tells a client that a subscription has
+settled, and later how far everything of each origin has been sent; the client acknowledges that. So for each origin a
+subscription has *windows* `(after, upto]`: what was published in one and passes the filter must have been sent, or a
+gap that contains it must have been told. What follows the last acknowledgement of a client that has gone is nobody's
+fault: nobody knows whether it arrived.
 
-A filter that is changed leaves no hole: between the last acknowledgement under the old filter and the settling of the
-new one lies a window in which both count.
+Where a window begins is known at once for what is published at the subscriber's own broker, and for a client that says
+how far it has come. Of other origins, a broker has seen less when a subscription settles than was published until then.
+What it sees afterwards has passed an origin that knew the filter: behind the first acknowledgement of that, a window is
+*sure*. Before, only what was published later than the settling, by the clocks of two brokers, is owed.
+
+A filter that is changed leaves no hole: from the last acknowledgement under the old filter until the new one is sure
+lies a window in which both count.
 
 What was sent may be anything that passes one of the filters of the subscription, from the moment at which it was made
 until it ended. It comes in the order of its numbers; what does not is *late*.
@@ -36,6 +41,10 @@ class Window(NamedTuple):
     after: Position
     upto: Position
     filters: tuple[int, ...]
+    sure: Position
+    """Behind this it is owed, whatever clocks say."""
+    settled_at: int = 0
+    """Before, only what was published later than this."""
 
 
 class ToldGap(NamedTuple):
@@ -105,45 +114,51 @@ class _Open:
         """How far its client had come before."""
         self.last: dict[str, Position] = {}
         self._filter = 0
-        self._settled = False
+        self._settled_at: int | None = None
         self._start = dict(after)
+        self._sure = dict(after)
         self._upto: dict[str, Position] = {}
         self._between: dict[str, Position] = {}
         """How far the filter before had come."""
 
     def changed(self, text: str, number: int) -> None:
         """It has another filter from now on."""
-        reached = {origin: self._upto.get(origin, start) for origin, start in self._start.items()}
+        reached = {origin: self._upto.get(origin, sure) for origin, sure in self._sure.items()}
+        before = {} if self._settled_at is None else reached
         self.close()
-        self._between = reached if self._settled else {}
+        self._between = before
         self.life.filters.append(text)
         self._filter += 1
-        self._settled, self.number, self.ended = False, number, False
+        self._settled_at, self.number, self.ended = None, number, False
 
-    def settle(self, number: int, marks: dict[str, Position]) -> None:
+    def settle(self, at: int, number: int, marks: dict[str, Position]) -> None:
+        """Everybody knows the filter; the broker has seen each origin so far."""
         if number < self.number:
             return  # of the filter before
-        if not self._settled:
-            self._settled = True
-            both = (self._filter - 1, self._filter)
-            for origin, reached in self._between.items():
-                if origin in marks and marks[origin] > reached:
-                    self._owe(origin, Window(reached, marks[origin], both))
-            self._between = {}
+        if self._settled_at is None:
+            self._settled_at = at
         for origin, mark in marks.items():
-            self._start.setdefault(origin, mark)
+            if self._start.setdefault(origin, mark) is mark and origin == self.life.broker:
+                self._sure[origin] = mark
 
     def acknowledge(self, origin: str, position: Position) -> None:
-        if self._settled:
-            self._start.setdefault(origin, position)
+        """The client has everything up to here."""
+        if self._settled_at is None:
+            return
+        start = self._start.setdefault(origin, position)
+        if position > start:
+            self._sure.setdefault(origin, position)
             self._upto[origin] = max(position, self._upto.get(origin, position))
 
     def close(self) -> None:
         """What follows is not owed, until more is known."""
         for origin, upto in self._upto.items():
-            if upto > self._start[origin]:
-                self._owe(origin, Window(self._start[origin], upto, (self._filter,)))
-        self._start, self._upto, self._between = {}, {}, {}
+            sure, at = self._sure[origin], self._settled_at or 0
+            self._owe(origin, Window(self._start[origin], upto, (self._filter,), sure, at))
+            reached = self._between.get(origin)
+            if reached is not None and reached < sure:
+                self._owe(origin, Window(reached, sure, (self._filter - 1, self._filter), reached))
+        self._start, self._sure, self._upto, self._between = {}, {}, {}, {}
 
     def _owe(self, origin: str, window: Window) -> None:
         self.life.windows.setdefault(origin, []).append(window)
@@ -215,7 +230,7 @@ class Chronicle:
                     known.close()
                     known.ended = bool(what.get("ended", True)) and not known.scopes
             case JournalKind.SETTLED if (known := subscriptions.get(what["id"])) is not None:
-                known.settle(what["number"], _positions(what["marks"]))
+                known.settle(record.at, what["number"], _positions(what["marks"]))
             case JournalKind.ACKNOWLEDGE:
                 for one in subscriptions.values():
                     one.acknowledge(what["origin"], (what["epoch"], what["seq"]))

@@ -1,0 +1,137 @@
+"""`tidings audit`: which notification should have reached which subscription, against what did."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ._archive import progress_bar
+from ._connection import AsJson
+from ._errors import ExitCode, UsageError, complain
+from ._history import instant_of
+from ._paths import default_data
+from ._shown import printable
+from ._times import as_instant, as_iso, duration
+
+SHOWN = 20
+"""Findings that are shown unless more are asked for."""
+_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+
+
+def audit(
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 24h for a day ago."
+        ),
+    ],
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="WHEN", help="Published before then. [default: now]")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="The data directory of each broker. [default: that of `tidings serve`]"),
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The archive, for what the stores have forgotten.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Let Spark do it: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where to put what was sent; on a cluster, where all can read it."),
+    ] = None,
+    clock_skew: Annotated[
+        str, typer.Option(metavar="DURATION", help="How far the clocks of two brokers may differ.")
+    ] = "1s",
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most so many findings.")] = SHOWN,
+    as_json: AsJson = False,
+) -> None:
+    """Find what was lost, doubled, out of order, or seen by whom it should not. Exit code 1 if there is anything."""
+    now = datetime.now(UTC)
+    begin, end = instant_of("--from", since, now), instant_of("--to", until, now)
+    assert begin is not None
+    end = int(now.timestamp() * 1e6) if end is None else end
+    if begin >= end:
+        raise UsageError("--from is not before --to, so there is nothing to audit; exchange them")
+    try:
+        skew = duration(clock_skew)
+    except ValueError as error:
+        raise UsageError(f"--clock-skew: {error}") from None
+    job = _spark()
+    with progress_bar("auditing", as_json or master is not None) as bar:
+        report = job.audit(
+            data or [default_data("broker")],
+            since=begin,
+            until=end,
+            archive=archive,
+            master=master,
+            work=work,
+            skew=skew,
+            done=bar,
+        )
+    _show_json(report) if as_json else _show(report, limit)
+    for broker in report.silent:
+        complain(f"warning: broker '{broker}' did not note what it sent; set deliveries = true in its [store]")
+    for broker, count in report.holes.items():
+        complain(
+            f"warning: the disk of broker '{broker}' refused {count:,} records; what they were about is not judged"
+        )
+    if not report.clean:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _spark() -> Any:
+    try:
+        from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
+    except ModuleNotFoundError as error:
+        raise UsageError(f"an audit needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+    return spark
+
+
+def _show_json(report: Any) -> None:
+    verdict = report.verdict
+    findings = [{**msgspec.to_builtins(one), "at": as_iso(one.at)} for one in report.findings]
+    sums = {name: getattr(verdict, name) for name in ("publications", "owed", "sent", "told", "unjudged")}
+    latency = {name: verdict.percentile(share) for name, share in _PERCENTILES.items()}
+    told = {"subscriptions": report.subscriptions, **sums, "counts": report.counts, "latency": latency}
+    print(json.dumps({**told, "silent": report.silent, "holes": report.holes, "findings": findings}))
+
+
+def _show(report: Any, limit: int) -> None:
+    verdict, console = report.verdict, Console(highlight=False, soft_wrap=True)
+    rows = Table(box=None, show_header=False)
+    for name, count in (
+        ("publications", verdict.publications),
+        ("subscriptions", report.subscriptions),
+        ("deliveries owed", verdict.owed),
+        ("deliveries sent", verdict.sent),
+        ("told to be lost", verdict.told),
+        *report.counts.items(),
+    ):
+        rows.add_row(name, f"{count:,}", style="bold red" if report.counts.get(name) else None)
+    for name, share in _PERCENTILES.items():
+        rows.add_row(f"latency {name}", _seconds(verdict.percentile(share)))
+    console.print(rows)
+    for finding in report.findings[:limit]:
+        event = f"{finding.origin}/{finding.epoch}/{finding.seq}"
+        whom = f"{finding.client}/{finding.subscription} at {finding.broker}"
+        line = f"{as_instant(finding.at)}  {finding.kind.value}: {event} for {whom}: {finding.why}"
+        console.print(printable(line), markup=False)
+    if (more := sum(report.counts.values()) - limit) > 0:
+        console.print(f"... and {more:,} more", markup=False)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.3g} ms"
