@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 
-from tidings.broker import Link
+from tidings.broker import FROM_PAST, Link
 from tidings.model import EventKey
 from tidings.store import (
     Deliveries,
@@ -47,7 +47,7 @@ class Ledger:
         self._store = store
         self._now = now
         self._later = later
-        self._groups: dict[tuple[object, tuple[str, ...]], int] = {}
+        self._groups: dict[tuple[object, tuple[str, ...], bool], int] = {}
         self._members: list[Group] = []
         self._kept: list[object] = []
         """What the keys of groups were made of: an identity must not be used again."""
@@ -87,15 +87,16 @@ class Ledger:
         self._soon()
 
     def _note(self, links: Iterable[Link], key: object, message: Deliver) -> None:
-        ids = message.subscriptions
-        group = self._groups.get((key, ids))
+        ids, route = message.subscriptions, message.envelope.routes[0]
+        past = FROM_PAST in route.tags
+        group = self._groups.get((key, ids, past))
         if group is None:
-            group = self._groups[key, ids] = len(self._members)
-            self._members.append(Group(tuple(link.name for link in links), ids))
+            group = self._groups[key, ids, past] = len(self._members)
+            self._members.append(Group(tuple(link.name for link in links), ids, past))
             self._kept.append(links)
         identity = message.envelope.identity
         source = self._sources.setdefault((identity.origin, identity.epoch), len(self._sources))
-        self._rows.append(Sent(group, source, identity.seq, self._now(), form_of(message.envelope.routes[0])))
+        self._rows.append(Sent(group, source, identity.seq, self._now(), form_of(route)))
         if len(self._rows) >= FLUSH_ROWS:
             self.flush()
         else:

@@ -48,8 +48,8 @@ from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
 from ._refusals import AuthorityUnreachable, NoAuthority, NotTrusted, refusal_in
 from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential, shown_to
-from ._service import TABLE as GRAPH_TABLE
 from ._service import Scopes
+from ._shelf import TABLE as GRAPH_TABLE
 from ._versions import Versions
 from ._view import Plan, View
 

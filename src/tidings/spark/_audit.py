@@ -200,8 +200,11 @@ def _graph(stores: Iterable[StoreReader]) -> tuple[bytes, list[bytes]]:
     for store in stores:
         kept = store.items(GRAPH_TABLE)
         base = kept.pop("base", b"")
-        oldest = decode_snapshot(base).version if base else 0
-        changes = [kept[key] for key in sorted(kept) if int(key) > oldest]
+        version = decode_snapshot(base).version if base else 0
+        changes = []
+        while (change := kept.get(f"{version + 1:015d}")) is not None:  # up to the first that the disk refused
+            changes.append(change)
+            version += 1
         if len(changes) > len(best[1]) or (changes and not best[1]):
             best = (base, changes)
     return best

@@ -172,7 +172,8 @@ class Judge:
                     deliveries = sent.pop(identity.seq, [])
                     verdict.unjudged -= len(deliveries)
                     self._judge(envelope, deliveries, verdict)
-                    latencies += [delivery.at - identity.published_at for delivery in deliveries]
+                    live = [one for one in deliveries if one.timeliness != Timeliness.PAST]
+                    latencies += [delivery.at - identity.published_at for delivery in live]
                 elif identity.seq in sent:
                     verdict.unjudged -= len(sent.pop(identity.seq))
         verdict.latencies = _buckets(latencies)

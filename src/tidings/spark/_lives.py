@@ -89,6 +89,8 @@ class Timeliness(enum.IntEnum):
     """Behind one with a larger number."""
     AGAIN = 2
     """Its client had come further before, at another broker."""
+    PAST = 3
+    """It is from the past, which comes in an order of its own."""
 
 
 class Sink(Protocol):
@@ -274,6 +276,8 @@ class Chronicle:
             for client, id, known in groups[sent.group]:
                 if known is None:
                     self._sink.stray(self._broker, client, id, source, sent)
+                elif deliveries.groups[sent.group].past:
+                    self._sink.add(source, known.place, sent, Timeliness.PAST)
                 else:
                     self._sink.add(source, known.place, sent, known.timeliness(source, sent.seq))
 

@@ -24,6 +24,8 @@ class Group(NamedTuple):
 
     clients: tuple[str, ...]
     subscriptions: tuple[str, ...]
+    past: bool = False
+    """Whether it is what subscriptions get of the past, in an order of its own and at any time."""
 
 
 class Sent(NamedTuple):
