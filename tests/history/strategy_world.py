@@ -69,6 +69,7 @@ def random_run(
     routing: str = "identity",
     faults: bool = False,
     ending: bool = True,
+    through_wire: bool = False,
     options: dict[str, object] | None = None,
     each: tuple[int, int] = (1, 5),
     most: int = 7,
@@ -82,9 +83,8 @@ def random_run(
         limits = CacheLimits(max_global=50 * sizes[name] + 1, max_filters=50, max_per_filter=sizes[name])
         return make(StrategyOptions(limits=limits, **(options or {})))  # type: ignore[arg-type]
 
-    network = Network(
-        seed, routing=RoutingOptions(routing), features=lambda name: [strategy(name)], weather=Weather((100, 3_000))
-    )
+    weather = Weather((100, 3_000), through_wire=through_wire)
+    network = Network(seed, routing=RoutingOptions(routing), features=lambda name: [strategy(name)], weather=weather)
     links = random_tree(rng, count)
     network.add_brokers(names, links=links)
     network.run()

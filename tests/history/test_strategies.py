@@ -18,7 +18,14 @@ from history.strategy_world import (
     random_run,
 )
 
-from tidings.history import BorderBrokerCaching, CachingStrategy, MergeOrder, MergingCaching
+from tidings.history import (
+    BorderBrokerCaching,
+    CachingStrategy,
+    FullReplay,
+    MergeOrder,
+    MergingCaching,
+    SequenceReplay,
+)
 
 SEEDS = 12
 NONE = {"duplicate": 0, "order": 0, "gap": 0}
@@ -59,6 +66,32 @@ def test_overlapping_filters_racing_subscriptions(kind: type[CachingStrategy], r
         if kind in BY_IDENTITY:
             found = faults_of(run)
             assert (found["duplicate"], found["order"]) == (0, 0), f"seed {seed}"
+        check_safety(run)
+        check_liveness(run)
+        check_nothing_is_left(run)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "routing"),
+    [
+        (FullReplay, 106, "identity"),
+        (FullReplay, 225, "covering"),
+        (MergingCaching, 33, "covering"),
+        (MergingCaching, 72, "identity"),
+        (SequenceReplay, 218, "identity"),
+        (SequenceReplay, 219, "covering"),
+    ],
+)
+def test_what_came_meanwhile_may_lie_before_what_is_found(kind: type[CachingStrategy], seed: int, routing: str) -> None:
+    """Here a narrower filter let something through; only in its origin's order does it come in order."""
+    run = random_run(seed, kind, filters=FOUR_FILTERS, racing=True, routing=routing)
+    assert faults_of(run)["order"] == 0
+
+
+@pytest.mark.parametrize("kind", BY_IDENTITY)
+def test_everything_that_brokers_say_travels_as_bytes(kind: type[CachingStrategy]) -> None:
+    for seed in range(4):
+        run = random_run(seed, kind, filters=FOUR_FILTERS, racing=True, routing="covering", through_wire=True)
         check_safety(run)
         check_liveness(run)
         check_nothing_is_left(run)

@@ -48,7 +48,7 @@ from tidings.history._requests import Replay, Request
 from tidings.history._strategy_options import passed_on, period
 from tidings.model import FeatureError, TidingsError, last, since
 from tidings.sim import Network, Weather
-from tidings.wire import Ending
+from tidings.wire import Ending, Extension, Frame
 
 LATENCY = 1_000
 STEADY = Weather((LATENCY, LATENCY))
@@ -277,6 +277,33 @@ def test_a_subscription_that_ends_while_it_is_held_gets_nothing(make: type[Cachi
     assert strategy_at(network, "a").endings == dict.fromkeys(Ending, 0)
 
 
+@pytest.mark.parametrize("make", [MergingCaching, FullReplay])
+def test_a_new_tree_leaves_no_hole_in_what_was_retained(make: type[CachingStrategy]) -> None:
+    """1 is retained; 2 is under way when its link is cut, and there is another way. Were 1 delivered, 2 would be
+    missing behind it."""
+    network = network_of(
+        lambda name: Silent(sized(5)) if name == "b" else make(sized(5)),
+        ["ab", "bc", "ac"],
+        routing=RoutingOptions("identity"),
+        weather=STEADY,
+    )
+    feed = network.add_client("feed", "b")
+    reader = Reader(network.add_client("reader", "a"), "n > 0", last(5))
+    network.run(seconds=0.05)
+    feed.publish(n=1)
+    network.run(seconds=0.05)
+    assert network.brokers["a"].holds.all
+    feed.publish(n=2)
+    network.run(seconds=1.5 * LATENCY / 1e6)
+    network.cut("a", "b")
+    network.run(seconds=0.5)
+    assert network.brokers["a"].holds.all, "b does not answer on the new tree either"
+    for n in (3, 4):
+        feed.publish(n=n)
+    network.run()
+    assert reader.values == [3, 4]
+
+
 # --- whom it asks -------------------------------------------------------------------------------------
 
 
@@ -339,6 +366,28 @@ def test_what_came_from_the_router_that_asks_is_not_sent_back_to_it() -> None:
     assert isinstance(replay, Replay)
     assert [one.identity.origin for one in replay.envelopes] == ["b"]
     assert sorted(late.values) == [1, 2]  # type: ignore[type-var]
+
+
+@pytest.mark.req("HIS-068")
+def test_what_comes_from_the_router_that_asks_while_others_are_waited_for_is_not_sent_back_either() -> None:
+    network = network_of(
+        lambda name: (Silent if name == "c" else MergingCaching)(sized(5)),
+        ["ab", "bc"],
+        routing=RoutingOptions("identity"),
+        weather=STEADY,
+    )
+    here, there = network.add_client("here", "a"), network.add_client("there", "b")
+    Reader(network.add_client("one", "b"), "n > 0", None)
+    network.run()
+    messages = Messages(network)
+    Reader(network.add_client("late", "a"), "n > 0", last(9))
+    network.run(seconds=0.05)
+    here.publish(n=1)
+    there.publish(n=2)
+    network.run()
+    ((_, _, replay),) = [one for one in messages.all if isinstance(one[2], Replay)]
+    assert isinstance(replay, Replay)
+    assert [one.identity.origin for one in replay.envelopes] == ["b"]
 
 
 @pytest.mark.req("HIS-055")
@@ -687,6 +736,22 @@ def test_whatever_anybody_remembers_is_found(make: type[CachingStrategy]) -> Non
         late = Reader(network.add_client("late", "a"), ONE_FILTER[0], last(900))
         network.run()
         assert set(late.got) == held, f"seed {seed}"
+
+
+@pytest.mark.parametrize("make", [MergingCaching, FullReplay])
+@pytest.mark.parametrize("body", [b"", b"rubbish", b"\x92\xa7Request\x01"])
+def test_what_a_neighbour_says_and_nobody_can_read_stops_nobody(make: type[CachingStrategy], body: bytes) -> None:
+    network = network_of(lambda name: make(), ["ab"])
+    strategy = strategy_at(network, "a")
+    (link,) = strategy.context.neighbours
+    strategy.context.send(link, body)
+    network.run()
+    assert network.brokers["b"].statistics.refused == 1
+    client = network.add_client("client", "a")
+    client._send(Frame(Extension("history", body)))
+    network.run()
+    (refusal,) = client.refusals
+    assert "clients ask for the past by `past` in a subscription" in refusal.reason
 
 
 # --- combinations and settings ------------------------------------------------------------------------

@@ -94,4 +94,5 @@ class Access(Gathering):
                 context.deliver(registration, from_past(envelope) if at < before else envelope)
 
     def _may_see(self, envelope: Envelope) -> bool:
-        return self.registration.receive_own or envelope.identity.publisher != self.registration.link.name
+        own = envelope.identity.publisher == self.registration.link.name
+        return (self.registration.receive_own or not own) and self.filter.matches(envelope.notification)

@@ -80,7 +80,7 @@ class MergingCaching(CachingStrategy):
             limit=limit,
             since=request.since,
             level=request.level,
-            time=max(0, request.deadline),
+            time=max(0, min(request.deadline, self.options.timer)),
             source=link,
         )
         self._ties.asked(request.id, self._gather(gathering, request.have, changes))

@@ -195,7 +195,8 @@ class FullReplay(CachingStrategy):
         further = self._further(missing, request.level, request.filter, link, changes)
         self._ties.asked(request.id, further)
         if further:
-            drop = self.context.call_later(max(0, request.deadline), lambda: self._end_trail(request.id))
+            waits = max(0, min(request.deadline, self.options.timer))
+            drop = self.context.call_later(waits, lambda: self._end_trail(request.id))
             self._back[request.id] = _Trail(link, len(further), drop)
         self.reply(link, request.id, fitting(found), len(further))
         onward = Request(request.id, request.filter, missing, request.since, have, request.level + 1, request.deadline)

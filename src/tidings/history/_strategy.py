@@ -162,9 +162,9 @@ class CachingStrategy(Feature):
             else:
                 access.finish(Ending.ANSWERED)
         elif entry.link.is_broker and (attached := self.context.attached()) is not None:
-            message = decode(attached)
-            if isinstance(message, Request):
-                self.asked(entry.link, message, changes, entry)
+            request = self._read(attached)
+            if isinstance(request, Request):
+                self.asked(entry.link, request, changes, entry)
         return changes
 
     def _on_sub_del(self, proceed: Callable[..., Any], scope: str, entry: Entry) -> dict[Link, Delta]:
@@ -231,11 +231,19 @@ class CachingStrategy(Feature):
         """A neighbour says something about the past."""
         if not link.is_broker:
             raise TidingsError("clients ask for the past by `past` in a subscription, not by messages")
-        message = decode(body)
+        message = self._read(body)
         if isinstance(message, Request):
             self.asked(link, message, {}, None)
-        else:
+        elif message is not None:
             self.heard(link, message)
+
+    def _read(self, body: bytes) -> AnyRequestMessage | None:
+        """A message of a neighbour; what cannot be read is counted, and stops nobody."""
+        try:
+            return decode(body)
+        except TidingsError:
+            self.broker.statistics.refused += 1
+            return None
 
     def send(self, link: Link, message: AnyRequestMessage) -> None:
         """Say something about the past to a neighbour."""
