@@ -2,13 +2,13 @@
 
 async with tidings.connect("tidings://localhost:7311") as client:
     await client.publish(type="quote", symbol="SAP", price=182.4)
-    async for quote in client.subscribe("type = 'quote' AND price > 100"):
+    async for quote in client.subscribe("type = 'quote' AND price > 100", past=tidings.last(10)):
         print(quote["symbol"], quote["price"])
 """
 
-from tidings.client import Client, ConnectionFailed, Receipt, Subscription, connect
+from tidings.client import Client, ConnectionFailed, Receipt, Subscription, Traced, connect
 from tidings.model import Bound, BoundError, Duplicates, Filter, Location, Notification, TidingsError, attr, last, since
-from tidings.wire import Gap, Quality
+from tidings.wire import Consistency, Gap, HistoryReport, Quality
 
 from . import sync
 
@@ -19,15 +19,18 @@ __all__ = [
     "BoundError",
     "Client",
     "ConnectionFailed",
+    "Consistency",
     "Duplicates",
     "Filter",
     "Gap",
+    "HistoryReport",
     "Location",
     "Notification",
     "Quality",
     "Receipt",
     "Subscription",
     "TidingsError",
+    "Traced",
     "attr",
     "connect",
     "last",

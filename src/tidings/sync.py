@@ -25,9 +25,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
-from tidings.model import EVERYTHING, Duplicates, EventKey, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Matches, Notification, TidingsError
 from tidings.scopes import ScopeEnded
-from tidings.wire import Gap, Measured, Page, Quality, Status
+from tidings.wire import Consistency, Gap, HistoryReport, Measured, Page, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
 
@@ -164,6 +164,11 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        past: Bound | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
         duplicates: Duplicates | str = Duplicates.DEFAULT,
     ) -> Subscription:
         """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
@@ -180,6 +185,11 @@ class Client:
                 on_gap=on_gap,
                 receive_own=receive_own,
                 durable=durable,
+                past=past,
+                consistency=consistency,
+                timeout=timeout,
+                respect_ttl=respect_ttl,
+                with_origin=with_origin,
                 duplicates=duplicates,
             )
             return await subscription
@@ -318,6 +328,11 @@ class Subscription(Iterator[Notification]):
         for _ in range(min(self._subscription.waiting, BATCH)):
             self._here.append(await anext(self._subscription))
         return True
+
+    @property
+    def history_report(self) -> HistoryReport | None:
+        """What came from the past, once that is known; None for a subscription that does not reach back."""
+        return self._subscription.history_report
 
     def acknowledge(self) -> None:
         """Of a durable subscription: what was taken is handled. Returns when the broker has that on disk."""

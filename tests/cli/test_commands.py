@@ -180,6 +180,43 @@ def test_subscribe_prints_what_passes_the_filter(address: str, as_json: bool) ->
         assert "symbol=SAP  price=182.4" in lines[0]
 
 
+@pytest.mark.parametrize(("bound", "expected"), [("2", [3, 4]), ("1h", [1, 2, 3, 4]), ("3,1h", [2, 3, 4])])
+def test_subscribe_begins_with_the_past(address: str, bound: str, expected: list[int]) -> None:
+    kind = f"past {bound}"
+    for n in (1, 2, 3, 4):
+        assert tidings_("pub", "-b", address, f"type={kind}", f"n={n}").exit_code == 0
+    words = ("sub", f"type = '{kind}'", "-b", address, "--past", bound, "--json", "--count", str(len(expected)))
+    result = tidings_(*words, "--timeout", "20")
+    assert [json.loads(line)["n"] for line in result.stdout.splitlines()] == expected
+    late = tidings_("sub", f"type = '{kind}'", "-b", address, "--past", "2020-01-01", "--best-effort", "--count", "4")
+    assert len(late.stdout.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ("-1", "--past -1: '-1' is not a duration"),
+        ("5 minutes", "'5 minutes' is not a duration"),
+        ("0s", "above 0"),
+        ("x,5m", "'x' is not a number"),
+        ("5,", "nothing follows the comma"),
+        ("99999999", "from 0 to 1,000,000"),
+        ("2026-13-01", "'2026-13-01' is not an instant"),
+    ],
+)
+def test_a_bound_that_cannot_be_is_explained(address: str, bound: str, words: str) -> None:
+    result = tidings_("sub", "TRUE", "-b", address, "--past", bound)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "write 10, 5m, or 10,5m" in result.stderr
+
+
+def test_durable_and_past_exclude_each_other(address: str) -> None:
+    result = tidings_("sub", "TRUE", "-b", address, "--past", "5", "--durable", "x", "--client", "c")
+    assert result.exit_code == 2
+    assert "choose one" in result.stderr
+
+
 def test_subscribe_gives_up_after_a_while(address: str) -> None:
     result = tidings_("sub", "EXISTS(never)", "-b", address, "--count", "1", "--timeout", "0.1")
     assert result.exit_code == 1

@@ -20,7 +20,8 @@ from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
 from tidings.cli._described import described
 from tidings.cli._lines import lines_of
-from tidings.cli._settings import ACCESS, ARCHIVE, LIMITS, ROUTING, STORE, TLS, TOP
+from tidings.cli._settings import ACCESS, ARCHIVE, ENTRIES, HISTORY, LIMITS, ROUTING, STORE, TABLES, TLS, TOP
+from tidings.history import HistoryOptions
 from tidings.net import ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -31,6 +32,7 @@ SECTIONS = {
     "`[[access]]`": ACCESS,
     "`[store]`": STORE,
     "`[archive]`": ARCHIVE,
+    "`[history]`": HISTORY,
     "`[limits]`": LIMITS,
 }
 
@@ -73,6 +75,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
         ("The broker", settings),
         ("`[routing]`", settings["routing"]),
         ("`[store]`", settings["store"]),
+        ("`[history]`", settings["history"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -82,7 +85,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
 
 def test_every_option_can_be_set_by_the_file() -> None:
     of_the_file = {"topology": "strict_topology", "log_level": None, "log_json": None}
-    settable = {of_the_file.get(key, key) for key in TOP} | {"routing", "limits", "tls", "access", "store", "archive"}
+    settable = {of_the_file.get(key, key) for key in TOP} | TABLES.keys() | ENTRIES.keys()
     in_python = {"admission"}  # a function
     assert {field.name for field in dataclasses.fields(Options)} - in_python <= settable
     assert {field.name for field in dataclasses.fields(Limits)} == set(LIMITS)
@@ -90,6 +93,7 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(TlsOptions)} == set(TLS)
     assert {field.name for field in dataclasses.fields(StoreOptions)} == set(STORE)
     assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
+    assert {field.name for field in dataclasses.fields(HistoryOptions)} == set(HISTORY)
     assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
 
 

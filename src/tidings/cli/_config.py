@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidings.broker import RoutingOptions
+from tidings.history import HistoryOptions
 from tidings.model import TidingsError
 from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions
 
@@ -78,6 +79,7 @@ class _Loader:
             "tls": self._tls(tables["tls"]) if "tls" in content else None,
             "store": StoreOptions(**tables["store"]),
             "archive": self._archive(tables["archive"]) if "archive" in content else None,
+            "history": HistoryOptions(**tables["history"]),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }

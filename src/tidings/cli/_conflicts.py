@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tidings.net import Options, StartError, check, is_local
+from tidings.model import FeatureError
+from tidings.net import Options, StartError, check, history_features, is_local
 
 from ._settings import Bad
 
@@ -40,6 +41,11 @@ def conflicts(options: Options) -> Iterator[Conflict]:
     yield from _neighbours(options)
     yield from _access(options)
     yield from _archive(options)
+    try:
+        list(history_features(options))
+    except FeatureError as error:
+        problem, _, remedy = str(error).rpartition("; ")
+        yield Conflict("history", problem, remedy)
 
 
 def _archive(options: Options) -> Iterator[Conflict]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 from pathlib import Path
 from typing import Any
 
+from tidings.history import HistoryOptions
 from tidings.net import ArchiveOptions, StoreOptions
 
 from ._config import Configuration
@@ -49,15 +51,22 @@ def described(configuration: Configuration) -> dict[str, Any]:
         **({"tls": tls} if tls else {}),
         "store": _told(options.store),
         **({"archive": _told(options.archive)} if options.archive is not None else {}),
+        "history": _told(options.history),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
 
 
-def _told(options: StoreOptions | ArchiveOptions) -> dict[str, Any]:
+def _told(options: StoreOptions | ArchiveOptions | HistoryOptions) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
     values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
-    return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}
+    return {key: _plain(value) for key, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
 
 
 def as_toml(settings: dict[str, Any]) -> str:

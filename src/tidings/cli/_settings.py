@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from tidings.broker import ALGORITHMS, Role
+from tidings.history import STRATEGIES
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -288,11 +289,18 @@ STORE: dict[str, Reader] = {
     "deliveries": boolean,
 }
 ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
+HISTORY: dict[str, Reader] = {
+    "strategy": one_of(STRATEGIES),
+    "timer": duration(0.01, 3_600),
+    "max_answer": integer(1, 1_000_000),
+    "max_answer_bytes": integer(1_048_576, 2**30),
+}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
     "store": STORE,
     "archive": ARCHIVE,
+    "history": HISTORY,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

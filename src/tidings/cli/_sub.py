@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 
 import tidings
-from tidings.model import Filter
+from tidings.model import Bound, BoundError, Filter, duration
 from tidings.wire import Gap
 
+from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
 from ._shown import Lines, as_json, gap_as_json, gap_as_text
@@ -40,6 +41,16 @@ def sub(
             help="Go on after what was printed the last time under this name and --client.",
         ),
     ] = None,
+    past: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOUND",
+            help="Begin with what was published before: 10 for the last ten, 5m for five minutes, 10,5m for both.",
+        ),
+    ] = None,
+    best_effort: Annotated[
+        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers if enough comes meanwhile.")
+    ] = False,
     as_json: AsJson = False,
     token_file: TokenFile = None,
     ca: Ca = None,
@@ -53,12 +64,46 @@ def sub(
     wanted = Filter.parse(filter)
     if durable is not None and client_name is None:
         raise UsageError("--durable is kept under the name of a client; give one with --client")
+    if durable is not None and past is not None:
+        raise UsageError("--durable goes on where it was, and --past begins before; choose one")
+    bound = None if past is None else _bound(past)
     client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     printer = _JsonPrinter() if as_json else _Printer()
-    complete = asyncio.run(_listen(client, wanted, printer, durable, count, timeout))
+    complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:
         complain(f"fewer than {count} notifications came in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
+
+
+class _How(NamedTuple):
+    """How to subscribe."""
+
+    durable: str | None
+    past: Bound | None
+    best_effort: bool
+
+
+def _bound(text: str) -> Bound:
+    """`10`, `5m`, `10,5m`, or an instant in the place of the duration."""
+    count, comma, reach = text.partition(",")
+    if not comma and not count.isdecimal():
+        count, reach = "", text
+    try:
+        if count and not count.isdecimal():
+            raise BoundError(f"'{count}' is not a number")
+        number = int(count) if count else None
+        if not reach:
+            if comma:
+                raise BoundError("nothing follows the comma")
+            bound = Bound(number)
+        elif reach[:4].isdecimal() and "-" in reach:
+            bound = Bound(number, None, _times.instant(reach, datetime.now(UTC)))
+        else:
+            bound = Bound(number, duration(reach))
+        bound.check()
+    except ValueError as error:
+        raise UsageError(f"--past {text}: {error}; write 10, 5m, or 10,5m") from None
+    return bound
 
 
 class _Printer:
@@ -91,14 +136,20 @@ async def _listen(
     client: tidings.Client,
     wanted: Filter,
     printer: _Printer,
-    durable: str | None,
+    how: _How,
     count: int | None,
     timeout: float | None,
 ) -> bool:
     """Print until the end; whether everything came that was asked for."""
     seen = 0
     async with client:
-        subscription = client.subscribe(wanted, on_gap=printer.gap, durable=durable)
+        subscription = client.subscribe(
+            wanted,
+            on_gap=printer.gap,
+            durable=how.durable,
+            past=how.past,
+            consistency="best_effort" if how.best_effort else "strict",
+        )
         await subscription
         try:
             async with asyncio.timeout(timeout):

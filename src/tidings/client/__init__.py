@@ -5,6 +5,7 @@ from ._admin import Admin, Changed
 from ._client import Client, ClientStatistics, connect
 from ._receipt import Receipt, RefusedByService
 from ._subscription import Subscription
+from ._traced import Traced
 
 __all__ = [
     "Admin",
@@ -16,5 +17,6 @@ __all__ = [
     "Receipt",
     "RefusedByService",
     "Subscription",
+    "Traced",
     "connect",
 ]

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
-from tidings.broker import Answer, LocalBroker
-from tidings.model import EVERYTHING, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
+from tidings.broker import MAX_TIMEOUT, Answer, LocalBroker
+from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
+    Consistency,
     Extension,
     Forget,
     Frame,
@@ -28,6 +29,7 @@ from tidings.wire import (
     Measure,
     Measured,
     Page,
+    Past,
     Quality,
     Read,
     Refused,
@@ -204,6 +206,11 @@ class Client:
         on_gap: Callable[[Gap], None] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        past: Bound | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
         duplicates: Duplicates | str = Duplicates.DEFAULT,
     ) -> Subscription:
         """Subscribe. Iterate over the result, or give a `callback`, which must not block.
@@ -212,6 +219,12 @@ class Client:
         the same event in the same form, "event" in any form, and for "per_path" each way brings a notification of its
         own. If it is left out, the scope decides; one that says nothing suppresses.
 
+        `past` reaches back: `tidings.last(10)`, `tidings.since("5m")` or `tidings.last(10, since="5m")`. What was
+        published before comes first, then everything that follows, without a gap. With `consistency="strict"` all
+        brokers are asked first, for `timeout` seconds at most; "best_effort" goes on as soon as there is enough, even
+        if that is new. `history_report` tells what was found. With `respect_ttl`, what has outlived its time to live is
+        left out; with `with_origin`, each notification has `from_past`, `published_at` and `identity`.
+
         `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
         broker keeps how far the application has come, under this client's name and that one: after a crash, or after
         `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
@@ -219,10 +232,19 @@ class Client:
         self._check()
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        if isinstance(consistency, str):
+            consistency = _consistency(consistency)
         if isinstance(duplicates, str):
             duplicates = Duplicates[duplicates.upper()]
         subscription = Subscription(self, filter, callback, on_gap, receive_own)
         subscription.duplicates = duplicates
+        subscription.with_origin = with_origin
+        if past is not None:
+            if durable is not None:
+                raise TidingsError(
+                    f"the durable subscription '{durable}' goes on where it was; give either `durable` or `past`"
+                )
+            subscription.past = Past(past, consistency, _microseconds(timeout), respect_ttl)
         if durable is not None:
             self._durables.claim(durable)
             subscription.id = self._local.new_id()
@@ -230,7 +252,11 @@ class Client:
             self._durables.add(subscription.durable)
         else:
             subscription.id = self._local.subscribe(
-                filter, subscription.notify, receive_own=receive_own, duplicates=duplicates
+                filter,
+                subscription.notify,
+                receive_own=receive_own,
+                duplicates=duplicates,
+                past=subscription.past,
             )
         self._subscriptions[subscription.id] = subscription
         return subscription
@@ -264,6 +290,11 @@ class Client:
         """Who published what is being handed over, and where."""
         assert self._local.delivering is not None
         return self._local.delivering
+
+    @property
+    def delivering_past(self) -> bool:
+        """Whether what is being handed over comes from the past."""
+        return self._local.delivering_past
 
     def change(self, subscription: Subscription) -> None:
         """Tell the service the new filter of a subscription; see `Subscription.update`."""
@@ -456,6 +487,21 @@ class Client:
 
 def _read(after: tuple[int, int], upto: tuple[int, int], filter: Matches, id: str) -> Read:
     return Read(id, after, upto, filter)
+
+
+def _consistency(word: str) -> Consistency:
+    try:
+        return Consistency[word.upper()]
+    except KeyError:
+        raise TidingsError(f'\'{word}\' is no consistency; choose "strict" or "best_effort"') from None
+
+
+def _microseconds(timeout: float | None) -> int | None:
+    if timeout is None:
+        return None
+    if not 0 <= timeout <= MAX_TIMEOUT / 1_000_000:  # refuses NaN, too
+        raise TidingsError(f"a timeout of {timeout} seconds; give one from 0 to {MAX_TIMEOUT // 1_000_000:,}")
+    return round(timeout * 1_000_000)
 
 
 def connect(

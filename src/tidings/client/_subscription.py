@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tidings.model import Duplicates, Filter, Matches, Notification, TidingsError
-from tidings.wire import Gap, HistoryReport
+from tidings.wire import Gap, HistoryReport, Past
+
+from ._traced import Traced
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -45,6 +47,10 @@ class Subscription(AsyncIterator[Notification]):
         """Whether what this client publishes is wanted, too."""
         self.duplicates = Duplicates.DEFAULT
         """What counts as a second copy."""
+        self.past: Past | None = None
+        """How far it reaches into the past, if it does."""
+        self.with_origin = False
+        """Whether each notification tells where it comes from."""
         self.id = ""
         self._callback = callback
         self._on_gap = on_gap
@@ -148,6 +154,8 @@ class Subscription(AsyncIterator[Notification]):
 
     def notify(self, notification: Notification) -> None:
         """A notification has come."""
+        if self.with_origin:
+            notification = Traced.of(notification, self._client.delivering, self._client.delivering_past)
         if self._callback is not None:
             try:
                 self._callback(notification)

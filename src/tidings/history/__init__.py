@@ -11,6 +11,7 @@ from ._local_caching import RememberingLocalBroker
 from ._merging_caching import MergingCaching
 from ._options import HistoryOptions
 from ._order import MergeOrder, in_origin_order, key_of
+from ._origin import Shelf
 from ._provider import HistoryProvider, Question
 from ._replay import (
     BasicReplay,
@@ -56,6 +57,7 @@ __all__ = [
     "ReplayVariant",
     "Requirement",
     "SequenceReplay",
+    "Shelf",
     "SingleRing",
     "StrategyOptions",
     "Strict",

@@ -11,6 +11,7 @@ from ._border_caching import BorderBrokerCaching
 from ._combinations import COMBINATIONS, check_combination
 from ._merging_caching import MergingCaching
 from ._options import HistoryOptions
+from ._origin import Shelf
 from ._replay import replay_strategy
 from ._strategy import CachingStrategy
 from ._strategy_options import StrategyOptions
@@ -32,6 +33,7 @@ def make_history(
     *,
     strict: HistoryOptions | None = None,
     caching: StrategyOptions | None = None,
+    archive: Callable[[], Shelf | None] = lambda: None,
 ) -> Feature | None:
     """The feature for a strategy; None: brokers have nothing to do for it. `FeatureError` if routing does not suit it.
 
@@ -41,7 +43,7 @@ def make_history(
     True
     """
     if strategy == "strict":
-        return Strict(strict or HistoryOptions())
+        return Strict(strict or HistoryOptions(), archive)
     if strategy == "off":
         return None
     if strategy not in STRATEGIES:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class HistoryOptions:
     """How a broker answers subscriptions into the past. Times are in seconds, sizes in bytes."""
 
+    strategy: str = "strict"
+    """One of `STRATEGIES`."""
     timer: float = 10.0
     """How long a subscription waits for the past at most, if it does not say."""
     max_answer: int = 10_000

@@ -97,6 +97,11 @@ class Notification(Mapping[str, Value]):
         """The attributes as a plain dict, for reading only: the fast way for code that matches."""
         return self._attributes
 
+    @property
+    def from_past(self) -> bool | None:
+        """Whether it came from the past; None: whoever subscribed did not ask (`with_origin`)."""
+        return None
+
     def __getitem__(self, name: str) -> Value:
         return self._attributes[name]
 

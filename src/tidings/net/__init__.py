@@ -2,6 +2,7 @@
 
 from ._access import Access, AccessDenied, Identity
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
+from ._past import history_features
 from ._server import Server, StartError, check, is_local, serve
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "StoreOptions",
     "TlsOptions",
     "check",
+    "history_features",
     "is_local",
     "serve",
 ]

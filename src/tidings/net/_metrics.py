@@ -39,6 +39,7 @@ class BrokerCollector(Collector):
         if status.scopes is not None:
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
+        yield from _history(status.history)
         if status.store is not None:
             yield from _store(status.store)
 
@@ -105,6 +106,27 @@ def _scopes(tables: tuple[TableStatus, ...]) -> Iterator[Metric]:
         for label, group in labelled.items():
             family.add_metric([label], sum(getattr(table, name) for table in group))
         yield family
+
+
+_HISTORY = {
+    "asked": "Subscriptions into the past.",
+    "answered": "Subscriptions into the past that went on because every broker had answered.",
+    "satisfied": "Subscriptions into the past that went on because there was enough.",
+    "timed_out": "Subscriptions into the past that went on because time was up.",
+    "cancelled": "Subscriptions into the past that ended before.",
+    "delivered": "Notifications from the past that clients got.",
+    "capped": "Subscriptions into the past that got less because of a limit.",
+    "waves": "Questions about the past to all brokers.",
+    "searches": "Questions about the past that were looked up here.",
+}
+
+
+def _history(counted: dict[str, int]) -> Iterator[Metric]:
+    if counted:
+        yield _gauge("history_waiting", "Subscriptions whose past has not come yet.", counted["waiting"])
+        yield _counter("history_held_seconds", "Seconds for which these waited, together.", counted["held"] / 1e6)
+        for name, text in _HISTORY.items():
+            yield _counter(f"history_{name}", text, counted[name])
 
 
 def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidings.broker import Role, RoutingOptions
+from tidings.history import HistoryOptions
 from tidings.scopes import Admission
 from tidings.store import PROMOTED
 
@@ -123,3 +124,4 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     store: StoreOptions = field(default_factory=StoreOptions)
     archive: ArchiveOptions | None = None
+    history: HistoryOptions = field(default_factory=HistoryOptions)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from tidings.broker import Feature
-from tidings.model import TidingsError
+from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
 from tidings.wire import Part, part
 
@@ -26,6 +26,7 @@ from ._journal import Journal
 from ._keeper import Keeper, can_archive
 from ._log import LogReading
 from ._options import Options, TlsOptions
+from ._past import history_features
 from ._status import Reporter
 
 log = logging.getLogger("tidings.net")
@@ -47,6 +48,7 @@ class Server:
         check_management(options)
         check_authority(options)
         check_archive(options)
+        check_history(options)
         self.options = options
         self._features = list(features)
         self.host: Host
@@ -79,7 +81,7 @@ class Server:
         epoch = self._store.epoch if self._store is not None else time.time_ns() // 1_000
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
-        features = [*self._features, *([journal] if journal is not None else [])]
+        features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
         self.host = Host(options, epoch, self._store, features)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
@@ -241,6 +243,14 @@ def check_archive(options: Options) -> None:
         raise StartError("an archive is made of the store, and there is none; set `data`, or leave [archive] out")
     if not can_archive():
         raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
+
+
+def check_history(options: Options) -> None:
+    """Raise `StartError` for a strategy of history that does not work with the routing."""
+    try:
+        list(history_features(options))
+    except FeatureError as error:
+        raise StartError(str(error)) from None
 
 
 def _reason(error: OSError) -> str:

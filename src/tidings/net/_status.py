@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidings.broker import Link, Table
+from tidings.history import Strict
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
@@ -102,6 +103,7 @@ class Reporter:
             limits=dataclasses.asdict(options.limits),
             store=self.store(),
             durable=server.durables.count,
+            history=self._history(),
             scopes=self._scopes(),
         )
 
@@ -111,6 +113,12 @@ class Reporter:
         if store is None:
             return None
         return {**msgspec.structs.asdict(store.statistics()), **(keeper.counted if keeper is not None else {})}
+
+    def _history(self) -> dict[str, int]:
+        feature = self._server.host.broker.features.get("history")
+        if not isinstance(feature, Strict):
+            return {}
+        return {**dataclasses.asdict(feature.statistics), "waiting": len(self._server.host.broker.holds.all)}
 
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())

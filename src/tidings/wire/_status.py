@@ -152,6 +152,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What the store has counted; None: the broker has none."""
     durable: int = 0
     """Durable subscriptions that are kept, whether their clients are there or not."""
+    history: dict[str, int] = {}
+    """What clients have asked of the past, and what came of it; empty: this broker keeps no history."""
     scopes: ScopeStatus | None = None
     """The scope graph; None: the broker is older than scopes."""
 

@@ -1,0 +1,38 @@
+"""A notification that tells where it comes from, for those who ask."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tidings.model import Identity, Notification
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Traced(Notification):
+    """What a subscription with `with_origin=True` yields: a notification like any other, and where it comes from."""
+
+    __slots__ = ("_from_past", "identity")
+
+    _from_past: bool
+    identity: Identity
+    """Which event of which broker it is, and who published it."""
+
+    @classmethod
+    def of(cls, notification: Notification, identity: Identity, from_past: bool) -> Traced:
+        """The same notification, traced."""
+        self = cls.__new__(cls)
+        self._attributes = notification.attributes
+        self.identity = identity
+        self._from_past = from_past
+        return self
+
+    @property
+    def from_past(self) -> bool:
+        """Whether it was published before the subscription began, and came from the past."""
+        return self._from_past
+
+    @property
+    def published_at(self) -> datetime:
+        """When its broker took it."""
+        return _EPOCH + timedelta(microseconds=self.identity.published_at)

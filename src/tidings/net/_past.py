@@ -1,0 +1,38 @@
+"""What a server does for history: the strategy that its options name, and the way to its archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from tidings.broker import Feature
+from tidings.history import Shelf, StrategyOptions, make_history
+
+from ._options import Options
+
+if TYPE_CHECKING:
+    from tidings.store.archive import ArchiveReader
+
+
+def history_features(options: Options) -> Iterator[Feature]:
+    """The feature that answers subscriptions into the past, if there is one; `FeatureError` if routing does not suit."""
+    history = options.history
+    caching = StrategyOptions(timer=int(history.timer * 1_000_000), max_answer=history.max_answer)
+    feature = make_history(
+        history.strategy, options.routing, strict=history, caching=caching, archive=_archive(options)
+    )
+    if feature is not None:
+        yield feature
+
+
+def _archive(options: Options) -> Callable[[], Shelf | None]:
+    """Opens the archive of this broker; there may be none, or none yet."""
+
+    def opened() -> ArchiveReader | None:
+        if options.archive is None or not options.archive.directory.is_dir():
+            return None
+        from tidings.store.archive import ArchiveReader  # noqa: PLC0415 - an extra, and slow to load
+
+        return ArchiveReader(options.archive.directory, origin=options.name)
+
+    return opened
