@@ -109,7 +109,7 @@ async def test_history_can_be_switched_off_and_then_says_so() -> None:
 
 @pytest.mark.req("HIS-079")
 def test_a_strategy_that_does_not_suit_the_routing_is_refused_at_the_start() -> None:
-    with pytest.raises(StartError, match="history strategy 'border' .* does not work with routing 'covering'"):
+    with pytest.raises(StartError, match=r"history strategy 'border' .* does not work with routing 'covering'"):
         Server(options("a", history=HistoryOptions(strategy="border")))
     with pytest.raises(StartError, match="no history strategy is called 'best'"):
         Server(options("a", history=HistoryOptions(strategy="best")))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def history_features(options: Options) -> Iterator[Feature]:
-    """The feature that answers subscriptions into the past, if there is one; `FeatureError` if routing does not suit."""
+    """The feature that answers subscriptions into the past, if any; `FeatureError` if it does not suit the routing."""
     history = options.history
     caching = StrategyOptions(timer=int(history.timer * 1_000_000), max_answer=history.max_answer)
     feature = make_history(
