@@ -128,9 +128,9 @@ def test_merge_orders() -> None:
 def test_everything_new_is_delivered_and_of_the_old_what_is_left_of_the_bound() -> None:
     here = gathering(*(Item(envelope(n), EAST) for n in (1, 2, 3)), limit=3)
     here.new = [Item(envelope(4), EAST), Item(envelope(5), EAST)]
-    assert [numbers(here.chosen(Align.ID)[0]), here.chosen(Align.ID)[1]] == [[3, 4, 5], 1]
+    assert numbers(here.chosen(Align.ID)) == [3, 4, 5]
     here.new += [Item(envelope(n), EAST) for n in (6, 7)]
-    assert [numbers(here.chosen(Align.ID)[0]), here.chosen(Align.ID)[1]] == [[4, 5, 6, 7], 0]
+    assert numbers(here.chosen(Align.ID)) == [4, 5, 6, 7]
 
 
 # --- depth and time -----------------------------------------------------------------------------------
@@ -752,6 +752,31 @@ def test_what_a_neighbour_says_and_nobody_can_read_stops_nobody(make: type[Cachi
     network.run()
     (refusal,) = client.refusals
     assert "clients ask for the past by `past` in a subscription" in refusal.reason
+
+
+@pytest.mark.req("HIS-057")
+def test_what_is_kept_and_what_came_of_it_is_counted() -> None:
+    network = filled_line(MergingCaching, SIZES)
+    Reader(network.add_client("late", "a"), "n > 0", last(3))
+    cancelled = Reader(network.add_client("gone", "a"), "n > 0", last(9))
+    network.run(seconds=1.5 * LATENCY / 1e6)
+    cancelled.unsubscribe()
+    network.run()
+    counted = strategy_at(network, "a").statistics
+    kept = strategy_at(network, "a").cache.query(Question(filter=f("n > 0")))
+    assert counted == {
+        "asked": 2,
+        "answered": 1,
+        "satisfied": 0,
+        "timed_out": 0,
+        "cancelled": 1,
+        "delivered": 3,
+        "late": counted["late"],
+        "cache_filters": 1,
+        "cache_notifications": 1,
+        "cache_bytes": sum(len(one.body) for one in kept),
+        "cache_rejected": 0,
+    }
 
 
 # --- combinations and settings ------------------------------------------------------------------------

@@ -79,19 +79,20 @@ class Access(Gathering):
     def finish(self, ending: Ending) -> None:
         """Deliver what there is, past before new, and let the subscription go on."""
         self.end()
+        old = {id(item.envelope) for item in self.old}
+        whole = [envelope for envelope in self.chosen(self._strategy.options.align) if self._may_see(envelope)]
+        places = [at for at, envelope in enumerate(whole, start=1) if id(envelope) in old]
         self._strategy.endings[ending] += 1
+        self._strategy.delivered += len(places)
         self._strategy.finished(self)
         context, registration = self._strategy.context, self.registration
-        whole, past = self.chosen(self._strategy.options.align)
         context.holds.release(self.hold, None)
-        old = {id(item.envelope) for item in self.old}
-        before = max((at for at, envelope in enumerate(whole, start=1) if id(envelope) in old), default=0)
         # The report goes first: by it the client knows that it is this subscription, and not an earlier one of the same
         # id, whose past comes now. It may not have settled yet.
-        context.tell(registration.link, HistoryReport(registration.id, registration.number, past, ending))
+        context.tell(registration.link, HistoryReport(registration.id, registration.number, len(places), ending))
         for at, envelope in enumerate(whole):
-            if self._may_see(envelope):
-                context.deliver(registration, from_past(envelope) if at < before else envelope)
+            is_past = at < max(places, default=0)
+            context.deliver(registration, from_past(envelope) if is_past else envelope)
 
     def _may_see(self, envelope: Envelope) -> bool:
         own = envelope.identity.publisher == self.registration.link.name

@@ -98,8 +98,8 @@ class Gathering:
         arranged = merged(order, found, [item.envelope for item in self.old])
         self.old = [Item(envelope, links.get(key_of(envelope), link)) for envelope in arranged]
 
-    def chosen(self, align: Align) -> tuple[list[Envelope], int]:
-        """What is delivered, and how many of it come from the past: everything new, and of the old what is left.
+    def chosen(self, align: Align) -> list[Envelope]:
+        """What is delivered: everything new, and of the old as much as the bound leaves.
 
         What came meanwhile may lie before something that was found, if only a narrower filter let it through. By
         identities each origin is put into its order; counting cannot tell.
@@ -108,9 +108,7 @@ class Gathering:
         if (left := max(0, self.limit - len(self.new))) < len(old):
             old = old[len(old) - left :]
         whole = old + [item.envelope for item in self.new]
-        if align is not Align.COUNT:
-            whole = in_origin_order(whole)
-        return whole, len(old)
+        return whole if align is Align.COUNT else in_origin_order(whole)
 
     def end(self) -> None:
         """Nothing is waited for any more."""

@@ -159,7 +159,7 @@ class MergingCaching(CachingStrategy):
         self._gatherings.pop(gathering.id, None)
         gathering.end()
         assert gathering.source is not None
-        whole, _ = gathering.chosen(self.align)
+        whole = gathering.chosen(self.align)
         self.send(gathering.source, Replay(gathering.id, fitting(whole[max(0, len(whole) - gathering.limit) :])))
 
     # --- the end --------------------------------------------------------------------------------------

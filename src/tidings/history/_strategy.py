@@ -65,6 +65,9 @@ class CachingStrategy(Feature):
         """Messages about requests that were over."""
         self.endings = dict.fromkeys(Ending, 0)
         """How many subscriptions went on, and why."""
+        self.delivered = 0
+        """Notifications from the past that clients got."""
+        self._taken = self._cancelled = 0
         self._number = 0
         self._remembered: dict[Entry, CacheEntry | None] = {}
         self._publishers: dict[Link | Entry, CacheEntry | None] = {}
@@ -82,6 +85,23 @@ class CachingStrategy(Feature):
         above_simple = broker.routing.algorithm in ABOVE_SIMPLE
         self.force_forwards = self.asks_further and (above_simple if forwards is None else forwards)
         self._scope = self.options.index_scope or self.index_scope
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What there is, and what has happened so far."""
+        return {
+            "asked": self._taken,
+            "answered": self.endings[Ending.ANSWERED],
+            "satisfied": self.endings[Ending.SATISFIED],
+            "timed_out": self.endings[Ending.TIMER],
+            "cancelled": self._cancelled,
+            "delivered": self.delivered,
+            "late": self.late,
+            "cache_filters": len(self.cache),
+            "cache_notifications": self.cache.cells,
+            "cache_bytes": self.cache.bytes,
+            "cache_rejected": self.cache.rejected,
+        }
 
     # --- what a strategy does of its own --------------------------------------------------------------
 
@@ -144,6 +164,7 @@ class CachingStrategy(Feature):
         limit = min(self.options.max_answer, self.options.max_answer if bound.count is None else bound.count)
         access = Access(self, registration, registration.filter, self._next_id(), limit)
         access.hold = self.context.holds.begin(registration, access)
+        self._taken += 1
         self._opening[registration] = access
 
     def _next_id(self) -> RequestId:
@@ -295,6 +316,7 @@ class CachingStrategy(Feature):
 
     def cancelled(self, access: Access) -> None:
         """The subscription has ended before its past was there."""
+        self._cancelled += 1
         self._opening.pop(access.registration, None)
         self.finished(access)
 
