@@ -20,8 +20,8 @@ from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
 from tidings.cli._described import described
 from tidings.cli._lines import lines_of
-from tidings.cli._settings import ACCESS, ARCHIVE, ENTRIES, HISTORY, LIMITS, ROUTING, STORE, TABLES, TLS, TOP
-from tidings.history import HistoryOptions
+from tidings.cli._settings import ACCESS, ARCHIVE, CACHING, ENTRIES, HISTORY, LIMITS, ROUTING, STORE, TABLES, TLS, TOP
+from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
 from tidings.net import ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -33,6 +33,7 @@ SECTIONS = {
     "`[store]`": STORE,
     "`[archive]`": ARCHIVE,
     "`[history]`": HISTORY,
+    "`[caching]`": CACHING,
     "`[limits]`": LIMITS,
 }
 
@@ -76,6 +77,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
         ("`[routing]`", settings["routing"]),
         ("`[store]`", settings["store"]),
         ("`[history]`", settings["history"]),
+        ("`[caching]`", settings["caching"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -94,6 +96,9 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(StoreOptions)} == set(STORE)
     assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
     assert {field.name for field in dataclasses.fields(HistoryOptions)} == set(HISTORY)
+    nested = {"limits", *(field.name for field in dataclasses.fields(CacheLimits))}
+    of_history = {"timer", "max_answer"}
+    assert {field.name for field in dataclasses.fields(StrategyOptions)} | nested == {*CACHING, "limits", *of_history}
     assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
 
 
@@ -122,6 +127,55 @@ def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_pat
     *heard, told = asyncio.run(run())
     assert heard == [2, 3, 4, 3, 4]
     assert told == {"flooding": 0, "simple": 2, "identity": 2}.get(algorithm, 1)
+
+
+@pytest.mark.req("HIS-042", "HIS-132")
+@pytest.mark.parametrize("strategy", ["merging", "replay", "border", "strict", "off"])
+def test_the_file_chooses_how_the_past_is_found(tmp_path: Path, strategy: str) -> None:
+    """Two brokers whose caches differ in size; a late subscriber at the one gets what the other remembers."""
+    text = f'port = 0\n[routing]\nalgorithm = "simple"\n[history]\nstrategy = "{strategy}"\n'
+    small = load(written(tmp_path, text + "[caching]\nmax_global = 21\nmax_filters = 10\nmax_per_filter = 2\n")).options
+    large = load(written(tmp_path, text)).options
+
+    async def run() -> list[int]:
+        async with serve(replace(small, name="a")) as first:
+            address = f"tidings://127.0.0.1:{first.port}"
+            async with (
+                serve(replace(large, name="b", neighbours=(address,))) as second,
+                tidings.connect(address) as near,
+                tidings.connect(f"tidings://127.0.0.1:{second.port}") as far,
+                asyncio.timeout(20),
+            ):
+                while not first.host.broker.adjacency.open_links or not second.host.broker.adjacency.open_links:
+                    await asyncio.sleep(0.01)
+                early = await near.subscribe("n > 0")
+                await far.publish_many({"n": n} for n in range(1, 6))
+                assert [(await anext(early))["n"] for _ in range(5)] == [1, 2, 3, 4, 5]
+                late = near.subscribe("n > 0", past=tidings.last(4))
+                await late
+                await far.publish(n=6)
+                heard = []
+                while not heard or heard[-1] != 6:
+                    heard.append((await anext(late))["n"])
+                return heard
+
+    if strategy == "off":
+        with pytest.raises(tidings.TidingsError, match="keeps no history"):
+            asyncio.run(run())
+    else:
+        assert asyncio.run(run()) == ([4, 5, 6] if strategy == "border" else [2, 3, 4, 5, 6])
+
+
+def test_settings_of_caches_are_checked_together(tmp_path: Path) -> None:
+    options = load(written(tmp_path, '[caching]\nalign = "count"\nmax_depth = 3\n')).options
+    assert options.caching == StrategyOptions(align=Align.COUNT, max_depth=3)
+    assert described(Configuration(options))["caching"]["align"] == "count"
+    with pytest.raises(ConfigurationError) as refused:
+        load(written(tmp_path, "[caching]\nmax_global = 150\nmax_filters = 15\nmax_per_filter = 10\n"))
+    assert "caching" in str(refused.value)
+    assert "max_global = 150 is too small" in str(refused.value)
+    with pytest.raises(ConfigurationError, match="producer_history = 500 is not within"):
+        load(written(tmp_path, "[caching]\nproducer_history = 500\n"))
 
 
 def test_a_file_becomes_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidings.broker import RoutingOptions
-from tidings.history import HistoryOptions
+from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.model import TidingsError
 from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions
 
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
-from ._settings import ENTRIES, TABLES, TOP, Bad, Reader
+from ._settings import CACHE_LIMITS, ENTRIES, TABLES, TOP, Bad, Reader
 
 
 class Problem(NamedTuple):
@@ -80,6 +80,7 @@ class _Loader:
             "store": StoreOptions(**tables["store"]),
             "archive": self._archive(tables["archive"]) if "archive" in content else None,
             "history": HistoryOptions(**tables["history"]),
+            "caching": self._caching(tables["caching"]),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }
@@ -159,6 +160,15 @@ class _Loader:
         if "archive.directory" not in {problem.key for problem in self._problems}:
             self._complain(("archive",), "the directory is missing", 'add directory = "/path/to/archive"')
         return None
+
+    def _caching(self, values: dict[str, Any]) -> StrategyOptions:
+        limits = {key: values.pop(key) for key in CACHE_LIMITS if key in values}
+        try:
+            return StrategyOptions(limits=CacheLimits(**limits), **values)
+        except TidingsError as error:
+            problem, _, remedy = str(error).partition(": ")
+            self._complain(("caching",), problem, remedy)
+            return StrategyOptions()
 
     # --- who may connect ------------------------------------------------------------------------------
 

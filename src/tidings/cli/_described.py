@@ -8,10 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tidings.history import HistoryOptions
+from tidings.history import HistoryOptions, StrategyOptions
 from tidings.net import ArchiveOptions, StoreOptions
 
 from ._config import Configuration
+from ._settings import CACHING
 
 
 def described(configuration: Configuration) -> dict[str, Any]:
@@ -52,15 +53,22 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "store": _told(options.store),
         **({"archive": _told(options.archive)} if options.archive is not None else {}),
         "history": _told(options.history),
+        "caching": _caching(options.caching),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
 
 
-def _told(options: StoreOptions | ArchiveOptions | HistoryOptions) -> dict[str, Any]:
+def _told(options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
     values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
     return {key: _plain(value) for key, value in values.items()}
+
+
+def _caching(options: StrategyOptions) -> dict[str, Any]:
+    """Without what stands in `[history]`."""
+    values = _told(options)
+    return {**values.pop("limits"), **{key: values[key] for key in values if key in CACHING}}
 
 
 def _plain(value: Any) -> Any:

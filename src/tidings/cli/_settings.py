@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from tidings.broker import ALGORITHMS, Role
-from tidings.history import STRATEGIES
+from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -295,12 +295,25 @@ HISTORY: dict[str, Reader] = {
     "max_answer": integer(1, 1_000_000),
     "max_answer_bytes": integer(1_048_576, 2**30),
 }
+CACHE_LIMITS = tuple(field.name for field in dataclasses.fields(CacheLimits))
+CACHING: dict[str, Reader] = {
+    **dict.fromkeys(CACHE_LIMITS, integer(1, 2**40)),
+    "timer_scheme": choice(TimerScheme),
+    "max_depth": integer(1, 1_000),
+    "force_forwards": boolean,
+    "merge_order": choice(MergeOrder),
+    "align": choice(Align),
+    "replay_variant": choice(ReplayVariant),
+    "producer_history": integer(0, 2**20),
+    "index_scope": choice(IndexScope),
+}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
     "store": STORE,
     "archive": ARCHIVE,
     "history": HISTORY,
+    "caching": CACHING,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

@@ -17,7 +17,7 @@ from ._strategy import CachingStrategy
 from ._strategy_options import StrategyOptions
 from ._strict import Strict
 
-CACHING: dict[str, Callable[[StrategyOptions], CachingStrategy]] = {
+CACHING: dict[str, Callable[..., CachingStrategy]] = {
     "border": BorderBrokerCaching,
     "merging": MergingCaching,
     "replay": replay_strategy,
@@ -34,8 +34,11 @@ def make_history(
     strict: HistoryOptions | None = None,
     caching: StrategyOptions | None = None,
     archive: Callable[[], Shelf | None] = lambda: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> Feature | None:
     """The feature for a strategy; None: brokers have nothing to do for it. `FeatureError` if routing does not suit it.
+
+    `warn` is told when a cache is full.
 
     >>> make_history("merging", RoutingOptions("covering")).name
     'history'
@@ -51,4 +54,4 @@ def make_history(
     options = caching or StrategyOptions()
     check_combination(strategy, routing, options.force_forwards)
     make = CACHING.get(strategy)
-    return make(options) if make is not None else None  # "local" is the client's own affair
+    return make(options, warn=warn) if make is not None else None  # "local" is the client's own affair

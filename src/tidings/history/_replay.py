@@ -19,6 +19,7 @@ less those that it has got. An answer of a broker further away is older, and goe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidings.broker import Broker, Entry, Link, Timer
@@ -256,6 +257,6 @@ _VARIANTS: dict[ReplayVariant, type[CachingStrategy]] = {
 }
 
 
-def replay_strategy(options: StrategyOptions) -> CachingStrategy:
+def replay_strategy(options: StrategyOptions, *, warn: Callable[[str], None] = lambda text: None) -> CachingStrategy:
     """The variant that is asked for."""
-    return _VARIANTS[options.replay_variant](options)
+    return _VARIANTS[options.replay_variant](options, warn=warn)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidings.broker import Role, RoutingOptions
-from tidings.history import HistoryOptions
+from tidings.history import HistoryOptions, StrategyOptions
 from tidings.scopes import Admission
 from tidings.store import PROMOTED
 
@@ -125,3 +125,5 @@ class Options:
     store: StoreOptions = field(default_factory=StoreOptions)
     archive: ArchiveOptions | None = None
     history: HistoryOptions = field(default_factory=HistoryOptions)
+    caching: StrategyOptions = field(default_factory=StrategyOptions)
+    """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""

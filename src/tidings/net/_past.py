@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidings.broker import Feature
-from tidings.history import Shelf, StrategyOptions, make_history
+from tidings.history import Shelf, make_history
 
 from ._options import Options
 
 if TYPE_CHECKING:
     from tidings.store.archive import ArchiveReader
 
+log = logging.getLogger("tidings.net")
+
 
 def history_features(options: Options) -> Iterator[Feature]:
     """The feature that answers subscriptions into the past, if any; `FeatureError` if it does not suit the routing."""
     history = options.history
-    caching = StrategyOptions(timer=int(history.timer * 1_000_000), max_answer=history.max_answer)
+    caching = replace(options.caching, timer=int(history.timer * 1_000_000), max_answer=history.max_answer)
     feature = make_history(
-        history.strategy, options.routing, strict=history, caching=caching, archive=_archive(options)
+        history.strategy,
+        options.routing,
+        strict=history,
+        caching=caching,
+        archive=_archive(options),
+        warn=log.warning,
     )
     if feature is not None:
         yield feature
