@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import tidings
 from tidings.broker import Role, RoutingOptions
+from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.net import Access, Identity, Server, StartError, serve
 from tidings.net._health import Health
 from tidings.net._status import Reporter
@@ -233,3 +234,27 @@ async def test_an_inner_broker_tells_clients_where_to_go() -> None:
     async with serve(options("b", role=Role.INNER)) as server:
         with pytest.raises(tidings.ConnectionFailed, match="clients use a border broker"):
             await tidings.connect(url(server)).__aenter__()
+
+
+@pytest.mark.req("HIS-057")
+@running
+async def test_what_a_cache_keeps_is_measured_and_a_full_one_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    limits = CacheLimits(max_global=3, max_filters=1, max_per_filter=2)
+    caching = {"history": HistoryOptions(strategy="merging"), "caching": StrategyOptions(limits=limits)}
+    async with serve(options("b", metrics_port=0, **caching)) as server, tidings.connect(url(server)) as client:
+        await client.subscribe("price > 0")
+        with caplog.at_level("WARNING", logger="tidings.net"):
+            await client.subscribe("price > 1")
+        assert "the cache remembers 1 filters and no more; 'price > 1' is delivered but not remembered" in caplog.text
+        await client.publish_many({"price": price} for price in (1, 2, 3))
+        late = client.subscribe("price > 0", past=tidings.last(2))
+        assert [(await anext(late))["price"] for _ in range(2)] == [2, 3]
+        found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
+    history = {name.removeprefix("tidings_history_"): value for (name, _), value in found.items() if "history" in name}
+    assert {name: history[name] for name in ("asked_total", "delivered_total", "waiting")} == {
+        "asked_total": 1,
+        "delivered_total": 2,
+        "waiting": 0,
+    }
+    assert (history["cache_filters"], history["cache_notifications"], history["cache_rejected_total"]) == (1, 2, 1)
+    assert 0 < history["cache_bytes"] < 100

@@ -118,15 +118,27 @@ _HISTORY = {
     "capped": "Subscriptions into the past that got less because of a limit.",
     "waves": "Questions about the past to all brokers.",
     "searches": "Questions about the past that were looked up here.",
+    "late": "Messages about requests for the past that were over.",
+    "cache_rejected": "Filters that are not remembered because the cache had no room for them.",
+}
+_CACHE = {
+    "cache_filters": "Filters that notifications are remembered for.",
+    "cache_notifications": "Notifications in the cache.",
+    "cache_bytes": "The bytes of their bodies.",
 }
 
 
 def _history(counted: dict[str, int]) -> Iterator[Metric]:
     if counted:
         yield _gauge("history_waiting", "Subscriptions whose past has not come yet.", counted["waiting"])
-        yield _counter("history_held_seconds", "Seconds for which these waited, together.", counted["held"] / 1e6)
+        if "held" in counted:
+            yield _counter("history_held_seconds", "Seconds for which these waited, together.", counted["held"] / 1e6)
         for name, text in _HISTORY.items():
-            yield _counter(f"history_{name}", text, counted[name])
+            if name in counted:
+                yield _counter(f"history_{name}", text, counted[name])
+        for name, text in _CACHE.items():
+            if name in counted:
+                yield _gauge(f"history_{name}", text, counted[name])
 
 
 def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:

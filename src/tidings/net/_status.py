@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidings.broker import Link, Table
-from tidings.history import Strict
+from tidings.history import CachingStrategy, Strict
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
@@ -116,9 +116,13 @@ class Reporter:
 
     def _history(self) -> dict[str, int]:
         feature = self._server.host.broker.features.get("history")
-        if not isinstance(feature, Strict):
+        if isinstance(feature, Strict):
+            counted = dataclasses.asdict(feature.statistics)
+        elif isinstance(feature, CachingStrategy):
+            counted = feature.statistics
+        else:
             return {}
-        return {**dataclasses.asdict(feature.statistics), "waiting": len(self._server.host.broker.holds.all)}
+        return {**counted, "waiting": len(self._server.host.broker.holds.all)}
 
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())
