@@ -1,13 +1,15 @@
 """Features must hold together: one scenario that grows with each of them, and runs for ever.
 
-A client roams from broker to broker, subscribed to what comes to it across a mapped edge of the scope graph, while a
-link is cut and a scope changes.
+A client roams from broker to broker, subscribed into the past to what comes to it across a mapped edge of the scope
+graph, while a link is cut and a scope changes.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from tidings.history import Strict
+from tidings.model import last
 from tidings.scopes import (
     OPEN,
     CreateScope,
@@ -23,12 +25,15 @@ from tidings.scopes.steps import Convert
 from tidings.sim import Network, Promises, broken_invariants, check, overgrown
 from tidings.wire import Quality
 
-PRICES = range(1, 41)
+EARLIER = range(1, 21)
+PRICES = range(21, 61)
+PAST = 8
+"""How many of the earlier prices the customer wants."""
 
 
 def roam(seed: int) -> tuple[Network, list[float]]:
     """A customer in euros, who moves on every second, and a market in cents; what reached the customer."""
-    network = Network(seed, features=lambda name: [Scopes("hub")])
+    network = Network(seed, features=lambda name: [Scopes("hub"), Strict()])
     network.add_brokers(
         ("hub", "north", "east", "south"),
         (("hub", "north"), ("hub", "east"), ("hub", "south"), ("north", "east")),
@@ -47,9 +52,13 @@ def roam(seed: int) -> tuple[Network, list[float]]:
         ),
     )
     network.run()
-    customer.subscribe("price > 0")
-    network.run()
     step = 100_000
+    for price in EARLIER:
+        market.publish(price=100 * price, quality=Quality.STORED)
+        network.run(0.01)
+    network.scheduler.after(
+        network.random.randrange(8 * step), lambda: customer.subscribe("price > 0", past=last(PAST))
+    )
     for at, price in enumerate(PRICES):
         network.scheduler.after(
             at * step,
@@ -74,9 +83,11 @@ def roam(seed: int) -> tuple[Network, list[float]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_roaming_client_sees_one_unbroken_stream_across_a_mapped_edge(seed: int) -> None:
+def test_a_roaming_client_sees_one_unbroken_stream_from_the_past_across_a_mapped_edge(seed: int) -> None:
     network, prices = roam(seed)
-    assert prices == [float(price) for price in PRICES]
+    assert EARLIER.stop - PAST <= prices[0]  # later if it had to wait for the link
+    assert prices == [float(price) for price in range(int(prices[0]), PRICES.stop)]
+    assert network.clients["customer"].reports["s1"].count == PAST
     assert not check(network.trace, Promises.load())
     assert not broken_invariants(network)
     assert not overgrown(network)

@@ -71,7 +71,8 @@ class Entries:
             link.guard.check_subscribe(message.filter)
         known = self.subscriptions(link).get(message.id)
         same = (message.filter, message.receive_own, message.duplicates)
-        if known is not None and (known.filter, known.receive_own, known.duplicates) == same:
+        unchanged = known is not None and (known.filter, known.receive_own, known.duplicates) == same
+        if known is not None and unchanged and not self._asks_again(known, message):
             self._repeated(known, message.number, advertisement=False)
             return
         new = Registration(
@@ -92,6 +93,10 @@ class Entries:
             self._broker.recovery.resume(new, message.after)
         self._subscriptions.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=False)
+
+    def _asks_again(self, known: Registration, message: Subscribe) -> bool:
+        """Whether a client asks for a past that it has got already, but has not heard of."""
+        return _past(message) is not None and known not in self._broker.holds
 
     def _replaced(self, known: Registration, new: Registration) -> None:
         """A subscription has a new filter; if its past has to come first, it begins anew."""

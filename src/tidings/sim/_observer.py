@@ -64,11 +64,13 @@ class Client:
     advertisements: dict[str, Subscription] = field(default_factory=dict)
     seen: set[tuple[object, ...]] = field(default_factory=set)
     """(subscription, publisher, publication, notification)"""
+    reached_back: set[str] = field(default_factory=set)
+    """The ids of subscriptions that have reached into the past."""
     interrupted: int = -1
     """The record at which it last lost its broker or left it."""
 
     def forget(self, id: str) -> None:
-        """A new subscription of this id reaches into the past: it may get again what an earlier one has got."""
+        """A new subscription of this id may get again what an earlier one has got: one of them reaches back."""
         self.seen = {one for one in self.seen if one[0] != id}
 
 
@@ -156,8 +158,11 @@ class Observer:
         receive_own = bool(record.detail[0]) if record.detail else True
         subscription = known.get(record.subscription)
         if subscription is None:
-            if len(record.detail) > 1 and record.detail[1] is not None:
+            reaches_back = len(record.detail) > 1 and record.detail[1] is not None
+            if reaches_back or record.subscription in self.client(record.component).reached_back:
                 self.client(record.component).forget(record.subscription)
+            if reaches_back:
+                self.client(record.component).reached_back.add(record.subscription)
             known[record.subscription] = Subscription([(record.seq, record.filter, receive_own)])
         elif subscription.filters[-1][1:] != (record.filter, receive_own):
             subscription.filters.append((record.seq, record.filter, receive_own))

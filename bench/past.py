@@ -1,0 +1,119 @@
+"""Subscriptions into the past: how soon they begin in a network of 13 brokers, and that history costs nothing else."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from bench import Report
+from tidings.broker import Broker, Feature, Link, LinkKind, RoutingOptions
+from tidings.history import HistoryOptions, Strict
+from tidings.model import Filter, last
+from tidings.sim import Network, Weather, topologies
+from tidings.wire import Consistency, Frame, Past, Publish, Quality, Subscribe, encode_body
+
+MILLISECOND = 1_000
+PUBLICATIONS = 50_000
+ROUNDS = 9
+
+
+def run(report: Report) -> None:
+    """Measure in virtual time how long a subscriber waits, and in real time what the others pay."""
+    farthest = _network().depth
+    plain = _until_settled(None)
+    report.figure("plain subscription, until it has settled", plain / MILLISECOND, "ms")
+    for consistency in Consistency:
+        first = _until_first(Past(last(10), consistency))
+        what = f"last 10 among 13 brokers at 1 ms links, {consistency.name.lower()}: the first one"
+        # The client's own link is crossed twice as well.
+        report.limit(what, first / MILLISECOND, "ms", at_most=2 * farthest + 2 + 0.001)
+    rounds = [(_publish([]), _publish([Strict(HistoryOptions())])) for _ in range(ROUNDS)]
+    without, with_history = (min(times) for times in zip(*rounds, strict=True))
+    # The code is the same, so the quickest rounds are; whatever is above that is the machine.
+    report.limit("publishing with history against without, quickest", with_history / without, "x", at_most=1.05)
+
+
+class _Built:
+    """The network of the measurement: a tree of 13 brokers, a publisher at every leaf, a subscriber at one."""
+
+    def __init__(self) -> None:
+        shape = topologies.balanced(3, 3)
+        self.network = Network(1, features=lambda name: [Strict()], weather=Weather(latency=(MILLISECOND, MILLISECOND)))
+        self.network.add_brokers(shape.brokers, shape.links)
+        leaves = [name for name in shape.brokers if sum(name in link for link in shape.links) == 1]
+        self.depth = max(self._distance(shape.links, leaves[0], leaf) for leaf in leaves)
+        publishers = [self.network.add_client(f"p{at}", leaf) for at, leaf in enumerate(leaves)]
+        self.subscriber = self.network.add_client("s", leaves[0])
+        self.network.run()
+        for price in range(100):
+            publishers[price % len(publishers)].publish(price=price)
+            self.network.run(0.01)
+        self.network.run()
+
+    @staticmethod
+    def _distance(links: tuple[tuple[str, str], ...], one: str, other: str) -> int:
+        reached, steps = {one}, 0
+        while other not in reached:
+            reached |= {end for link in links if reached & set(link) for end in link}
+            steps += 1
+        return steps
+
+
+def _network() -> _Built:
+    return _Built()
+
+
+def _until_first(past: Past) -> int:
+    built = _network()
+    begun = built.network.scheduler.now
+    built.subscriber.subscribe("price >= 0", past=past)
+    while not built.subscriber.received:
+        built.network.run(0.000_1)
+    assert built.subscriber.received[0]["price"] == 90
+    return built.network.scheduler.now - begun
+
+
+def _until_settled(past: Past | None) -> int:
+    built = _network()
+    begun = built.network.scheduler.now
+    id = built.subscriber.subscribe("price >= 0", past=past)
+    while id not in built.subscriber.settled_ids:
+        built.network.run(0.000_1)
+    return built.network.scheduler.now - begun
+
+
+class _World:
+    """A runtime that takes everything and does nothing."""
+
+    epoch, log = 1, None
+
+    def now(self) -> int:
+        return 0
+
+    def send(self, link: Link, frame: Frame) -> None:
+        pass
+
+    def send_all(self, links: object, frame: Frame) -> None:
+        pass
+
+    def call_later(self, delay: int, action: object) -> _World:
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+
+def _publish(features: list[Feature]) -> float:
+    """Seconds for which a broker with one subscriber is busy with so many publications."""
+    broker = Broker("b", _World(), routing=RoutingOptions(), features=features)
+    publisher, subscriber = Link("p", LinkKind.CLIENT), Link("s", LinkKind.CLIENT)
+    broker.attach(publisher)
+    broker.attach(subscriber)
+    broker.receive(subscriber, Frame(Subscribe("s1", Filter.parse("price > 100"))))
+    body = encode_body({"type": "quote", "symbol": "SAP", "price": 182.4})
+    frames = [Frame(Publish(seq, body, Quality.ACCEPTED)) for seq in range(1, PUBLICATIONS + 1)]
+    gc.collect()
+    begun = time.perf_counter()
+    for frame in frames:
+        broker.receive(publisher, frame)
+    return time.perf_counter() - begun
