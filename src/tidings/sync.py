@@ -25,6 +25,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tidings import client as asynchronous
 from tidings.client import ClientStatistics
+from tidings.history import CacheLimits
 from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Matches, Notification, TidingsError
 from tidings.scopes import ScopeEnded
 from tidings.wire import Consistency, Gap, HistoryReport, Measured, Page, Quality, Status
@@ -365,12 +366,13 @@ def connect(
     name: str | None = None,
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
+    remember: CacheLimits | None = None,
 ) -> Client:
     """A blocking client of the service, connected. Use it with `with`, or call `close`.
 
     The parameters are those of `tidings.connect`.
     """
-    return Client(lambda: asynchronous.connect(urls, name=name, token=token, tls=tls))
+    return Client(lambda: asynchronous.connect(urls, name=name, token=token, tls=tls, remember=remember))
 
 
 async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Client:

@@ -9,7 +9,8 @@ import pytest
 from net.world import brokers, options, running, take, until, url
 
 import tidings
-from tidings.history import HistoryOptions
+from tidings.broker import RoutingOptions
+from tidings.history import CacheLimits, HistoryOptions
 from tidings.net import ArchiveOptions, Server, StartError, StoreOptions, serve
 from tidings.wire import Ending
 
@@ -128,6 +129,24 @@ async def test_bad_questions_are_refused_where_they_are_asked() -> None:
             client.subscribe("price > 0", past=tidings.last(1), durable="quotes")
         with pytest.raises(tidings.BoundError):
             client.subscribe("price > 0", past=tidings.last(-1))
+
+
+@pytest.mark.req("HIS-060")
+@running
+async def test_a_client_that_remembers_asks_nobody() -> None:
+    """Under flooding, where brokers remember nothing."""
+    local = options("a", history=HistoryOptions(strategy="local"), routing=RoutingOptions("flooding"))
+    async with serve(local) as server, tidings.connect(url(server), remember=CacheLimits()) as client:
+        first = await client.subscribe("price > 0")
+        await published(client, 1, 2, 3)
+        assert [one["price"] for one in await take(first, 3)] == [1, 2, 3]
+        second = client.subscribe("price > 1", past=tidings.last(5), with_origin=True)
+        await published(client, 4)
+        found = await take(second, 3)
+        assert [(one["price"], one.from_past) for one in found] == [(2, True), (3, True), (4, False)]
+        async with tidings.connect(url(server)) as other:
+            with pytest.raises(tidings.TidingsError, match="keeps no history"):
+                await other.subscribe("price > 0", past=tidings.last(1))
 
 
 @running

@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 
 from tidings.broker import MAX_TIMEOUT, Answer, LocalBroker
+from tidings.history import CacheLimits, RememberingLocalBroker
 from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
     Consistency,
@@ -83,6 +84,7 @@ class Client:
         tls: ssl.SSLContext | None,
         serialiser: str,
         max_unacknowledged: int,
+        remember: CacheLimits | None,
     ) -> None:
         self.name = name or f"client-{secrets.token_hex(6)}"
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
@@ -96,7 +98,13 @@ class Client:
         )
         self._link.on_failure = self._failed
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
-        self._local = LocalBroker(self.name, self._link.send, self, published=time.time_ns() // 1_000)
+        published = time.time_ns() // 1_000
+        if remember is None:
+            self._local = LocalBroker(self.name, self._link.send, self, published=published)
+        else:
+            self._local = RememberingLocalBroker(
+                self.name, self._link.send, self, published=published, limits=remember, now=_now
+            )
         self._link.receive = self._local.receive
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
@@ -512,10 +520,26 @@ def connect(
     tls: ssl.SSLContext | None = None,
     serialiser: str = "msgpack",
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
+    remember: CacheLimits | None = None,
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
     `urls` names one broker or several; if one is lost, the client goes on with another. `name` should be unique in the
     network; without it a random one is made up. `tls` says whom to trust and which certificate to show.
+
+    With `remember`, the past of a subscription is what this client has got for others, kept within these limits. It is
+    there before `subscribe` returns; no broker is asked. See docs/history-strategies.md, "local".
     """
-    return Client(urls, name=name, token=token, tls=tls, serialiser=serialiser, max_unacknowledged=max_unacknowledged)
+    return Client(
+        urls,
+        name=name,
+        token=token,
+        tls=tls,
+        serialiser=serialiser,
+        max_unacknowledged=max_unacknowledged,
+        remember=remember,
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
