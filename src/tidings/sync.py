@@ -137,25 +137,37 @@ class Client:
         """
 
         async def work() -> EventKey | None:
-            return await (await self._client.publish(notification, quality=quality, ttl=ttl, **attributes))
+            given = notification if not attributes else Notification(notification or {}, **attributes)
+            return await (await self._client.publish(given, quality=quality, ttl=ttl))
 
         return self._thread.call(work())
 
     def publish_many(
-        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
+        self,
+        notifications: Iterable[Mapping[str, object]],
+        *,
+        quality: Quality | str = Quality.ACCEPTED,
+        first: int | None = None,
     ) -> int:
-        """Publish one after the other without waiting for each, then wait for all; how many there were."""
+        """Publish one after the other without waiting for each, then wait for all; how many there were.
+
+        `first` is the number of the first one, for clients that were connected with `own_numbers`.
+        """
         source = iter(notifications)  # read here, in the thread of the caller: it may be slow
         count = 0
         while batch := list(itertools.islice(source, BATCH)):
-            self._thread.call(self._publish_batch(batch, quality))
+            self._thread.call(self._publish_batch(batch, quality, None if first is None else first + count))
             count += len(batch)
         self._thread.call(self._client.flush())
         return count
 
-    async def _publish_batch(self, batch: list[Mapping[str, object]], quality: Quality | str) -> None:
-        for notification in batch:
-            await self._client.publish(notification, quality=quality)
+    async def _publish_batch(
+        self, batch: list[Mapping[str, object]], quality: Quality | str, first: int | None
+    ) -> None:
+        for at, notification in enumerate(batch):
+            await self._client.publish(
+                notification, quality=quality, publisher_seq=None if first is None else first + at
+            )
 
     def subscribe(
         self,
@@ -197,15 +209,22 @@ class Client:
 
         return Subscription(self._thread, self._thread.call(work()))
 
-    def measure_log(self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0) -> Measured:
-        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes."""
-        return self._thread.call(self._client.measure_log(after, rows=rows, size=size))
+    def measure_log(
+        self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None
+    ) -> Measured:
+        """What the log of the broker holds, and how far one gets in it; as `tidings.Client.measure_log`."""
+        return self._thread.call(self._client.measure_log(after, rows=rows, size=size, timeout=timeout))
 
     def read_log(
-        self, after: tuple[int, int], upto: tuple[int, int], filter: Matches | str = EVERYTHING
+        self,
+        after: tuple[int, int],
+        upto: tuple[int, int],
+        filter: Matches | str = EVERYTHING,
+        *,
+        timeout: float | None = None,
     ) -> Iterator[Page]:
         """What the log of the broker holds after one position, up to another; as `tidings.Client.read_log`."""
-        pages = self._client.read_log(after, upto, filter)
+        pages = self._client.read_log(after, upto, filter, timeout=timeout)
         while (page := self._thread.call(_next(pages))) is not None:
             yield page
 
@@ -367,12 +386,15 @@ def connect(
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
     remember: CacheLimits | None = None,
+    own_numbers: bool = False,
 ) -> Client:
     """A blocking client of the service, connected. Use it with `with`, or call `close`.
 
     The parameters are those of `tidings.connect`.
     """
-    return Client(lambda: asynchronous.connect(urls, name=name, token=token, tls=tls, remember=remember))
+    return Client(
+        lambda: asynchronous.connect(urls, name=name, token=token, tls=tls, remember=remember, own_numbers=own_numbers)
+    )
 
 
 async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Client:

@@ -85,6 +85,7 @@ class Client:
         serialiser: str,
         max_unacknowledged: int,
         remember: CacheLimits | None,
+        own_numbers: bool,
     ) -> None:
         self.name = name or f"client-{secrets.token_hex(6)}"
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
@@ -98,13 +99,14 @@ class Client:
         )
         self._link.on_failure = self._failed
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
-        published = time.time_ns() // 1_000
+        published = 0 if own_numbers else time.time_ns() // 1_000
         if remember is None:
             self._local = LocalBroker(self.name, self._link.send, self, published=published)
         else:
             self._local = RememberingLocalBroker(
                 self.name, self._link.send, self, published=published, limits=remember, now=_now
             )
+        self._own_numbers = own_numbers
         self._link.receive = self._local.receive
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
@@ -158,13 +160,16 @@ class Client:
         *,
         quality: Quality | str = Quality.ACCEPTED,
         ttl: float | None = None,
+        publisher_seq: int | None = None,
         **attributes: object,
     ) -> Receipt:
         """Publish attributes. Returns as soon as the publication is under way.
 
         `await` the receipt to wait for the acknowledgement. While too many publications wait for theirs, or while
         the broker does not take more, this waits: a fast publisher is slowed down. Give attributes whose names are
-        no Python names, or are `quality` or `ttl`, as a mapping.
+        no Python names, or are `quality`, `ttl` or `publisher_seq`, as a mapping.
+
+        `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
         """
         if notification is None:
             notification = attributes
@@ -175,7 +180,8 @@ class Client:
         receipts = self._receipts
         if not self._link.flowing or len(receipts) >= self._max_unacknowledged:
             await self._may_publish()
-        number = self._local.publish(notification, quality=quality, ttl=None if ttl is None else int(ttl * 1_000_000))
+        lifetime = None if ttl is None else int(ttl * 1_000_000)
+        number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
         if quality is Quality.FIRE:
             return Receipt(number, UNHEARD)
@@ -358,27 +364,46 @@ class Client:
         assert isinstance(reply, StatusReply)
         return decode_status(reply.body)
 
-    async def measure_log(self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0) -> Measured:
-        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes."""
-        answer = await self.ask(lambda id: Measure(id, after, rows, size))
+    async def measure_log(
+        self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None
+    ) -> Measured:
+        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes.
+
+        A broker that is down is waited for, for `timeout` seconds; then `ConnectionFailed` is raised.
+        """
+        answer = await self._ask_in_time(lambda id: Measure(id, after, rows, size), timeout)
         assert isinstance(answer, Measured)
         return answer
 
     async def read_log(
-        self, after: tuple[int, int], upto: tuple[int, int], filter: Matches | str = EVERYTHING
+        self,
+        after: tuple[int, int],
+        upto: tuple[int, int],
+        filter: Matches | str = EVERYTHING,
+        *,
+        timeout: float | None = None,
     ) -> AsyncIterator[Page]:
         """What the log of the broker holds after one position, up to another, page by page, in the order of the log.
 
-        The log holds what clients of that broker have published with quality `stored`, as far as it is synced.
+        The log holds what clients of that broker have published with quality `stored`, as far as it is synced. A page
+        that does not come within `timeout` seconds is a `ConnectionFailed`.
         """
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
         while after < upto:
-            answer = await self.ask(partial(_read, after, upto, wanted))
+            answer = await self._ask_in_time(partial(_read, after, upto, wanted), timeout)
             assert isinstance(answer, Page)
             yield answer
             if answer.reached <= after:
                 return  # the log ends before
             after = answer.reached
+
+    async def _ask_in_time(self, question: Callable[[str], Question], timeout: float | None) -> Answer:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.ask(question)
+        except TimeoutError:
+            where = self._link.broker or "the broker"
+            raise ConnectionFailed(f"'{where}' has not answered for {timeout:g} seconds; is it running?") from None
 
     async def ask(self, question: Callable[[str], Question]) -> Answer:
         """What the broker answers; `question` makes the message of an id. It is asked again in a new session."""
@@ -407,7 +432,8 @@ class Client:
 
     def _renewed(self, welcome: Welcome) -> None:
         self.admin.renewed()
-        self._local.go_on_after(welcome.published)
+        if not self._own_numbers:
+            self._local.go_on_after(welcome.published)
         self._local.announce()
         for question in self._questions:
             self._link.send(Frame(question))
@@ -521,6 +547,7 @@ def connect(
     serialiser: str = "msgpack",
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
     remember: CacheLimits | None = None,
+    own_numbers: bool = False,
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
@@ -529,6 +556,9 @@ def connect(
 
     With `remember`, the past of a subscription is what this client has got for others, kept within these limits. It is
     there before `subscribe` returns; no broker is asked. See docs/history-strategies.md, "local".
+
+    With `own_numbers` the application numbers what it publishes, from 1 and growing, for as long as it uses its `name`:
+    what it publishes again under a number that the broker knows is acknowledged, and published once.
     """
     return Client(
         urls,
@@ -538,6 +568,7 @@ def connect(
         serialiser=serialiser,
         max_unacknowledged=max_unacknowledged,
         remember=remember,
+        own_numbers=own_numbers,
     )
 
 

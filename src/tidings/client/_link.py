@@ -106,8 +106,10 @@ class Link:
                 problems[address] = error
         else:
             told = "; ".join(f"{address}: {error}" for address, error in problems.items())
-            if any(isinstance(error, NotAdmitted) for error in problems.values()):
-                raise NotAdmitted(told)
+            if denials := [error for error in problems.values() if isinstance(error, NotAdmitted)]:
+                denied = NotAdmitted(told)
+                denied.retry = any(error.retry for error in denials)
+                raise denied
             raise ConnectionFailed(f"{told}. Is the server running? `tidings serve` starts one here.")
         self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self._name}")
 

@@ -1,5 +1,9 @@
 """Tidings in Spark: everything that flowed, as a table and as a stream. Needs the extra `spark`."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ._archive import read_archive
 from ._audit import AuditError, Report, audit
 from ._columns import column
@@ -7,6 +11,9 @@ from ._errors import ArchiveChanged, GapInStream, NoJava, SourceError, SparkErro
 from ._judge import Finding, Kind, Verdict
 from ._progress import progress
 from ._session import session
+
+if TYPE_CHECKING:
+    from ._source import TidingsSource, register
 
 __all__ = [
     "ArchiveChanged",
@@ -18,11 +25,22 @@ __all__ = [
     "Report",
     "SourceError",
     "SparkError",
+    "TidingsSource",
     "Verdict",
     "audit",
     "column",
     "explained",
     "progress",
     "read_archive",
+    "register",
     "session",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pyspark is loaded when it is asked for, so that its absence can be explained."""
+    if name in ("TidingsSource", "register"):
+        from . import _source  # noqa: PLC0415
+
+        return getattr(_source, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

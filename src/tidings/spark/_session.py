@@ -45,7 +45,7 @@ _HERE = {
 def session(
     master: str | None = None, *, name: str = "tidings", options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session: the one there is, or a new one.
+    """A session with the data source `tidings`: the one there is, or a new one.
 
     `master` is what Spark calls so (`local[4]`, `spark://host:7077`, `yarn`, `k8s://...`), or `sc://host:15002` for
     Spark Connect. The caller stops it.
@@ -54,8 +54,12 @@ def session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
         raise SparkError(f"Spark needs {error.name}; install it with: pip install 'tidings[spark]'") from None
+    from ._source import register  # noqa: PLC0415 - needs pyspark
+
     with explained():
-        return SparkSession.getActiveSession() or _started(SparkSession, master or MASTER, name, dict(options or {}))
+        spark = SparkSession.getActiveSession() or _started(SparkSession, master or MASTER, name, dict(options or {}))
+        register(spark)
+    return spark
 
 
 def _started(kind: type[SparkSession], master: str, name: str, options: dict[str, str]) -> SparkSession:

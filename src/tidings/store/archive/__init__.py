@@ -1,11 +1,16 @@
 """The archive: everything a broker has stored, as Parquet files that any tool can read. Needs the extra `archive`."""
 
+from tidings.store._layout import origin_in_names
 from tidings.store._promoted import RESERVED, Promoted, PromotedKind
+from tidings.store._query import Query
 
+from ._attributes import notifications_in
 from ._maintenance import Maintained, compact, headers, retain, sort
+from ._pushdown import predicate
 from ._reader import ArchiveDamage, ArchiveReader
 from ._roller import Rolled, archived, roll
-from ._schema import FORMAT, schema_of
+from ._row_group import columns_of
+from ._schema import FORMAT, promoted_in, schema_of
 from ._verification import Verified, verify
 
 __all__ = [
@@ -16,11 +21,17 @@ __all__ = [
     "Maintained",
     "Promoted",
     "PromotedKind",
+    "Query",
     "Rolled",
     "Verified",
     "archived",
+    "columns_of",
     "compact",
     "headers",
+    "notifications_in",
+    "origin_in_names",
+    "predicate",
+    "promoted_in",
     "retain",
     "roll",
     "schema_of",

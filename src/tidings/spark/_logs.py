@@ -1,0 +1,71 @@
+"""Reading a stretch of a broker's log in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidings.client import ConnectionFailed
+from tidings.model import TidingsError
+from tidings.wire import Envelope
+
+from ._brokers import abandon, connected
+from ._errors import GapInStream, SourceError
+from ._options import Options
+from ._shape import Shape
+
+if TYPE_CHECKING:
+    from ._pushed import Pushed
+    from ._source import LogPart
+
+
+def read(options: Options, part: LogPart, shape: Shape, pushed: Pushed | None) -> Iterator[pa.RecordBatch]:
+    """The rows between two positions, in the order of the log."""
+    wanted = options.filter if pushed is None else options.filter & pushed.filter
+    client = connected(options, part.url)
+    try:
+        reached = part.after
+        for page in client.read_log(part.after, part.upto, wanted, timeout=options.patience):
+            for epoch, first, last in page.lost:
+                if not options.gaps_as_rows:
+                    raise gap(part.origin, epoch, first, last)
+                yield shape.gap(part.origin, epoch, first, last)
+            chosen = [envelope for envelope in page.envelopes if _in_time(envelope, options)]
+            for batch in shape.of_envelopes(chosen) if chosen else ():
+                kept = batch if pushed is None or pushed.predicate is None else _kept(batch, pushed)
+                if len(kept):
+                    yield kept
+            reached = page.reached
+        if reached < part.upto:
+            raise SourceError(
+                f"the log of broker '{part.origin}' ends at {reached}, and reached {part.upto} before: it has lost "
+                "what it had stored; restore its data directory, or begin a new query"
+            )
+    except ConnectionFailed as error:
+        raise SourceError(f"the broker at {part.url} is gone: {error}") from None
+    except SourceError:
+        raise
+    except TidingsError as error:
+        raise SourceError(f"the broker at {part.url} refuses: {error}") from None
+    finally:
+        abandon(client)
+
+
+def _in_time(envelope: Envelope, options: Options) -> bool:
+    at = envelope.identity.published_at
+    return (options.since is None or options.since <= at) and (options.until is None or at < options.until)
+
+
+def _kept(batch: pa.RecordBatch, pushed: Pushed) -> pa.RecordBatch:
+    table = pa.Table.from_batches([batch]).filter(pushed.predicate).combine_chunks()
+    return table.to_batches()[0] if len(table) else batch.slice(0, 0)
+
+
+def gap(origin: str, epoch: int, first: int, last: int) -> GapInStream:
+    """What to say of numbers that nobody holds any more."""
+    return GapInStream(
+        f"numbers {first} to {last} of broker '{origin}', epoch {epoch}, have been forgotten or damaged before they "
+        "were read; option gaps=row goes on with a row for each such gap, and a longer retention avoids them"
+    )
