@@ -23,7 +23,9 @@ from tidings.model import _operator_words
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+SPARK = ROOT / "docs" / "spark.md"
+"""Runs with the other tests of Spark, which share a session: tests/spark/test_page.py."""
+PAGES = [*sorted(set((ROOT / "docs").rglob("*.md")) - {SPARK}), ROOT / "README.md"]
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*?$", re.MULTILINE | re.DOTALL)
 

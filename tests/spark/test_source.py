@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from archive_world import HOUR, START, quotes
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from serving import serving
 from spark_world import archive_of, archived, places
@@ -58,8 +58,11 @@ def test_filters_are_pushed_down_and_shown(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archived(tmp_path, 300)
-    table = spark.read.format("tidings").load(str(archive))
-    chosen = table.where("symbol IN ('S07', 'S14') AND price > 20 AND NOT type = 'trade' AND length(symbol) = 3")
+
+    def table() -> DataFrame:
+        return spark.read.format("tidings").option("pushdown", "once").load(str(archive))
+
+    chosen = table().where("symbol IN ('S07', 'S14') AND price > 20 AND NOT type = 'trade' AND length(symbol) = 3")
     chosen.explain("formatted")
     said = capsys.readouterr().out
     assert "PushedFilters: [" in said
@@ -69,9 +72,17 @@ def test_filters_are_pushed_down_and_shown(
     expected = [(e.identity.origin, e.identity.epoch, e.identity.seq) for e in ArchiveReader(archive).query(wanted)]
     assert expected
     assert places(chosen.collect()) == sorted(expected)
-    assert places(table.where("startswith(symbol, 'S1') AND seq < 100").collect()) == places(
-        table.where("substr(symbol, 1, 2) = 'S1' AND seq + 0 < 100").collect()
+    assert places(table().where("startswith(symbol, 'S1') AND seq < 100").collect()) == places(
+        table().where("substr(symbol, 1, 2) = 'S1' AND seq + 0 < 100").collect()
     )
+
+
+def test_a_table_may_be_used_often(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark 4.3 would read every use of a table with the conditions of the last one, if it pushed them down."""
+    table = spark.read.format("tidings").load(str(archived(tmp_path, 50)))
+    one, two = table.where("symbol = 'S07'"), table.where("symbol = 'S14'")
+    assert sorted(row["symbol"] for row in one.union(two).collect()) == ["S07", "S14"]
+    assert (one.count(), table.count()) == (1, 50)
 
 
 def test_columns_are_chosen_by_schema_or_by_option(spark: SparkSession, tmp_path: Path) -> None:
@@ -104,7 +115,8 @@ def test_columns_are_chosen_by_schema_or_by_option(spark: SparkSession, tmp_path
     ]
     table = spark.read.format("tidings").option("promote", "n:integer, p:place").load(str(archive))
     assert [tuple(row) for row in table.orderBy("seq").select("n", "p").collect()] == [(1, "/a")] + [(None, None)] * 3
-    assert [row["p"] for row in table.where("p = '/a'").collect()] == ["/a"]  # made late, filtered late
+    pushing = spark.read.format("tidings").option("promote", "p:place").option("pushdown", "once").load(str(archive))
+    assert [row["p"] for row in pushing.where("p = '/a'").collect()] == ["/a"]  # made late, filtered late
 
 
 def test_the_filter_option_is_exact(spark: SparkSession, tmp_path: Path) -> None:
@@ -128,7 +140,8 @@ def test_files_outside_the_time_are_not_opened(spark: SparkSession, tmp_path: Pa
     second = sorted(archive.rglob("*.parquet"))[1]
     second.write_bytes(b"not Parquet at all, and never read")
     table = spark.read.format("tidings").option("promote", "symbol").load(str(archive))
-    early = table.where(f"published_at < timestamp_micros({START + HOUR})")
+    pushing = spark.read.format("tidings").option("promote", "symbol").option("pushdown", "once").load(str(archive))
+    early = pushing.where(f"published_at < timestamp_micros({START + HOUR})")
     assert early.count() == 10
     with pytest.raises(SparkError, match=r"cannot be read: .*; restore it from a copy, or move it out of the archive"):
         with explained():
@@ -145,7 +158,8 @@ def test_the_log_of_a_broker_is_a_table(spark: SparkSession, tmp_path: Path) -> 
         with sync.connect(url) as client:
             client.publish_many(content, quality="stored")
             client.publish(n=-1, quality="accepted")
-        table = spark.read.format("tidings").option("broker", url).option("promote", "n:integer, price:float").load()
+        reader = spark.read.format("tidings").option("broker", url).option("promote", "n:integer, price:float")
+        table = reader.option("pushdown", "once").load()
         rows = table.where("n < 1800 AND price >= 10").orderBy("n").select("origin", "n", "price").collect()
         assert [tuple(row) for row in rows] == [("berlin", n, n / 2) for n in range(20, 1_800)]
         some = spark.read.format("tidings").option("broker", url).option("filter", "tags = 'y' AND n > 2490").load()

@@ -40,7 +40,9 @@ class ArchiveChanged(SourceError):
 
 
 _OURS = re.compile(r"^(?:pyspark\.errors\.\S+: )?(?:\[\w+\] )?tidings\.[\w.]+\.(\w+): (.*)", re.MULTILINE | re.DOTALL)
-_END = re.compile(r"\n\s*(?:at |\.\.\. \d+ more|Caused by|Driver stacktrace|JVM stacktrace|=== |During handling|\n)")
+_END = re.compile(
+    r"\n\s*(?:at |\.\.\. \d+ more|Caused by|Driver stacktrace|JVM stacktrace|=== |During handling|SQLSTATE|\n)"
+)
 _PYTHON = re.compile(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CONDITIONS = {
     "JAVA_GATEWAY_EXITED": "Java has said above why it did not start; often an option or the memory asked for is wrong",

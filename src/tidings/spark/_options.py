@@ -24,6 +24,7 @@ _KNOWN = {
     "promote": "attributes that get a column: symbol, price:float",
     "since": "published then or later, as 2026-11-16T03:00Z",
     "until": "published before then",
+    "pushdown": "once: Spark's conditions go down to files and brokers, and the table is used once; else off",
     "start": "where a stream begins: earliest or latest",
     "maxRowsPerTrigger": "the most rows of a micro-batch",
     "maxBytesPerTrigger": "about the most bytes on disk of a micro-batch",
@@ -50,6 +51,7 @@ class Options:
     promote: tuple[Promoted, ...] | None = None
     since: int | None = None
     until: int | None = None
+    pushdown: bool = False
     latest: bool = False
     max_rows: int = 0
     max_bytes: int = 0
@@ -77,6 +79,7 @@ class Options:
             promote=None if promote is None else _promoted(promote),
             since=_instant("since", told.get("since")),
             until=_instant("until", told.get("until")),
+            pushdown=_choice("pushdown", told.get("pushdown", "off"), "off", "once") == "once",
             latest=_choice("start", told.get("start", "earliest"), "earliest", "latest") == "latest",
             max_rows=int(_number("maxRowsPerTrigger", told.get("maxRowsPerTrigger", "0"))),
             max_bytes=int(_number("maxBytesPerTrigger", told.get("maxBytesPerTrigger", "0"))),

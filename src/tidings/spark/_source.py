@@ -67,7 +67,7 @@ class TidingsSource(DataSource):
         """A table."""
         options = Options.parse(self.options)
         options.check_readable()
-        return TableReader(options, schema)
+        return PushingReader(options, schema) if options.pushdown else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A stream."""
@@ -178,13 +178,6 @@ class TableReader(DataSourceReader):
         self._parts = PartReader(options, schema)
         self._parts.shape()  # what cannot be is said before anything starts
 
-    def pushFilters(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
-        """Take what files and brokers can be asked; the rest is left to Spark."""
-        from ._pushed import pushed  # noqa: PLC0415
-
-        self._parts.pushed, left = pushed(filters, self._parts.shape())
-        return left
-
     def partitions(self) -> Sequence[InputPartition]:
         """Files by hour, large ones in several parts; logs in stretches."""
         from ._brokers import Brokers  # noqa: PLC0415
@@ -203,3 +196,17 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one part."""
         return self._parts.read(partition)
+
+
+class PushingReader(TableReader):
+    """As above, with Spark's conditions pushed down: only for a table that is used once.
+
+    Spark 4.3 keeps what it has pushed for one use of a table, and reads with it for every other use of the same table.
+    """
+
+    def pushFilters(self, filters: list[SparkFilter]) -> Iterable[SparkFilter]:
+        """Take what files and brokers can be asked; the rest is left to Spark."""
+        from ._pushed import pushed  # noqa: PLC0415
+
+        self._parts.pushed, left = pushed(filters, self._parts.shape())
+        return left

@@ -1,0 +1,55 @@
+"""A real cluster on this machine, a master and two workers: source and sink work there as they do in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spark_processes import BrokerProcess, cluster, publish
+from spark_world import archived
+
+CODE = """
+import sys
+from tidings.spark import explained, read_archive, session
+from pyspark.sql import functions as F
+master, archive, origin, target, checkpoint = sys.argv[1:]
+spark = session(master, options={"spark.executor.memory": "512m", "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.cores.max": "2",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false",
+    "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"})
+with explained():
+    table = spark.read.format("tidings").load(archive)
+    print("table", table.where("price > 50").count(), read_archive(spark, archive, "price > 50").count())
+    source = spark.readStream.format("tidings").option("broker", origin).option("promote", "n:integer")
+    rows = source.load().select("n").repartition(4, "n")
+    query = (rows.writeStream.format("tidings").option("broker", target).option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True).start())
+    query.awaitTermination()
+    hosts = spark.range(8).repartition(8).mapInPandas(
+        lambda some: (__import__("pandas").DataFrame({"pid": [__import__("os").getppid()]}) for _ in some), "pid long")
+    print("processes", hosts.distinct().count() > 1)
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory):
+    with cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+def test_source_and_sink_on_a_cluster(master: str, tmp_path: Path) -> None:
+    archive = archived(tmp_path, 300)
+    origin, target = BrokerProcess("origin", tmp_path), BrokerProcess("target", tmp_path)
+    try:
+        publish(origin.url, range(1_000))
+        words = [sys.executable, "-c", CODE, master, str(archive), origin.url, target.url, str(tmp_path / "checkpoint")]
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=170, check=False)
+        assert ran.returncode == 0, ran.stderr[-3_000:]
+        assert ran.stdout.splitlines() == ["table 97 97", "processes True"]
+        assert sorted(target.numbers()) == list(range(1_000))
+    finally:
+        origin.kill()
+        target.kill()
