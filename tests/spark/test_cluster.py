@@ -10,6 +10,9 @@ import pytest
 from spark_processes import BrokerProcess, cluster, publish
 from spark_world import archived
 
+from tidings.model import Filter
+from tidings.store.archive import ArchiveReader
+
 CODE = """
 import sys
 from tidings.spark import explained, read_archive, session
@@ -48,7 +51,8 @@ def test_source_and_sink_on_a_cluster(master: str, tmp_path: Path) -> None:
         words = [sys.executable, "-c", CODE, master, str(archive), origin.url, target.url, str(tmp_path / "checkpoint")]
         ran = subprocess.run(words, capture_output=True, text=True, timeout=170, check=False)
         assert ran.returncode == 0, ran.stderr[-3_000:]
-        assert ran.stdout.splitlines() == ["table 97 97", "processes True"]
+        expected = len(list(ArchiveReader(archive).query(Filter.parse("price > 50"))))
+        assert ran.stdout.splitlines() == [f"table {expected} {expected}", "processes True"]
         assert sorted(target.numbers()) == list(range(1_000))
     finally:
         origin.kill()
