@@ -272,7 +272,7 @@ class Admin:
     destroy_scope = _blocking(asynchronous.Admin.destroy_scope)
     set_interface = _blocking(asynchronous.Admin.set_interface)
     impose = _blocking(asynchronous.Admin.impose)
-    set_duplicates = _blocking(asynchronous.Admin.set_duplicates)
+    set_delivery = _blocking(asynchronous.Admin.set_delivery)
     extend = _blocking(asynchronous.Admin.extend)
     retract = _blocking(asynchronous.Admin.retract)
     set_attributes = _blocking(asynchronous.Admin.set_attributes)

@@ -72,7 +72,7 @@ def test_a_scope_has_a_rule_for_second_copies(run) -> None:  # type: ignore[no-u
     done(run("create", "market", "--duplicates", "per_path"))
     assert json.loads(done(run("show", "market", "--json")))["duplicates"] == "per_path"
     done(run("set", "market", "--duplicates", "event"))
-    assert "SetDuplicates scope=market duplicates=event" in done(run("log"))
+    assert "SetDelivery scope=market duplicates=event" in done(run("log"))
     assert run("set", "market", "--duplicates", "twice").exit_code == 2
 
 

@@ -16,7 +16,7 @@ from tidings.scopes import (
     Mapping,
     Placement,
     Scopes,
-    SetDuplicates,
+    SetDelivery,
     client_node,
     delivery_paths,
     edge_mapping,
@@ -170,7 +170,7 @@ def test_the_rule_of_a_scope_can_change() -> None:
     y.subscribe("n > 0")
     network.run()
     for number, (rule, expected) in enumerate(((Duplicates.PER_PATH, 2), (Duplicates.SUPPRESS, 1))):
-        network.change("c", (SetDuplicates("r", rule),))
+        network.change("c", (SetDelivery("r", rule),))
         network.run()
         clients["x"].publish(n=number + 1)
         network.run()

@@ -38,6 +38,12 @@ def test_what_breaks_meanwhile_makes_no_difference(first: int) -> None:
         run(seed)
 
 
+@pytest.mark.req("VIS-411")
+@pytest.mark.parametrize("seed", [94, 108, 210, 278, 292, 298, 302, 398])
+def test_members_of_ordered_scopes_get_everything_in_order_over_gateways(seed: int) -> None:
+    run(seed, mirrored=True)
+
+
 @pytest.mark.parametrize("first", range(0, 8 * CHUNK, CHUNK))
 def test_mappings_that_undo_each_other_make_no_second_copies(first: int) -> None:
     for seed in range(first, first + CHUNK):
@@ -49,9 +55,10 @@ ONCE_BROKEN = (130, 179, 264, 265, 285, 538, 595, 597, 681, 707, 1039, 1197, 50_
 behind, announcements to neighbours that no longer listen, forms of one event torn apart."""
 
 
-ONCE_BROKEN_MIRRORED = (49,)
+ONCE_BROKEN_MIRRORED = (49, 1040, 1966, 2096, 3082)
 """What was published under a graph that has changed since was not shown to a broker that came back and carries other
-scopes of that time now."""
+scopes of that time now; what crosses at a gateway was asked for behind it, too; what waits for its order was taken for
+something old."""
 
 
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
@@ -72,6 +79,6 @@ def test_thousands_of_graphs(part: int) -> None:
     end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
     first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
     while time.monotonic() < end:
-        run(seed, mirrored=seed % 4 == 3)
+        run(seed, mirrored=seed % 4 >= 2)
         seed += 1
     print(f"seeds {first} to {seed - 1}: {seed - first:,} runs, every promise kept")

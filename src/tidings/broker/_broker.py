@@ -56,6 +56,7 @@ from ._entries import Entries
 from ._holds import Holds
 from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
 from ._links import Link
+from ._ordering import Ordering
 from ._progress import Progress
 from ._publications import Publications
 from ._recovery import Recovery
@@ -117,6 +118,7 @@ class Broker:
         self.recovery = Recovery(self)
         self.delivery = Delivery(self)
         self.crossing = Crossing(self)
+        self.ordering = Ordering(self)
         self.entries = Entries(self)
         self.settling = Settling(self)
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
@@ -323,6 +325,7 @@ class Broker:
 
     def _detach(self, link: Link) -> None:
         self.delivery.abandon(link)
+        self.ordering.abandon(link)
         self.entries.end(link)
         self.scoping.detached(link)
         del self._clients[link.name]

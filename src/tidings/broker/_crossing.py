@@ -52,9 +52,19 @@ _ORIGINAL = "of:"
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
 Told: TypeAlias = tuple[int, tuple[str, ...]]
 """What a client is told of a copy: its version, and its path if paths count."""
+_DETOURED = (ONE_OF_SEVERAL, DETOUR)
 _ROOT_ONLY = (ROOT_ROUTE,)
 _INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
+
+
+class _Form(NamedTuple):
+    """One form of a notification, for one way of handing it over."""
+
+    told: Told
+    version: int
+    ordered: bool = False
+    """Whether its scope is."""
 
 
 class Copy(NamedTuple):
@@ -173,9 +183,8 @@ class _Handed:
         self._broker = broker
         self._published = published
         self._tags = tags
-        self._forms: dict[tuple[Told, int], Envelope] = {}
-        """By what is told of them and their versions."""
-        self._got: dict[Link, dict[tuple[Told, int], dict[Registration, None]]] = {}
+        self._forms: dict[_Form, Envelope] = {}
+        self._got: dict[Link, dict[_Form, dict[Registration, None]]] = {}
 
     def own(self, view: View, publisher: Link) -> None:
         """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""
@@ -183,7 +192,7 @@ class _Handed:
         if subscriptions and any(map(self._returns, view.memberships(publisher.name).values())):
             for subscription in subscriptions:
                 if subscription.receive_own and subscription.filter.matches(self._published.notification):
-                    self._add(publisher, (0, ()), 0, self._published, subscription)
+                    self._add(publisher, _Form((0, ()), 0), self._published, subscription)
 
     def _returns(self, passage: Passage) -> bool:
         outside = passage.outward(self._published.notification)
@@ -206,29 +215,35 @@ class _Handed:
                     continue  # it is a member now, or was one, but not when this was published
                 passage = then
             elif passage.exact:
-                version = copy.route.version
-                told = _told_of(version, copy.route.path, registration, passage)
-                self._add(link, told, version, copy.envelope, registration)
+                told = _told_of(copy.route.version, copy.route.path, registration, passage)
+                self._add(link, _Form(told, copy.route.version, passage.ordered), copy.envelope, registration)
                 continue
             shown = passage.inward(copy.envelope.notification)
             if shown is not None and registration.filter.matches(shown):
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 told = _told_of(version, copy.route.path, registration, passage)
-                self._add(link, told, version, envelope, registration)
+                self._add(link, _Form(told, version, passage.ordered), envelope, registration)
 
-    def _add(self, link: Link, told: Told, version: int, envelope: Envelope, registration: Registration) -> None:
-        form = (told, version)
+    def _add(self, link: Link, form: _Form, envelope: Envelope, registration: Registration) -> None:
         self._forms.setdefault(form, envelope)
         self._got.setdefault(link, {}).setdefault(form, {})[registration] = None
 
     def send(self) -> None:
         """Hand it over. Clients are told nothing of the graph, only which form and which path this is."""
-        shown: dict[tuple[Told, int], Envelope] = {}
+        shown: dict[tuple[_Form, bool], Envelope] = {}
+        publisher = self._published.identity.publisher
         for link, forms in self._got.items():
             for form, registrations in forms.items():
-                if form not in shown:
-                    shown[form] = _with_routes(self._forms[form], (_anonymous(form[0], self._tags),))
-                self._broker.at_deliver(shown[form].routes[0], shown[form], link, list(registrations))
+                waits = form.ordered and self._broker.ordering.applies(link, publisher)
+                envelope = shown.get((form, waits))
+                if envelope is None:
+                    tags = _DETOURED if waits else self._tags  # others will have come before it
+                    envelope = _with_routes(self._forms[form], (_anonymous(form.told, tags),))
+                    shown[form, waits] = envelope
+                if waits:
+                    self._broker.ordering.hold(link, envelope, tuple(registrations))
+                else:
+                    self._broker.at_deliver(envelope.routes[0], envelope, link, list(registrations))
 
 
 def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
@@ -245,7 +260,7 @@ def hand_over_late(
 
     With `now`, only on ways that this version of the graph lets it go, too.
     """
-    forms: dict[tuple[Told, int], Envelope] = {}
+    forms: dict[_Form, Envelope] = {}
     client = registration.link.name
     memberships = view.memberships(client)
     if client == envelope.identity.publisher and not registration.receive_own:
@@ -258,8 +273,8 @@ def hand_over_late(
         if registration.filter.matches(sighting.notification):
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
             passage = memberships.get(sighting.path[-1], OPEN_PASSAGE) if sighting.path else OPEN_PASSAGE
-            told = _told_of(version, sighting.path, registration, passage)
-            forms.setdefault((told, version), _with_routes(mapped, (_anonymous(told, _tags(view)),)))
+            form = _Form(_told_of(version, sighting.path, registration, passage), version)
+            forms.setdefault(form, _with_routes(mapped, (_anonymous(form.told, _tags(view)),)))
     return list(forms.values())
 
 
@@ -282,7 +297,7 @@ def told(view: View) -> tuple[Route, ...]:
 
 def _tags(view: View) -> tuple[str, ...]:
     if view.gateways:
-        return (ONE_OF_SEVERAL, DETOUR)
+        return _DETOURED
     return (ONE_OF_SEVERAL,) if view.several else ()
 
 

@@ -370,7 +370,7 @@ def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
         if link.kind is LinkKind.SCOPE:
             return False
         for entry in entries:
-            if entry.passage is None or not entry.passage.exact or entry.registration is None:
+            if entry.passage is None or not entry.passage.exact or entry.registration is None or entry.passage.ordered:
                 return False
             if (entry.registration.duplicates or entry.passage.duplicates) is Duplicates.PER_PATH:
                 return False

@@ -296,6 +296,10 @@ class Scoping:
                     return True
         return False
 
+    def _mingles(self, scope: str, above: str) -> bool:
+        """Whether what is in a superscope crosses into a scope elsewhere than at a gateway, in some version."""
+        return any(above in view.supers(scope) and view.gateway(scope, above) is None for view in self._views.values())
+
     # --- tables ---------------------------------------------------------------------------------------
 
     def refresh(self, moved: frozenset[str] | None = None) -> None:
@@ -338,7 +342,13 @@ class Scoping:
 
     def _table(self, scope: str) -> Table:
         return Table(
-            scope, self._broker.routing, self.touched, self._admits, self._leads, unconfirmed=self._unconfirmed
+            scope,
+            self._broker.routing,
+            self.touched,
+            self._admits,
+            self._leads,
+            mingles=self._mingles,
+            unconfirmed=self._unconfirmed,
         )
 
     def _gates(self, scope: str) -> Mapping[str, Passage]:

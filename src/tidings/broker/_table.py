@@ -38,14 +38,16 @@ class Table:
         admits: Callable[[str, Passage], bool] = lambda neighbour, passage: False,
         leads: Callable[[str, str], bool] = lambda neighbour, scope: False,
         *,
+        mingles: Callable[[str, str], bool] = lambda scope, above: True,
         unconfirmed: dict[Book, None] | None = None,
     ) -> None:
-        """What the graph says: whether a neighbour lets into a subscope itself what passes there, and whether it lies
-        on the way to a gateway of a scope."""
+        """What the graph says: whether a neighbour lets into a subscope itself what passes there, whether it lies on
+        the way to a gateway of a scope, and whether something crosses from a superscope not only at a gateway."""
         self.scope = scope
         self._advertised = options.advertisements
         self._admits = admits
         self._leads = leads
+        self._mingles = mingles
         make = ALGORITHMS[options.algorithm]
         reduction = Simple if options.algorithm == "flooding" else (lambda: make(options))
         self.subscriptions = Book(scope, lambda: make(options), self._relevant, touched, unconfirmed)
@@ -96,7 +98,9 @@ class Table:
         if any(overlap(filter, advertisement.filter) for advertisement in self.advertisements.of(link)):
             return True
         return any(
-            table.may_come(self.gates[scope].passage.wanted(filter), link) for scope, table in self.supers.items()
+            table.may_come(self.gates[scope].passage.wanted(filter), link)
+            for scope, table in self.supers.items()
+            if self._mingles(self.scope, scope)
         )
 
     def subscribe(self, entry: Entry) -> dict[Link, Delta]:

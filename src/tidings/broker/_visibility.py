@@ -46,6 +46,11 @@ class Passage(Protocol):
         ...
 
     @property
+    def ordered(self) -> bool:
+        """Whether members of the scope get what one publisher publishes in its order, also where it takes detours."""
+        ...
+
+    @property
     def exact(self) -> bool:
         """Whether everything in the scope reaches the member as it is."""
         ...
@@ -164,6 +169,7 @@ class _Open:
     since = 0
     route = ROOT_ROUTE
     duplicates = Duplicates.DEFAULT
+    ordered = False
     exact = True
 
     def outward(self, notification: Notification) -> Notification:

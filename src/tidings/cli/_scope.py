@@ -25,7 +25,7 @@ from tidings.scopes import (
     Placement,
     SetAdministration,
     SetAttributes,
-    SetDuplicates,
+    SetDelivery,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -85,6 +85,10 @@ Rule = Annotated[
     SecondCopies | None,
     typer.Option("--duplicates", help="What counts as a second copy for members that do not say it themselves."),
 ]
+Ordered = Annotated[
+    bool | None,
+    typer.Option("--ordered/--unordered", help="Whether members wait for what gateways delay, to get it in order."),
+]
 How = Annotated[
     Mode, typer.Option("--mode", help="When it takes effect for what is under way: relaxed, drain or instant.")
 ]
@@ -111,6 +115,7 @@ def create(
     ] = None,
     admission: Admission = None,
     duplicates: Rule = None,
+    ordered: Ordered = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
@@ -141,6 +146,7 @@ def create(
             administrators=administrator or (),
             admission=_secrets(admission),
             duplicates=duplicates or SecondCopies.DEFAULT,
+            ordered=bool(ordered),
             credentials=_secrets(credentials),
             mode=mode,
             timeout=timeout,
@@ -247,6 +253,7 @@ def set_(
     administrator: Administrators = None,
     admission: Admission = None,
     duplicates: Rule = None,
+    ordered: Ordered = None,
     extend: Annotated[
         list[str] | None,
         typer.Option("--extend", metavar="BROKER", help="A broker that carries it also without members. Repeat it."),
@@ -294,8 +301,9 @@ def set_(
             found.append(SetAdministration(known.id, clients, secrets))
         found += [Anchor(known.id, name, stay=True) for name in extend or ()]
         found += [Unanchor(known.id, name, stay=True) for name in retract or ()]
-        if duplicates is not None:
-            found.append(SetDuplicates(known.id, Duplicates[duplicates.upper()]))
+        if duplicates is not None or ordered is not None:
+            rule = None if duplicates is None else Duplicates[duplicates.upper()]
+            found.append(SetDelivery(known.id, rule, ordered))
         return found
 
     async def work() -> Changed:

@@ -168,6 +168,7 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "hidden": known.hidden,
         "trusted": list(known.trusted),
         "duplicates": known.duplicates.name.lower() if known.duplicates else "",
+        "ordered": known.ordered,
         "attributes": known.attributes,
         "administrators": list(known.administrators),
         "admission": f"one of {len(known.admission)} secrets" if known.admission else "",

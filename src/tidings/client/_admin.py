@@ -42,7 +42,7 @@ from tidings.scopes import (
     Seen,
     SetAdministration,
     SetAttributes,
-    SetDuplicates,
+    SetDelivery,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -108,6 +108,7 @@ class Admin:
         administrators: Iterable[str] = (),
         admission: Iterable[str] = (),
         duplicates: Duplicates | str = Duplicates.DEFAULT,
+        ordered: bool = False,
         credentials: Iterable[str] = (),
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
@@ -117,7 +118,8 @@ class Admin:
         `within` another scope it is a member of that one, and called `within/name`; `credentials` let it in.
         `admission` are secrets of which a new member must present one; the graph remembers their digests only.
         `trusted` names the only brokers that may carry it; while the tree needs another one, its traffic stands still.
-        `duplicates` says what counts as a second copy for members that do not say it themselves.
+        `duplicates` says what counts as a second copy for members that do not say it themselves. `ordered`: members get
+        what one publisher publishes in its order, also where it takes detours by gateways; they wait for it.
         """
         id = name if within is None else f"{within}/{name}" if within else name
         create = CreateScope(
@@ -131,6 +133,7 @@ class Admin:
             tuple(trusted),
             tuple(map(credential, admission)),
             _rule(duplicates),
+            ordered,
         )
         changes: tuple[AnyChange, ...] = (create,) if within is None else (create, Join(id, within))
         return await self.change(*changes, mode=mode, credentials=credentials, timeout=timeout)
@@ -176,11 +179,17 @@ class Admin:
         """Let a broker carry a scope only as long as it has to; the opposite of `extend`."""
         return await self.change(Unanchor(scope, broker, stay=True), timeout=timeout)
 
-    async def set_duplicates(
-        self, scope: str, duplicates: Duplicates | str, *, timeout: float = ADMIN_TIMEOUT
+    async def set_delivery(
+        self,
+        scope: str,
+        *,
+        duplicates: Duplicates | str | None = None,
+        ordered: bool | None = None,
+        timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """What counts as a second copy for members that do not say it themselves, as in `client.subscribe`."""
-        return await self.change(SetDuplicates(scope, _rule(duplicates)), timeout=timeout)
+        """How members get what reaches a scope, as in `create_scope`; None: as it is."""
+        rule = None if duplicates is None else _rule(duplicates)
+        return await self.change(SetDelivery(scope, rule, ordered), timeout=timeout)
 
     async def set_attributes(
         self, scope: str, attributes: Mapping[str, str | None], *, timeout: float = ADMIN_TIMEOUT

@@ -50,6 +50,7 @@ class CreateScope(Change, frozen=True):
     trusted: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()
     duplicates: Duplicates = Duplicates.DEFAULT
+    ordered: bool = False
 
 
 class DestroyScope(Change, frozen=True):
@@ -118,11 +119,13 @@ class SetPlacement(Change, frozen=True):
     gateway: str = ""
 
 
-class SetDuplicates(Change, frozen=True):
-    """What counts as a second copy for the members of a scope, unless they say otherwise."""
+class SetDelivery(Change, frozen=True):
+    """How the members of a scope get what reaches it: what counts as a second copy unless they say otherwise, and
+    whether what one publisher publishes comes in its order also where that takes detours; None: as it is."""
 
     scope: str
-    duplicates: Duplicates
+    duplicates: Duplicates | None = None
+    ordered: bool | None = None
 
 
 class SetAttributes(Change, frozen=True):
@@ -168,7 +171,7 @@ AnyChange: TypeAlias = (
     | SetSelective
     | SetMapping
     | SetPlacement
-    | SetDuplicates
+    | SetDelivery
     | SetAttributes
     | SetAdministration
     | Anchor
@@ -211,9 +214,13 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
         case Leave():
             graph.membership(change.member, change.scope)
             return graph.without_edge(change.member, change.scope)
-        case SetDuplicates():
+        case SetDelivery():
             scope = graph.scope(change.scope)
-            return graph.with_scope(msgspec.structs.replace(scope, duplicates=change.duplicates, revised=version))
+            duplicates = scope.duplicates if change.duplicates is None else change.duplicates
+            ordered = scope.ordered if change.ordered is None else change.ordered
+            return graph.with_scope(
+                msgspec.structs.replace(scope, duplicates=duplicates, ordered=ordered, revised=version)
+            )
         case SetAttributes() | SetAdministration() | SetInterface():
             return graph.with_scope(_described(graph.scope(change.scope), change, version))
         case Impose(member=None):
@@ -254,6 +261,7 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         change.admission,
         version,
         duplicates=change.duplicates,
+        ordered=change.ordered,
     )
     return graph.with_scope(scope)
 

@@ -68,6 +68,8 @@ class Scope(msgspec.Struct, frozen=True):
     """The brokers that carry it whether they have members of it or not, because an administrator said so."""
     duplicates: Duplicates = Duplicates.DEFAULT
     """What counts as a second copy for its members, unless they say otherwise."""
+    ordered: bool = False
+    """Whether its members get what one publisher publishes in its order, also where that takes detours by gateways."""
 
     @property
     def confidential(self) -> bool:

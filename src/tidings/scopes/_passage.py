@@ -29,6 +29,7 @@ class Passage:
         "exact",
         "member",
         "open_out",
+        "ordered",
         "route",
         "scope",
         "since",
@@ -38,7 +39,7 @@ class Passage:
         self.edge = edge
         self.member, self.scope = edge.member, edge.scope
         self.since = graph.revised(edge)
-        self.duplicates = graph.scopes[edge.scope].duplicates
+        self.duplicates, self.ordered = graph.scopes[edge.scope].duplicates, graph.scopes[edge.scope].ordered
         self.route = Route(edge.scope, source=edge.member, path=(edge.scope,))
         out, back = outward_terms(graph, edge), inward_terms(graph, edge)
         self._out_mapping, self._in_mapping = out.mapping, back.mapping

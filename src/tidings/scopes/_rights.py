@@ -19,7 +19,7 @@ from ._changes import (
     Leave,
     SetAdministration,
     SetAttributes,
-    SetDuplicates,
+    SetDelivery,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -97,9 +97,7 @@ def _guarded(change: AnyChange) -> list[str]:
             return [change.scope] if is_client(change.member) else [change.member, change.scope]
         case SetSelective():
             return [change.scope] if is_client(change.member) else [change.member]
-        case (
-            Impose() | SetInterface() | SetDuplicates() | SetAttributes() | SetAdministration() | Anchor() | Unanchor()
-        ):
+        case Impose() | SetInterface() | SetDelivery() | SetAttributes() | SetAdministration() | Anchor() | Unanchor():
             return [change.scope]
 
 

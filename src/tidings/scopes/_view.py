@@ -77,7 +77,7 @@ class View:
         self.several = plan.several
         self.gateways = plan.gateways
         root = plan.graph.scopes[ROOT_SCOPE]
-        self._root_is_open = root.imposed == OPEN and not root.duplicates
+        self._root_is_open = root.imposed == OPEN and not root.duplicates and not root.ordered
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree

@@ -19,6 +19,7 @@ from tidings.scopes import (
     Leave,
     Mode,
     Placement,
+    SetDelivery,
     SetInterface,
     SetMapping,
     SetSelective,
@@ -57,7 +58,8 @@ class ScopePlan:
         mirrored: bool = False,
     ) -> None:
         """`gateways`: whether edges may be crossed at designated brokers. What happens then if these break is not
-        promised (docs/promises.md), so runs with faults have none. `mirrored`: mappings undo what others do."""
+        promised (docs/promises.md), so runs with faults have none. `mirrored`: mappings undo what others do, and
+        scopes are ordered."""
         self._rng = rng
         self._brokers = brokers
         self._clients = [client_node(client) for client in clients]
@@ -67,11 +69,12 @@ class ScopePlan:
         self._mapped = rng.random() < 0.6 or mirrored
         self._filtered = rng.random() < 0.7
         self._everywhere = rng.random() < 0.15
-        self._gateways = rng.random() < 0.15 and gateways
+        self._gateways = rng.random() < (0.6 if mirrored else 0.15) and gateways
 
     def steps(self, length: int) -> Iterator[Step]:
         """A graph at the start, and changes from then on."""
-        yield Step(0, Verb.CHANGE, (self._authority,), changes=tuple(self._opening()))
+        opening = [SetDelivery("", ordered=True)] if self._mirrored else []
+        yield Step(0, Verb.CHANGE, (self._authority,), changes=(*opening, *self._opening()))
         times = sorted(self._rng.randrange(length + 1) for _ in range(self._rng.choice((0, 2, 6, 12))))
         for at in times:
             changes = tuple(self._some_changes())
@@ -137,7 +140,8 @@ class ScopePlan:
 
     def _creation(self, name: str) -> CreateScope:
         imposed = self._interface() if self._rng.random() < 0.2 else OPEN
-        return CreateScope(name, self._interface(), imposed, abstract=self._rng.random() < 0.08)
+        abstract = self._rng.random() < 0.08
+        return CreateScope(name, self._interface(), imposed, abstract=abstract, ordered=self._mirrored)
 
     def _join(self, member: str, scope: str) -> Join:
         placement, gateway = Placement.ONCE, ""

@@ -35,9 +35,8 @@ class Visibility:
 
     @property
     def ordered(self) -> bool:
-        """Whether copies take no detours, so that what one publisher publishes arrives in order."""
-        edges = (edge for graph in self.graphs.values() for edge in graph.memberships())
-        return all(edge.placement is not Placement.GATEWAY for edge in edges)
+        """Whether what one publisher publishes arrives in order: nothing takes a detour, or all scopes wait for it."""
+        return all(map(_keeps_order, self.graphs.values()))
 
     def forms(self, version: int, published: Record, client: str) -> frozenset[Notification]:
         """Every form in which a client may see a publication under one version."""
@@ -72,3 +71,9 @@ class Visibility:
         if not versions:
             return frozenset((published.notification,))
         return frozenset.intersection(*(self.forms(version, published, client) for version in versions))
+
+
+def _keeps_order(graph: Graph) -> bool:
+    if all(scope.ordered for scope in graph.scopes.values()):
+        return True
+    return all(edge.placement is not Placement.GATEWAY for edge in graph.memberships())
