@@ -18,7 +18,6 @@ from ._changes import (
     SetSelective,
     Unanchor,
     apply,
-    warnings,
 )
 from ._constant import dec_hook, enc_hook
 from ._effective import Direction, EffectiveInterface, effective_interface
@@ -52,6 +51,7 @@ from ._service import Scopes
 from ._shelf import TABLE as GRAPH_TABLE
 from ._versions import Versions
 from ._view import Plan, View
+from ._warnings import warnings
 
 __all__ = [
     "CLOSED",

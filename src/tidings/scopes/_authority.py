@@ -24,7 +24,6 @@ from ._changes import (
     Unanchor,
     apply,
     check_turn,
-    warnings,
 )
 from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import missing_anchors
@@ -33,6 +32,7 @@ from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._refusals import NotTrusted
 from ._rights import FrozenGraph, admitted, check_rights
 from ._view import Plan
+from ._warnings import warnings
 
 if TYPE_CHECKING:
     from ._service import Scopes

@@ -6,17 +6,14 @@ with one is said before anything has happened, with the remedy.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Duplicates, Filter, ScopeError
+from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 
-from ._effective import Terms, inward_terms, offered, outward_terms
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
-from ._interface import CLOSED, OPEN, Interface, both
+from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping
 
 MAX_SCOPES = 10_000
@@ -418,38 +415,3 @@ def check_turn(old: Graph, new: Graph) -> None:
                 f"'{edge.member}' cannot join '{edge.scope}' in the same change in which that leaves it; "
                 "make it two changes, one after the other"
             )
-
-
-def warnings(graph: Graph, since: int = 0) -> Iterator[str]:
-    """What is allowed and makes no sense: edges that nothing can ever cross, though nobody has closed them.
-
-    With `since`, only the edges that are as they are since that version.
-    """
-    recent = {id for id, scope in graph.scopes.items() if scope.revised >= since}
-    for edge in graph.memberships():
-        revised = edge.since >= since or edge.scope in recent or edge.member in recent
-        if revised and edge.scope in graph.upward(edge.member):
-            if _contradicts(outward_terms(graph, edge)):
-                yield f"nothing can pass from '{edge.member}' to '{edge.scope}': {_CONTRADICTION}"
-            if _contradicts(inward_terms(graph, edge)):
-                yield f"nothing can pass from '{edge.scope}' to '{edge.member}': {_CONTRADICTION}"
-
-
-_CONTRADICTION = "its interfaces exclude each other, and only lists could satisfy them all"
-
-
-def _contradicts(terms: Terms) -> bool:
-    """Whether no value can be on both sides, lists understood element by element."""
-    before, after = ([stage.filter for stage in side] for side in (terms.before, terms.after))
-    if not all(filter.conjunctions for filter in before + after):
-        return False  # closed on purpose
-    if terms.mapping is None:
-        return _exclude_each_other(before + after)
-    if terms.mapping.is_blocked:
-        return False
-    return _exclude_each_other(before) or _exclude_each_other([offered(terms.mapping, both(*before)[0]), *after])
-
-
-def _exclude_each_other(filters: list[Filter]) -> bool:
-    pairs = itertools.combinations_with_replacement(filters, 2)  # a filter may contradict itself
-    return any(not one.overlaps(other) for one, other in pairs)
