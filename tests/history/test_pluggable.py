@@ -29,6 +29,7 @@ from tidings.history import (
 )
 from tidings.history._access import Access
 from tidings.model import FeatureError, last
+from tidings.scopes import CreateScope, Join, Scopes
 from tidings.sim import Network
 from tidings.wire import Ending, Envelope
 
@@ -189,3 +190,31 @@ def test_strategies_are_chosen_by_name() -> None:
         make_history("best", RoutingOptions())
     with pytest.raises(FeatureError, match=r"'border' .* does not work with routing 'covering'"):
         make_history("border", RoutingOptions("covering"))
+
+
+@pytest.mark.parametrize("make", [MergingCaching, FullReplay])
+def test_where_there_are_scopes_caches_give_no_past(make: type[CachingStrategy]) -> None:
+    """What they hold has not been judged by the graph: nothing leaks, and what is new comes as always."""
+    network = Network(3, routing=RoutingOptions("covering"), features=lambda name: [Scopes("a"), make()])
+    network.add_brokers("ab", links=["ab"])
+    network.run()
+    feed, early, late = (network.add_client(name, broker) for name, broker in (("f", "b"), ("e", "a"), ("l", "a")))
+    Reader(early, "n > 0", None)
+    network.run()
+    feed.publish(n=1)
+    network.run()
+    assert strategy_at(network, "a").cache.cells == 1
+    before = Reader(late, "n > 0", last(1))
+    network.run()
+    assert before.values == [1], "so far there are none"
+    answers = network.change("a", (CreateScope("s"), Join("@f", "s")))
+    network.run()
+    assert [answer.error for answer in answers] == [""]
+    after = Reader(late, "n > 0", last(1))
+    network.run()
+    assert after.values == []
+    assert not network.brokers["a"].holds.all
+    early.publish(n=2)
+    network.run()
+    assert after.values == [2]
+    assert strategy_at(network, "a").cache.cells == 1, "nothing is remembered any more"

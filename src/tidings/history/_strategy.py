@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 from tidings.broker import Advice, Broker, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Route, TidingsError
-from tidings.wire import Ending, Envelope
+from tidings.wire import Ending, Envelope, HistoryReport
 
 from ._access import Access
 from ._cache import CacheEntry, EventCache
@@ -160,11 +160,18 @@ class CachingStrategy(Feature):
                 f"a filter of class {type(registration.filter).__name__} has no past here: it cannot be told from "
                 "others; use the filter language, or subscribe without `past`"
             )
+        self._taken += 1
+        if not self.serves:
+            self.endings[Ending.ANSWERED] += 1
+            self.context.tell(
+                registration.link, HistoryReport(registration.id, registration.number, 0, Ending.ANSWERED)
+            )
+            return
         bound = past.bound
         limit = min(self.options.max_answer, self.options.max_answer if bound.count is None else bound.count)
         access = Access(self, registration, registration.filter, self._next_id(), limit)
         access.hold = self.context.holds.begin(registration, access)
-        self._taken += 1
+        access.timer = self.context.call_later(access.time, lambda: access.finish(Ending.TIMER))
         self._opening[registration] = access
 
     def _next_id(self) -> RequestId:
@@ -174,13 +181,13 @@ class CachingStrategy(Feature):
     def _on_sub_add(self, proceed: Callable[..., Any], scope: str, entry: Entry) -> dict[Link, Delta]:
         changes: dict[Link, Delta] = proceed(scope, entry)
         self._bounded.clear()
-        if entry.link.is_client or (self._scope is IndexScope.ALL and entry.link.is_broker):
+        wanted = entry.link.is_client or (self._scope is IndexScope.ALL and entry.link.is_broker)
+        if wanted and self.serves:
             self._remembered[entry] = self.cache.retain(entry.filter, scope)
         if entry.registration is not None and (access := self._opening.pop(entry.registration, None)) is not None:
             if self.serves:
-                access.timer = self.context.call_later(access.time, lambda: access.finish(Ending.TIMER))
                 self.opened(access, changes)
-            else:
+            else:  # its client was not in its place yet, and there turned out to be scopes
                 access.finish(Ending.ANSWERED)
         elif entry.link.is_broker and (attached := self.context.attached()) is not None:
             request = self._read(attached)
@@ -311,13 +318,13 @@ class CachingStrategy(Feature):
     def finished(self, access: Access) -> None:
         """The subscription goes on; whom it has asked is remembered until it ends."""
         self.closed(access)
+        self._opening.pop(access.registration, None)
         if access.asked:
             self._asked[access.registration] = (access.id, access.asked)
 
     def cancelled(self, access: Access) -> None:
         """The subscription has ended before its past was there."""
         self._cancelled += 1
-        self._opening.pop(access.registration, None)
         self.finished(access)
 
     def _release(self, registration: Registration) -> None:
