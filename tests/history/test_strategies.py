@@ -106,7 +106,7 @@ def test_every_merge_order_keeps_the_order_of_each_origin(order: MergeOrder) -> 
         check_safety(run)
 
 
-@pytest.mark.req("HIS-032", "HIS-073", "HIS-082")
+@pytest.mark.req("HIS-032", "HIS-082")
 @pytest.mark.parametrize("kind", BY_IDENTITY)
 def test_links_that_break_end_no_subscription_and_leave_nothing_behind(kind: type[CachingStrategy]) -> None:
     for seed in range(SEEDS):

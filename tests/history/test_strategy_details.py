@@ -308,21 +308,29 @@ def test_a_new_tree_leaves_no_hole_in_what_was_retained(make: type[CachingStrate
 
 
 @pytest.mark.req("HIS-075")
-def test_without_force_forwards_only_those_are_asked_to_whom_the_subscription_goes() -> None:
-    def asked(force: bool | None) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        network = network_of(
-            lambda name: MergingCaching(StrategyOptions(force_forwards=force)),
-            REFERENCE,
-            routing=RoutingOptions("simple", advertisements=True),
-        )
-        network.add_client("x6", "er4").advertise("n > 0")
-        network.run()
-        messages = Messages(network)
-        Reader(network.add_client("x1", "er1"), "n > 3", last(3))
-        network.run()
-        return messages.of("bounded"), messages.of(Request)
-
-    assert asked(None) == asked(False) == asked(True) == ([("er1", "er3"), ("er3", "er4")], [])
+@pytest.mark.parametrize(("forced", "asked", "found"), [(True, ["ab", "bc"], [1, 2]), (False, [], [2])])
+def test_without_force_forwards_only_those_are_asked_to_whom_the_subscription_goes(
+    forced: bool, asked: list[str], found: list[int]
+) -> None:
+    """Routing sends nothing: the filter is covered. (A broker does not start with this; it is switched off later.)"""
+    sizes = {"a": 1, "b": 2, "c": 2}
+    network = network_of(
+        lambda name: MergingCaching(sized(sizes[name])), ["ab", "bc"], routing=RoutingOptions("covering")
+    )
+    for name in network.brokers:
+        strategy_at(network, name).force_forwards = forced
+    feed = network.add_client("feed", "c")
+    Reader(network.add_client("early", "a"), "n > 0", None)
+    network.run()
+    for n in (1, 2):
+        feed.publish(n=n)
+    network.run()
+    messages = Messages(network)
+    late = Reader(network.add_client("late", "a"), "n > 0 AND n < 9", last(3))
+    network.run()
+    assert [one + two for one, two in messages.of(Request)] == asked
+    assert messages.of("bounded") == []
+    assert late.values == found
 
 
 @pytest.mark.req("HIS-076")

@@ -181,7 +181,7 @@ def test_vector_8_expect_comes_before_the_replay_that_it_belongs_to() -> None:
     assert past_of(AsPrinted) == ([5], 2)
 
 
-@pytest.mark.req("HIS-138")
+@pytest.mark.req("HIS-045")
 def test_equal_filters_are_one_in_every_cache() -> None:
     network = network_of(lambda name: MergingCaching(), REFERENCE)
     for number in (1, 2, 3):
