@@ -151,10 +151,14 @@ def query(
     newest_first: Annotated[
         bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")
     ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Let Spark do it: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find publications by content and time without asking a broker, oldest first."""
-    query_archive(directory, filter, since, until, limit, newest_first, as_json)
+    query_archive(directory, filter, since, until, limit, newest_first, as_json, master)
 
 
 # --- what the commands share --------------------------------------------------------------------------

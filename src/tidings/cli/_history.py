@@ -70,10 +70,17 @@ def query_archive(
     limit: int | None,
     newest_first: bool,
     as_json: bool,
+    master: str | None,
 ) -> None:
-    """Show what an archive holds of what is asked for."""
+    """Show what an archive holds of what is asked for; with a master, Spark looks for it."""
     wanted, times = _asked(filter, since, until)
     reader = _archive_reader(directory)
+    if master is not None:
+        from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
+
+        answer = spark.query_archive(directory, wanted, **times, limit=limit, newest_first=newest_first, master=master)
+        _show(([envelope] for envelope in answer), as_json)
+        return
     _show(reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first), as_json)
     _complain_of_damage(reader)
 

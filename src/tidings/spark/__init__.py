@@ -10,6 +10,7 @@ from ._columns import column
 from ._errors import ArchiveChanged, GapInStream, NoJava, SourceError, SparkError, explained
 from ._judge import Finding, Kind, Verdict
 from ._progress import progress
+from ._query import query_archive
 from ._session import session
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "column",
     "explained",
     "progress",
+    "query_archive",
     "read_archive",
     "register",
     "session",
