@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 SOAK_SECONDS ?= 900
 
-.PHONY: help run test check soak replay bench bench-net clean
+.PHONY: help run test check soak replay bench bench-net bench-spark clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
@@ -55,6 +55,9 @@ replay: $(READY) ## run one random scenario again and print all that happened: m
 
 bench: $(READY)  ## ratios against a peer in the same run
 	$(BIN)/python -m bench
+
+bench-spark: $(READY)  ## the jobs of Spark, on two cores
+	$(BIN)/python -m bench spark_audit
 
 bench-net: $(BENCH_READY)  ## server and client against their peers on loopback
 	$(BIN)/python -m bench.net

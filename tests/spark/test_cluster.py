@@ -1,12 +1,15 @@
-"""A real cluster on this machine, a master and two workers: source and sink work there as they do in one process."""
+"""A real cluster on this machine, a master and two workers: source, sink and audit work there as in one process."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from spark.audit_world import Planted, World
+from spark.audit_world import publish as publish_at
 from spark_processes import BrokerProcess, cluster, publish
 from spark_world import archived
 
@@ -37,6 +40,24 @@ spark.stop()
 """
 
 
+AUDIT = """
+import sys
+import tidings.spark._audit as job
+from tidings.spark import session
+master, work, *data = sys.argv[1:]
+spark = session(master, options={"spark.executor.memory": "512m", "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.cores.max": "2",
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false",
+    "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"})
+job.PIECE_NUMBERS = 7
+report = job.audit(data, since=0, until=2**62, skew=0.0, master=master, work=work)
+for one in report.findings:
+    print(one.kind.value, one.client, one.seq)
+print(report.verdict.owed, report.verdict.sent)
+spark.stop()
+"""
+
+
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory):
     with cluster(tmp_path_factory.mktemp("cluster")) as address:
@@ -57,3 +78,20 @@ def test_source_and_sink_on_a_cluster(master: str, tmp_path: Path) -> None:
     finally:
         origin.kill()
         target.kill()
+
+
+def test_an_audit_on_a_cluster(master: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def main() -> None:
+        async with world.running("ab", {"b": Planted("loss", 7, 33)}), world.client("alice", "a") as alice:
+            async with world.client("bob", "b") as bob:
+                await bob.subscribe("type = 'quote'", callback=lambda _: None)
+                await publish_at(alice, *range(1, 51))
+                await world.acknowledged()
+
+    asyncio.run(main())
+    words = [sys.executable, "-c", AUDIT, master, str(tmp_path / "work"), str(tmp_path / "a"), str(tmp_path / "b")]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=170, check=False)
+    assert ran.returncode == 0, ran.stderr[-3_000:]
+    assert ran.stdout.splitlines() == ["loss bob 7", "loss bob 33", "50 48"]
