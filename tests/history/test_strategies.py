@@ -43,7 +43,7 @@ def test_with_one_filter_nothing_is_lost_repeated_or_out_of_order(kind: type[Cac
         check_liveness(run)
 
 
-@pytest.mark.req("HIS-062")
+@pytest.mark.req("HIS-005", "HIS-062")
 def test_border_broker_caching_answers_and_registers_in_one_step() -> None:
     """Otherwise something would fall between what is remembered and what is new, or come twice."""
     got_some = 0

@@ -19,7 +19,7 @@ from history.history_world import (
 )
 from history.strategy_world import FOUR_FILTERS, ONE_FILTER, faults_of, random_run, requests
 
-from tidings.broker import RoutingOptions
+from tidings.broker import Link, RoutingOptions
 from tidings.history import (
     COMBINATIONS,
     Align,
@@ -48,7 +48,7 @@ from tidings.history._requests import Replay, Request
 from tidings.history._strategy_options import passed_on, period
 from tidings.model import FeatureError, TidingsError, last, since
 from tidings.sim import Network, Weather
-from tidings.wire import Ending, Extension, Frame
+from tidings.wire import Ending, Extension, Frame, encode
 
 LATENCY = 1_000
 STEADY = Weather((LATENCY, LATENCY))
@@ -396,6 +396,34 @@ def test_what_comes_from_the_router_that_asks_while_others_are_waited_for_is_not
     ((_, _, replay),) = [one for one in messages.all if isinstance(one[2], Replay)]
     assert isinstance(replay, Replay)
     assert [one.identity.origin for one in replay.envelopes] == ["b"]
+
+
+@pytest.mark.req("HIS-011")
+@pytest.mark.parametrize("make", [MergingCaching, FullReplay])
+def test_requests_are_told_apart_by_ids_of_the_broker_and_name_no_client(make: type[CachingStrategy]) -> None:
+    network = network_of(lambda name: make(), ["ab"], routing=RoutingOptions("identity"))
+    frames: list[bytes] = []
+    messages = Messages(network)
+    noted = network.tap
+    assert noted is not None
+
+    def tap(name: str, link: Link, frame: Frame) -> None:
+        noted(name, link, frame)
+        frames.extend([encode(frame)] if link.is_broker else [])
+
+    network.tap = tap
+    for client in ("alice-of-a", "bob-of-a"):
+        Reader(network.add_client(client, "a"), "n > 0", last(2))
+    network.run()
+    ids = {
+        request.id
+        for _, _, message in messages.all
+        if isinstance(request := message[1] if isinstance(message, tuple) else message, Request)
+    }
+    assert len(ids) == 2
+    assert {origin for origin, _, _ in ids} == {"a"}
+    assert frames
+    assert not any(b"-of-a" in frame for frame in frames)
 
 
 @pytest.mark.req("HIS-055")
