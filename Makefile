@@ -56,8 +56,8 @@ replay: $(READY) ## run one random scenario again and print all that happened: m
 bench: $(READY)  ## ratios against a peer in the same run
 	$(BIN)/python -m bench
 
-bench-spark: $(READY)  ## the jobs of Spark, on two cores
-	$(BIN)/python -m bench spark_audit
+bench-spark: $(READY)  ## Spark against DuckDB, polars, pyarrow and itself over JSON, and the audit; FULL=--full takes 10 million
+	$(BIN)/python -m bench $(FULL) spark spark_audit
 
 bench-net: $(BENCH_READY)  ## server and client against their peers on loopback
 	$(BIN)/python -m bench.net

@@ -68,11 +68,12 @@ class _Thread:
         """End the loop and the thread."""
         if self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
         with contextlib.closing(self._loop):
-            self._loop.run_until_complete(_end_tasks())
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            # In its own thread: that of the caller may have a running loop, as in a notebook.
+            self.call(_end_tasks())
+            self.call(self._loop.shutdown_asyncgens())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
 
 async def _end_tasks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import threading
@@ -168,3 +169,13 @@ def test_threads_may_share_a_client(address: str) -> None:
         for thread in threads:
             thread.join()
         assert {next(subscription)["t"] for _ in range(8)} == set(range(8))
+
+
+def test_it_works_where_a_loop_is_running(address: str) -> None:
+    """As in a notebook, whose cells run inside a loop."""
+
+    async def cell() -> int:
+        with sync.connect(address, token="all") as client:
+            return client.publish_many([{"n": 1}, {"n": 2}])
+
+    assert asyncio.run(cell()) == 2
