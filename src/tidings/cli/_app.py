@@ -16,6 +16,7 @@ from ._demo import demo
 from ._errors import readable
 from ._history import history
 from ._pub import pub
+from ._replay import replay
 from ._scope import scope
 from ._serve import serve
 from ._status import status, topology
@@ -48,6 +49,7 @@ app.command()(status)
 app.command()(topology)
 app.add_typer(scope, name="scope")
 app.add_typer(history, name="history")
+app.command()(replay)
 app.add_typer(archive, name="archive")
 app.command()(audit)
 app.add_typer(config, name="config")

@@ -55,8 +55,8 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Find publications by content and time, oldest first. A broker may run meanwhile."""
-    wanted, times = _asked(filter, since, until)
-    with _opened(data, archive) as (_, reader):
+    wanted, times = asked(filter, since, until)
+    with opened(data, archive) as (_, reader):
         steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
         _show(steps, as_json)
         _complain_of_damage(reader)
@@ -73,7 +73,7 @@ def query_archive(
     master: str | None,
 ) -> None:
     """Show what an archive holds of what is asked for; with a master, Spark looks for it."""
-    wanted, times = _asked(filter, since, until)
+    wanted, times = asked(filter, since, until)
     reader = _archive_reader(directory)
     if master is not None:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
@@ -85,7 +85,8 @@ def query_archive(
     _complain_of_damage(reader)
 
 
-def _asked(filter: str, since: str | None, until: str | None) -> tuple[Filter, dict[str, int | None]]:
+def asked(filter: str, since: str | None, until: str | None) -> tuple[Filter, dict[str, int | None]]:
+    """The filter and the range of time that a command names."""
     wanted = Filter.parse(filter) if filter else EVERYTHING
     now = datetime.now(UTC)
     times = {"since": instant_of("--since", since, now), "until": instant_of("--until", until, now)}
@@ -100,7 +101,7 @@ def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -
     places = [(data, None), (None, archive)] if data is not None and archive is not None else [(data, archive)]
     found: list[tuple[str, str, Extent]] = []
     for one, other in places:
-        with _opened(one, other) as (tier, reader), _working("looking"):
+        with opened(one, other) as (tier, reader), _working("looking"):
             found.append((tier, str(_place(one, other)), reader.extent()))
             _complain_of_damage(reader)
     if as_json:
@@ -129,7 +130,7 @@ def _place(data: Path | None, archive: Path | None) -> Path:
 
 
 @contextlib.contextmanager
-def _opened(data: Path | None, archive: Path | None) -> Iterator[tuple[str, Any]]:
+def opened(data: Path | None, archive: Path | None) -> Iterator[tuple[str, Any]]:
     """The tier and its reader."""
     if data is not None and archive is not None:
         raise UsageError("--data and --archive exclude each other; choose one")
