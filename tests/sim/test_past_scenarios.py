@@ -27,27 +27,27 @@ def run(name: str) -> None:
 
 
 @pytest.mark.req("HIS-006", "HIS-022", "HIS-023", "HIS-029", "HIS-083", "HIS-134")
-@pytest.mark.parametrize("first", range(0, 2 * 12 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(0, 2 * 7 * CHUNK, 2 * CHUNK))
 def test_the_past_is_exactly_what_the_oracle_says(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(f"h{seed}")
 
 
 @pytest.mark.req("HIS-006", "HIS-023", "HIS-031", "HIS-032", "HIS-082", "HIS-083")
-@pytest.mark.parametrize("first", range(1, 2 * 12 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(1, 2 * 7 * CHUNK, 2 * CHUNK))
 def test_faults_change_nothing_but_what_is_reported(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(f"h{seed}")
 
 
 @pytest.mark.req("HIS-006", "HIS-023")
-@pytest.mark.parametrize("first", range(0, 8 * CHUNK, CHUNK))
+@pytest.mark.parametrize("first", range(0, 4 * CHUNK, CHUNK))
 def test_scopes_hold_for_the_past(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(f"hs{seed}")
 
 
-ONCE_BROKEN = ("h38", "h64", "h98", "h113", "h142", "h150", "h180", "hs10", "hs28", "h20039", "h20218")
+ONCE_BROKEN = ("h38", "h64", "h98", "h113", "h142", "h150", "h180", "hs10", "hs28", "h20039", "h20218", "h20833")
 """Seeds that have found something: ids that are used again while something is under way, reports that a change of the
 filter overtook, a broker that was alone and waited for nobody, publications that two brokers had taken, a wave for
 marks that ended what it knew nothing of, ways through the scopes that are not the same any more."""

@@ -70,7 +70,8 @@ class _Asked:
     """Whether its client lost its broker before all of it had come, so that the rest came otherwise."""
     changed: bool = False
     """Whether the filter was changed, or the client moved, before what was under way can have come."""
-    gaps: bool = False
+    gaps: set[str] = field(default_factory=set)
+    """The origins of which something is lost, as it was told."""
     home: str = ""
     """The broker that has settled it."""
 
@@ -132,7 +133,7 @@ class PastJudge:
                 asked.settled = record
                 asked.home = self._observer.client(record.component).broker or ""
             case Op.GAP if asked is not None:
-                asked.gaps = True
+                asked.gaps.add(str(record.detail[0]))
             case Op.REMEMBERED if asked is not None:
                 asked.report = record
             case Op.NOTIFY if asked is not None:
@@ -215,11 +216,11 @@ class PastJudge:
             visible = [event for event in taken if self._shown(client, asked, event)]
             live = [_live(got.get((origin, *event.position), ())) for event in visible]
             first_live = live.index(True) if True in live else len(visible)
-            there += [(event, self._kept(event, asked, settled)) for event in visible[:first_live]]
+            there += [(event, self._kept(event, asked)) for event in visible[:first_live]]
             delivered = [(origin, *event.position) in got for event in visible]
-            if True in delivered and not asked.gaps:
+            if True in delivered:
                 for event, came in list(zip(visible, delivered, strict=True))[delivered.index(True) :]:
-                    if not came and self._kept(event, asked, settled):
+                    if not came and self._kept(event, asked):
                         yield Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
         past = {(event.origin, *event.position) for event, _ in there} & got.keys()
         if len(past) < len([one for one in asked.notified if _from_past(one)]):
@@ -268,13 +269,15 @@ class PastJudge:
     def _publication(self, event: _Event) -> Publication | None:
         return self._observer.published.get((event.record.publisher, event.record.publication))
 
-    def _kept(self, event: _Event, asked: _Asked, settled: Record) -> bool:
-        """Whether its origin is sure to have had it when it was asked."""
+    def _kept(self, event: _Event, asked: _Asked) -> bool:
+        """Whether its origin is sure to have had it when it was asked, and while it was under way."""
         publication = self._publication(event)
         assert publication is not None
         if self._advertisements and not announced(publication, asked.home):
             return False
-        crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq < settled.seq]
+        if event.origin in asked.gaps:
+            return False
+        crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq]
         if not crashes:
             return True
         quality, key = publication.record.detail[0], publication.key
