@@ -57,7 +57,6 @@ async def test_without_with_origin_nobody_can_tell_the_past_from_the_rest() -> N
         assert one.from_past is None
 
 
-@pytest.mark.req("HIS-010")
 @running
 async def test_a_restarted_broker_serves_what_it_had_acknowledged_as_stored(tmp_path: Path) -> None:
     async with serve(options("a", data=tmp_path)) as server, tidings.connect(url(server)) as client:
