@@ -90,6 +90,7 @@ def _traffic(network: Network, rng: random.Random, rounds: int = 4) -> None:
 
 
 @pytest.mark.req("VIS-121", "VIS-129", "VIS-204", "VIS-205", "VIS-206", "VIS-207", "VIS-208", "VIS-209", "ARC-018")
+@pytest.mark.req("HIS-008")
 @plain_and_advertised
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_deliveries_are_those_of_the_oracle(algorithm: str, advertisements: bool) -> None:
@@ -497,7 +498,7 @@ def test_a_filter_class_of_ones_own_is_routed_by_flooding_and_simple(algorithm: 
         assert "use routing = 'simple' or 'flooding'" in bob.refusals[0].reason
 
 
-@pytest.mark.req("ARC-017", "VIS-116")
+@pytest.mark.req("ARC-017", "VIS-116", "HIS-009")
 def test_what_was_not_advertised_is_refused_and_goes_nowhere() -> None:
     network = build(topologies.line(2), "covering", True)
     alice, bob = network.add_client("alice", "b01"), network.add_client("bob", "b02")
@@ -515,7 +516,7 @@ def test_what_was_not_advertised_is_refused_and_goes_nowhere() -> None:
 # --- shapes and roles -----------------------------------------------------------------------------------
 
 
-@pytest.mark.req("ARC-002", "VIS-132", "AGG-004")
+@pytest.mark.req("ARC-002", "VIS-132", "AGG-004", "HIS-001")
 def test_a_strict_network_refuses_a_link_that_closes_a_cycle() -> None:
     network = Network(strict_topology=True)
     network.add_brokers("abc", links=["ab", "bc"])

@@ -49,7 +49,7 @@ parse = Filter.parse
         ("x = 1 AND y = 1 OR x = 2 AND y = 2", "x IN (1, 2) AND y IN (1, 2)", False),
     ],
 )
-@pytest.mark.req("VIS-114", "ARC-197")
+@pytest.mark.req("VIS-114", "ARC-197", "HIS-007")
 def test_covering(cover: str, covered: str, covers: bool) -> None:
     assert parse(cover).covers(parse(covered)) is covers
 
@@ -71,7 +71,7 @@ def test_covering(cover: str, covered: str, covers: bool) -> None:
         ("tags = 'a' AND tags = 'b' AND n = 1", "tags = 'a' AND n = 1 OR tags = 'b' AND n < 2", True),
     ],
 )
-@pytest.mark.req("VIS-114", "ARC-197")
+@pytest.mark.req("VIS-114", "ARC-197", "HIS-007")
 def test_overlap(subscription: str, advertisement: str, overlap: bool) -> None:
     assert parse(subscription).overlaps(parse(advertisement)) is overlap
     assert parse(advertisement).overlaps(parse(subscription)) is overlap
@@ -98,7 +98,7 @@ def test_overlap(subscription: str, advertisement: str, overlap: bool) -> None:
         ("x <> 1", "x = 1", None),  # the scalar 'a' passes neither
     ],
 )
-@pytest.mark.req("VIS-114", "ARC-197")
+@pytest.mark.req("VIS-114", "ARC-197", "HIS-007")
 def test_perfect_merging(one: str, two: str, merger: str | None) -> None:
     expected = None if merger is None else parse(merger).canonical()
     for a, b in itertools.permutations((parse(one), parse(two))):
@@ -122,7 +122,7 @@ def test_perfect_merging(one: str, two: str, merger: str | None) -> None:
         ("x IS NULL AND y = 1", "x = 1 AND y = 1", "y = 1", 0.2),
     ],
 )
-@pytest.mark.req("VIS-114", "ARC-197")
+@pytest.mark.req("VIS-114", "ARC-197", "HIS-007")
 def test_imperfect_merging_down_to_a_precision(one: str, two: str, merger: str, share: float | None) -> None:
     parts = parse(one).conjunctions + parse(two).conjunctions
     estimate = precision(parse(merger).conjunctions, parts)
