@@ -199,7 +199,16 @@ class TracedClient(tidings.Client):
     """A client that records what it does and what reaches it."""
 
     def __init__(self, trace: Trace, urls: list[str], name: str) -> None:
-        super().__init__(urls, name=name, token=None, tls=None, serialiser="msgpack", max_unacknowledged=500)
+        super().__init__(
+            urls,
+            name=name,
+            token=None,
+            tls=None,
+            serialiser="msgpack",
+            max_unacknowledged=500,
+            remember=None,
+            own_numbers=False,
+        )
         self.trace = trace
         self._current: Deliver | None = None
         self._reach: frozenset[str] = frozenset()
