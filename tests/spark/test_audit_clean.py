@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from net.proxy import Proxy
 from spark.audit_world import World, found, publish
+from spark_processes import Child, free_port, until
 
 import tidings
 from tidings.net import Limits, Options, Server, StoreOptions, serve
 from tidings.store.archive import Promoted, roll
 
-QUICK = Limits(broker_resume=0.3, client_resume=0.3, heartbeat=1.0)
+QUICK = Limits(broker_resume=0.3, client_resume=0.3, heartbeat=1.0, drain=0.5)
 
 
 @contextlib.asynccontextmanager
@@ -221,8 +222,7 @@ def test_what_the_store_has_forgotten_is_read_from_the_archive(tmp_path: Path) -
     assert clean(world, since=2**61).verdict.publications == 0
 
 
-@pytest.mark.parametrize("master", [None])
-def test_brokers_that_note_nothing_are_named(tmp_path: Path, master: None) -> None:
+def test_brokers_that_note_nothing_are_named(tmp_path: Path) -> None:
     async def main() -> None:
         async with serve(Options("quiet", port=0, data=tmp_path / "quiet")) as server:
             url = f"tidings://127.0.0.1:{server.port}"
@@ -233,3 +233,48 @@ def test_brokers_that_note_nothing_are_named(tmp_path: Path, master: None) -> No
     report = World(tmp_path).audit()
     assert report.silent == ("quiet",)
     assert report.clean
+
+
+def test_a_broker_that_is_killed_leaves_a_journal_that_can_be_trusted(tmp_path: Path) -> None:
+    """Rows of deliveries die with their broker; what is in the journal still agrees with itself."""
+    port = free_port()
+    config = tmp_path / "a.toml"
+    config.write_text(f'name = "a"\nport = {port}\ndata = "{tmp_path / "a"}"\n[store]\ndeliveries = true\n')
+    words = [sys.executable, "-m", "tidings", "serve", "--config", str(config)]
+    url = f"tidings://127.0.0.1:{port}"
+
+    def started() -> Child:
+        child = Child(words, tmp_path / "a.log")
+        until(lambda: b"listens on" in (tmp_path / "a.log").read_bytes())
+        return child
+
+    async def main() -> None:
+        broker = started()
+        got: list[object] = []
+        try:
+            async with tidings.connect(url, name="bob") as bob, tidings.connect(url, name="alice") as alice:
+                await bob.subscribe("n >= 0", callback=lambda notification: got.append(notification["n"]))
+                for round_ in range(3):
+                    for n in range(100):
+                        await alice.publish({"n": 100 * round_ + n}, quality="stored")
+                        await asyncio.sleep(0.004)
+                    if round_ < 2:
+                        await asyncio.sleep(0 if round_ else 2.5)  # once with acknowledgements, once without
+                        broker.kill()
+                        (tmp_path / "a.log").write_bytes(b"")
+                        broker = await asyncio.to_thread(started)
+                async with asyncio.timeout(60):
+                    while len(got) < 300:
+                        await asyncio.sleep(0.05)
+                await alice.publish({"n": 300}, quality="stored")  # the mark behind it is acknowledged
+                await asyncio.sleep(2.5)
+        finally:
+            broker.process.terminate()
+            await asyncio.to_thread(broker.process.wait)
+        assert sorted(map(int, map(str, got))) == list(range(301))
+
+    asyncio.run(main())
+    report = clean(World(tmp_path))
+    assert report.verdict.publications == 301
+    assert report.verdict.owed >= 200
+    assert report.subscriptions >= 2  # one more if its client was back before the second kill
