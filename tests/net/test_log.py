@@ -86,6 +86,9 @@ async def test_what_was_forgotten_is_told(tmp_path: Path) -> None:
         await until(lambda: server.store.measure().forgotten != (0, 0))
         assert (await client.measure_log()).forgotten == middle
         assert await numbers_of(client, after=middle) == list(range(1_000, 1_500))
+        (first, *_) = await pages_of(client, after=(middle[0], 10))
+        assert first.lost == ((middle[0], 11, middle[1]),)
+        assert first.envelopes[0].notification["n"] == 1_000
 
 
 def test_a_damaged_batch_is_told_as_lost(tmp_path: Path) -> None:

@@ -150,6 +150,27 @@ def test_what_was_forgotten_is_an_error_or_a_row(spark: SparkSession, tmp_path: 
         tolerant.stop()
 
 
+def test_what_a_broker_archives_and_forgets_after_planning_is_not_lost(spark: SparkSession, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    with serving(broker(tmp_path / "data")) as url, sync.connect(url) as client:
+        client.publish_many([{"n": n} for n in range(400)], quality="stored")
+        stream = reader(spark, broker=url, path=str(archive), promote="n:integer")
+        end = stream.latestOffset({}, ReadAllAvailable())
+        parts = stream.partitions({}, end)  # all of it is to be read at the broker
+        stream.stop()
+    roll(tmp_path / "data", archive, [Promoted.parse("n:integer")])
+    forget_everything(tmp_path / "data")
+    port = int(url.rpartition(":")[2])
+    with serving(Options(name="berlin", port=port, data=tmp_path / "data")):
+        rows = [row["n"] for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
+        assert rows == list(range(400))
+        for path in archive.rglob("*.parquet"):
+            path.unlink()
+        with pytest.raises(GapInStream):
+            [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
+
+
 def test_what_was_removed_from_an_archive_before_it_was_read_is_told(spark: SparkSession, tmp_path: Path) -> None:
     archive = archive_of(tmp_path, quotes(30, step=HOUR // 10))
     first, second, _ = sorted(archive.glob("date=*/hour=*"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,27 +11,42 @@ from tidings.client import ConnectionFailed
 from tidings.model import TidingsError
 from tidings.wire import Envelope
 
-from ._brokers import abandon, connected
+from ._brokers import Place, abandon, connected
 from ._errors import GapInStream, SourceError
 from ._options import Options
 from ._shape import Shape
 
 if TYPE_CHECKING:
     from ._pushed import Pushed
+    from ._snapshot import Piece
     from ._source import LogPart
 
 
-def read(options: Options, part: LogPart, shape: Shape, pushed: Pushed | None) -> Iterator[pa.RecordBatch]:
-    """The rows between two positions, in the order of the log."""
+def read(
+    options: Options,
+    part: LogPart,
+    shape: Shape,
+    pushed: Pushed | None,
+    read_file: Callable[[Piece], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """The rows between two positions, in the order of the log.
+
+    What the broker has archived and forgotten since the work was planned is read from the archive, by `read_file`.
+    """
     wanted = options.filter if pushed is None else options.filter & pushed.filter
     client = connected(options, part.url)
     try:
         reached = part.after
         for page in client.read_log(part.after, part.upto, wanted, timeout=options.patience):
             for epoch, first, last in page.lost:
-                if not options.gaps_as_rows:
+                start = reached if epoch > reached[0] and first == 1 else (epoch, first - 1)
+                if (pieces := archived_since(options, part.origin, start, (epoch, last))) is not None:
+                    for piece in pieces:
+                        yield from read_file(piece)
+                elif not options.gaps_as_rows:
                     raise gap(part.origin, epoch, first, last)
-                yield shape.gap(part.origin, epoch, first, last)
+                else:
+                    yield shape.gap(part.origin, epoch, first, last)
             chosen = [envelope for envelope in page.envelopes if _in_time(envelope, options)]
             for batch in shape.of_envelopes(chosen) if chosen else ():
                 kept = batch if pushed is None or pushed.predicate is None else _kept(batch, pushed)
@@ -51,6 +66,17 @@ def read(options: Options, part: LogPart, shape: Shape, pushed: Pushed | None) -
         raise SourceError(f"the broker at {part.url} refuses: {error}") from None
     finally:
         abandon(client)
+
+
+def archived_since(options: Options, origin: str, after: Place, upto: Place) -> list[Piece] | None:
+    """Where a stretch of a log is in the archive; None if it is not there."""
+    from ._plan import Origin  # noqa: PLC0415 - plans are made of parts, and these read them
+    from ._snapshot import local_path, pieces  # noqa: PLC0415
+
+    if not options.path:
+        return None
+    known = Origin(origin, [piece for piece in pieces(local_path(options.path)) if piece.origin == origin])
+    return known.between(after, upto) if known.archived >= upto else None
 
 
 def _in_time(envelope: Envelope, options: Options) -> bool:

@@ -168,7 +168,7 @@ class PartReader:
     def _log(self, part: LogPart) -> Iterator[pa.RecordBatch]:
         from ._logs import read  # noqa: PLC0415
 
-        yield from read(self.options, part, self.shape(), self.pushed)
+        yield from read(self.options, part, self.shape(), self.pushed, self._file)
 
 
 class TableReader(DataSourceReader):

@@ -64,7 +64,23 @@ def measure(reader: Reader, after: Place, rows: int, size: int) -> LogExtent:
 
 
 def read(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
-    """What follows a position and passes, up to another position or to the limits of a page."""
+    """What follows a position and passes, up to another position or to the limits of a page.
+
+    What has been forgotten behind the position is told as lost, whenever that happened.
+    """
+    page = _held(reader, after, upto, passes)
+    forgotten: Place = Forgotten.in_(reader.items(Forgotten.TABLE))  # after reading: it may just have happened
+    gone = min(forgotten, upto)
+    if gone <= after:
+        return page
+    epoch, last = gone
+    lost = [(epoch, after[1] + 1 if epoch == after[0] else 1, last)]
+    lost += [one for one in page.lost if (one[0], one[2]) > gone]
+    kept = [one for one in page.envelopes if (one.identity.epoch, one.identity.seq) > gone]
+    return LogPage(kept, max(page.reached, gone), lost)
+
+
+def _held(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
     found: list[Envelope] = []
     lost: list[tuple[int, int, int]] = []
     size, reached = 0, after
