@@ -128,6 +128,33 @@ def test_serve_pub_and_sub(commands: Commands) -> None:
     assert (commands.cwd / "store" / "store.sqlite").exists()
 
 
+def test_a_broker_that_was_killed_serves_the_past_that_it_had_acknowledged_as_stored(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store", "--name", "a")
+    with tidings.sync.connect(str(told["url"])) as client:
+        for price in range(5):
+            client.publish(price=price, quality="stored")
+    server.signal(signal.SIGKILL)
+    server.end()
+    _, told = commands.serve("--data", "store", "--name", "a")
+    beside = commands.cwd / "b.toml"
+    beside.write_text(f'name = "b"\nport = 0\nneighbours = ["{told["url"]}"]\n')
+    _, neighbour = commands.serve("--config", str(beside), "--no-store")
+    with tidings.sync.connect(str(neighbour["url"])) as client:
+        for _ in range(100):
+            subscription = client.subscribe("price >= 0", past=tidings.last(3))
+            report = subscription.history_report
+            while report is None:  # it comes right behind what `subscribe` waits for
+                time.sleep(0.01)
+                report = subscription.history_report
+            if report.brokers == 2:
+                break
+            subscription.unsubscribe()  # the link is not up yet
+            time.sleep(0.05)
+        assert report.found == {"store": 3}
+        past = [subscription.receive(timeout=PATIENCE) for _ in range(3)]
+        assert [one and one["price"] for one in past] == [2, 3, 4]
+
+
 def test_a_server_for_eyes_says_what_to_do_next(commands: Commands) -> None:
     server = commands.start("serve", "--port", "0", "--log-json")
     first = server.line()

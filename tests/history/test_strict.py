@@ -13,7 +13,7 @@ from tidings.model import Bound, Filter, last, since
 from tidings.scopes import OPEN, CreateScope, Interface, Join, Leave, Scopes, SetInterface, edge_mapping, mapping
 from tidings.scopes.steps import Convert
 from tidings.sim import Network, SimClient, Weather, check
-from tidings.wire import Consistency, Ending, Frame, Past, Quality
+from tidings.wire import Consistency, Ending, Frame, Past, Quality, pack
 
 ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfect-merging")
 
@@ -379,6 +379,53 @@ def test_a_second_consumer_gets_the_past_though_only_the_first_subscription_was_
 def _tables(network: Network, name: str) -> list[tuple[str, str, str]]:
     table = network.brokers[name].root
     return sorted((entry.link.name, entry.id, str(entry.filter)) for entry in table.subscriptions)
+
+
+def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.broker._holds.MAX_HOLDS", 3)
+    network = tree()
+    carol = network.add_client("carol", "g")
+    for _ in range(5):
+        carol.subscribe("price > 0", past=last(1))
+    network.run()
+    assert len(carol.reports) == 3
+    assert [refusal.reference for refusal in carol.refusals] == ["s4", "s5"]
+    assert "subscriptions at broker 'g' wait for their past; subscribe again later" in carol.refusals[0].reason
+    carol.subscribe("price > 0", past=last(1))
+    network.run()
+    assert len(carol.reports) == 4
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_what_is_not_kept_while_a_subscription_is_held_is_fetched_afterwards(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.broker._holds.MAX_KEPT", kept)
+    network = Network(3, features=lambda name: [Strict()], weather=Weather(latency=(100_000, 100_000)))
+    network.add_brokers("abc", links=["ab", "bc"])
+    alice, carol = network.add_client("alice", "c"), network.add_client("carol", "c")
+    network.run()
+    alice.publish(price=1)
+    network.run()
+    carol.subscribe("price > 0", past=last(5))
+    network.run(0.15)
+    for price in range(2, 8):
+        alice.publish(price=price)
+    network.run()
+    assert prices(carol) == list(range(1, 8))
+    assert not check(network.trace)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xc1", b"\x90", b"\x93\x01\x02\x03", b"\xff" * 40, pack(["a", "price >", 1, None])]
+)
+def test_a_question_that_makes_no_sense_gets_no_answer(body: bytes) -> None:
+    network = tree()
+    feature = network.brokers["a"].features["history"]
+    assert isinstance(feature, Strict)
+    answers: list[bytes | None] = []
+    feature.visit(body, answers.append)
+    assert answers == [None]
 
 
 @pytest.mark.req("HIS-130")

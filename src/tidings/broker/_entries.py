@@ -86,6 +86,8 @@ class Entries:
             past=_past(message),
             after=message.after if known is None else None,
         )
+        if new.past is not None:
+            self._broker.holds.check_room()
         self._broker.at_subscribe(new)
         if known is not None:
             self._replaced(known, new)

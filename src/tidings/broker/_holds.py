@@ -27,6 +27,8 @@ from ._registration import Registration
 if TYPE_CHECKING:
     from ._broker import Broker
 
+MAX_HOLDS = 10_000
+"""The most subscriptions that one broker holds at a time; further ones that have to wait are refused."""
 MAX_KEPT = 10_000
 """The most notifications that are kept for one subscription; beyond that, origins are asked for them later."""
 MAX_KEPT_BYTES = 16_777_216
@@ -112,6 +114,14 @@ class Holds:
 
     def __contains__(self, registration: Registration) -> bool:
         return registration in self.all
+
+    def check_room(self) -> None:
+        """Raise `TidingsError` unless another subscription can be held."""
+        if len(self.all) >= MAX_HOLDS:
+            raise TidingsError(
+                f"{MAX_HOLDS:,} subscriptions at broker '{self._broker.name}' wait for their past; "
+                "subscribe again later"
+            )
 
     def begin(self, registration: Registration, holder: Holder) -> Hold:
         """Hold a subscription that is being taken."""

@@ -35,7 +35,7 @@ from typing import Any
 
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Log, Registration, WaveKind, from_past, hand_over_late
 from tidings.model import EVERYTHING, Identity, TidingsError
-from tidings.wire import Consistency, Ending, Envelope, HistoryReport, Past, UnreadableFilter, pack
+from tidings.wire import UNREADABLE, Consistency, Ending, Envelope, HistoryReport, Past, UnreadableFilter, pack
 
 from ._choice import ENVELOPE_OVERHEAD, newest
 from ._messages import PAGE, Ask, Found, Position, read_ask, read_found, together
@@ -116,7 +116,7 @@ class Strict(Feature):
         """Look for what this broker itself has published."""
         try:
             ask = read_ask(body)
-        except (ValueError, TypeError):
+        except UNREADABLE:
             ask = None
         if ask is None or isinstance(ask.filter, UnreadableFilter) or self._searches >= MAX_SEARCHES:
             answer(None)
@@ -272,6 +272,8 @@ class _Request:
             self._tiers[tier] = self._tiers.get(tier, 0) + count
         for envelope in found.envelopes:
             identity = envelope.identity
+            if identity.origin not in self._reached or not envelope.routes:
+                continue  # a neighbour talks nonsense
             position = (identity.epoch, identity.seq)
             self._oldest[identity.origin] = min(position, self._oldest.get(identity.origin, position))
             if (publication := (identity.publisher, identity.publisher_seq)) in self._known:
