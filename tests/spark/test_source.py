@@ -199,6 +199,17 @@ def test_files_that_are_merged_while_they_are_read_are_found_again(spark: SparkS
         list(read_piece(archive, before[0], shape, Query()))
 
 
+def test_a_table_whose_files_are_gone_says_that_a_new_one_helps(spark: SparkSession, tmp_path: Path) -> None:
+    archive = archived(tmp_path, 20)
+    table = read_archive(spark, archive)
+    (file,) = archive.rglob("*.parquet")
+    file.rename(file.with_name(file.name.replace("berlin", "madrid")))
+    with pytest.raises(SparkError, match="the archive has changed since the table was made: make a new one"):
+        with explained():
+            table.collect()
+    assert read_archive(spark, archive).count() == 20
+
+
 def test_overlapping_copies_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
     archive = archived(tmp_path, 100)
     (file,) = archive.rglob("*.parquet")

@@ -31,8 +31,8 @@ def read_archive(
     """The archive as it is now, as a table: what passes `filter` with `since <= published_at < until`.
 
     The columns are those of docs/archive.md. Further conditions on promoted columns and on `published_at` skip files,
-    row groups and pages. Merging and rolling do not disturb a table; if a file of it has been removed, reading it
-    fails, and a new table helps.
+    row groups and pages. What is rolled later is not in the table. If files of it are merged or removed before they are
+    read, reading fails, and a new table helps.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra, and slow to load
 

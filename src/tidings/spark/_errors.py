@@ -43,10 +43,13 @@ _OURS = re.compile(r"^(?:pyspark\.errors\.\S+: )?(?:\[\w+\] )?tidings\.[\w.]+\.(
 _END = re.compile(
     r"\n\s*(?:at |\.\.\. \d+ more|Caused by|Driver stacktrace|JVM stacktrace|=== |During handling|SQLSTATE|\n)"
 )
+_NAMED = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
+"""The name that Spark gives an error."""
 _PYTHON = re.compile(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CONDITIONS = {
     "JAVA_GATEWAY_EXITED": "Java has said above why it did not start; often an option or the memory asked for is wrong",
     "PATH_NOT_FOUND": "name the directory of an archive",
+    "FAILED_READ_FILE.FILE_NOT_EXIST": "the archive has changed since the table was made: make a new one",
     "FAILED_READ_FILE": "`tidings archive verify` says which files are damaged",
     "STREAMING_CHECKPOINT": "use a new checkpoint directory for a new query",
 }
@@ -81,13 +84,11 @@ def explanation(error: BaseException) -> str:
     >>> explanation(Exception("Aborted.\\n  at org.X\\ntidings.spark._errors.SourceError: no; do so\\n at y"))
     'no; do so'
     """
-    text = str(error)
     java = getattr(error, "java_exception", None)
-    if java is not None and not _OURS.search(text):
-        text = "\n".join([text, *_causes(java)])
+    text = str(error) if java is None else "\n\n".join([*_messages(java), str(error)])
     if found := _last(_OURS, text):
         return _END.split(found[2], maxsplit=1)[0].strip()
-    condition = _condition(error)
+    condition = _condition(error, text)
     remedy = next((help for name, help in _CONDITIONS.items() if condition.startswith(name)), "")
     if found := _last(_PYTHON, text):
         return _with(f"a Spark task failed with {found[1]}: {found[2].strip()}", remedy)
@@ -103,17 +104,20 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return found
 
 
-def _causes(java: object) -> Iterator[str]:
-    for _ in range(20):
+def _messages(java: object) -> list[str]:
+    """What an exception of Java says, and those that caused it: those that have a name for it come first."""
+    said: list[str] = []
+    while java is not None and len(said) < 20:
+        said.append(str(java.getMessage()))  # type: ignore[attr-defined]
         java = java.getCause()  # type: ignore[attr-defined]
-        if java is None:
-            return
-        yield str(java.getMessage())  # type: ignore[attr-defined]
+    return sorted(said, key=lambda one: _NAMED.search(one) is None)
 
 
-def _condition(error: BaseException) -> str:
+def _condition(error: BaseException, text: str) -> str:
     get = getattr(error, "getCondition", None)
-    return str(get() or "") if get is not None else ""
+    if get is not None and (told := get()):
+        return str(told)
+    return found[1] if (found := _NAMED.search(text)) else ""
 
 
 def _with(problem: str, remedy: str) -> str:
