@@ -53,6 +53,10 @@ class Scoping:
         self._views: dict[int, View] = {0: FLAT.on(broker.name, broker.adjacency.tree)}
         self.active = self._views[0]
         """By which this broker's own publications are judged."""
+        self.steady = True
+        """Whether there is one version only, so that being a member now means having been one then."""
+        self.flat = True
+        """Whether nobody has ever defined a scope. These two are asked for every notification, so they are at hand."""
         self.recall: Callable[[int], Plan | None] = lambda version: None
         """The plan of a version that has been retired, if somebody remembers it."""
         self.ready = True
@@ -67,11 +71,6 @@ class Scoping:
         self._recalled: dict[int, View] = {}
         """Versions that were retired, and were asked for again."""
         self._passages: dict[Link, tuple[Passage, ...] | None] = {}
-
-    @property
-    def flat(self) -> bool:
-        """Whether nobody has ever defined a scope."""
-        return len(self._views) == 1 and self.active.version == 0
 
     @property
     def newest(self) -> View:
@@ -118,11 +117,6 @@ class Scoping:
         if self.steady:
             return self.active.gateways
         return frozenset().union(*(view.gateways for view in self._views.values()))
-
-    @property
-    def steady(self) -> bool:
-        """Whether there is one version only, so that being a member now means having been one then."""
-        return len(self._views) == 1
 
     def memberships(self, client: str) -> Mapping[str, Passage]:
         """The scopes that a client is a member of in any version; each passage as it is in the newest."""
@@ -197,6 +191,7 @@ class Scoping:
         self._moved[plan.version] = plan.moved if plan.version == newest + 1 else None
         self._plans[plan.version] = plan
         self._views[plan.version] = plan.on(self._broker.name, self._broker.adjacency.tree)
+        self._versions_changed()
         self._broker.at_graph(self.active.version, plan.version)
         ahead = any(floor > newest for floor in self._floors.values())  # this version links us to these neighbours
         self.refresh(None if ahead else self._moved_since(newest))
@@ -209,6 +204,7 @@ class Scoping:
                 del self._plans[skipped]
                 del self._views[skipped]
             before, self.active = self.active.version, self._views[version]
+            self._versions_changed()
             self.refresh(self._moved_since(before))
             self.activated(version)
             self._broker.delivery.release()
@@ -220,9 +216,14 @@ class Scoping:
             del self._plans[old]
             del self._views[old]
         if retired:
+            self._versions_changed()
             self.refresh(self._moved_since(min(retired)))
             oldest = min(self._plans)
             self._moved = {known: moved for known, moved in self._moved.items() if known > oldest}
+
+    def _versions_changed(self) -> None:
+        self.steady = len(self._views) == 1
+        self.flat = self.steady and self.active.version == 0
 
     def _moved_since(self, version: int) -> frozenset[str] | None:
         """The clients whose memberships alone tell the versions from this one on from one another; None: more does."""
