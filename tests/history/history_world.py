@@ -40,7 +40,7 @@ class Reader:
         self,
         client: SimClient,
         filter: Filter | str,
-        bound: Bound | None,
+        bound: Bound | Past | None,
         *,
         timeout: int | None = None,
         receive_own: bool = True,
@@ -62,7 +62,7 @@ class Reader:
         self.id = local.subscribe(
             filter,
             take,
-            past=None if bound is None else Past(bound, timeout=timeout),
+            past=Past(bound, timeout=timeout) if isinstance(bound, Bound) else bound,
             receive_own=receive_own,
         )
 

@@ -116,33 +116,6 @@ def test_a_subscription_without_a_past_costs_what_it_costs_without_history() -> 
     assert traffic[0] == traffic[1]
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS[1:])  # under flooding nobody is asked for a plain subscription
-def test_where_nothing_is_found_nothing_comes_later(algorithm: str) -> None:
-    """Until it has settled, and until what is published then arrives: as long as without a past."""
-    times = []
-    for past in (None, last(5), since("1h")):
-        network = Network(
-            3,
-            routing=RoutingOptions(algorithm),
-            features=lambda name: [Strict()],
-            weather=Weather(latency=(10_000, 10_000)),
-        )
-        network.add_brokers("abcd", links=["ab", "bc", "bd"])
-        alice, carol = network.add_client("alice", "a"), network.add_client("carol", "d")
-        network.run()
-        network.run(10)
-        begun = network.scheduler.now
-        id = carol.subscribe("price > 0", past=past)
-        while id not in carol.settled_ids:
-            network.run(0.001)
-        settled = network.scheduler.now
-        alice.publish(price=1)
-        while not carol.received:
-            network.run(0.001)
-        times.append((settled - begun, network.scheduler.now - begun))
-    assert times[0] == times[1] == times[2]
-
-
 @pytest.mark.req("HIS-033", "HIS-034")
 def test_one_question_and_one_answer_on_each_link_and_nothing_else() -> None:
     network = tree()

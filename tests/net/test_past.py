@@ -46,6 +46,27 @@ async def test_the_past_of_three_brokers_comes_first_and_then_what_is_new() -> N
             assert (report.count, report.ending, report.brokers) == (3, Ending.ANSWERED, 3)
 
 
+@pytest.mark.req("HIS-003")
+@running
+async def test_parts_of_an_application_share_one_connection_to_one_broker_at_a_time() -> None:
+    async with brokers("abc", ["ac", "bc"]) as servers, tidings.connect(url(servers["c"])) as feed:
+
+        def at() -> list[str]:
+            peers = [(name, peer) for name in "ab" for peer in servers[name].host.peers if peer.stream is not None]
+            return [name for name, peer in peers if peer.link.name == "phone"]
+
+        await published(feed, 1, 2, 3)
+        async with tidings.connect([url(servers["a"]), url(servers["b"])], name="phone") as phone:
+            chart = phone.subscribe("price > 0", past=tidings.last(3))
+            display = phone.subscribe("price > 0", past=tidings.last(1))
+            assert (prices(await take(chart, 3)), prices(await take(display, 1))) == ([1, 2, 3], [3])
+            assert at() == ["a"]
+            await servers["a"].stop()
+            await until(lambda: at() == ["b"])
+            await published(feed, 4)
+            assert (prices(await take(chart, 1)), prices(await take(display, 1))) == ([4], [4])
+
+
 @running
 async def test_without_with_origin_nobody_can_tell_the_past_from_the_rest() -> None:
     async with brokers("a") as servers, tidings.connect(url(servers["a"])) as client:
