@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,10 +17,11 @@ from serving import serving
 from typer.testing import CliRunner, Result
 
 import tidings
-from tidings import sync
+from tidings import model, sync
 from tidings.cli import app
 from tidings.cli._shown import Lines, as_json, gap_as_json, gap_as_text
 from tidings.cli._status import tree_of
+from tidings.cli._sub import _Printer
 from tidings.cli._top import rates
 from tidings.cli._values import notification_of, value_of
 from tidings.net import Access, Identity, Options
@@ -188,8 +190,23 @@ def test_subscribe_begins_with_the_past(address: str, bound: str, expected: list
     words = ("sub", f"type = '{kind}'", "-b", address, "--past", bound, "--json", "--count", str(len(expected)))
     result = tidings_(*words, "--timeout", "20")
     assert [json.loads(line)["n"] for line in result.stdout.splitlines()] == expected
+    before = datetime.now()
     late = tidings_("sub", f"type = '{kind}'", "-b", address, "--past", "2020-01-01", "--best-effort", "--count", "4")
-    assert len(late.stdout.splitlines()) == 4
+    lines = late.stdout.splitlines()
+    assert len(lines) == 4
+    assert all(line[:12] < f"{before:%H:%M:%S.%f}" for line in lines), "the times are those of publication"
+
+
+def test_what_was_published_on_another_day_has_a_date(capsys: pytest.CaptureFixture[str]) -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, 678_900).astimezone()
+    old = model.Identity("b", 1, 1, "feed", 1, published_at=round(at.timestamp() * 1e6))
+    new = model.Identity("b", 1, 1, "feed", 1, published_at=round(datetime.now().timestamp() * 1e6))
+    printer = _Printer()
+    printer.notification(tidings.Traced.of(tidings.Notification(n=1), old, True))
+    printer.notification(tidings.Traced.of(tidings.Notification(n=2), new, False))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "2026-01-02 03:04:05.678  n=1"
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}  n=2", second)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ async def test_the_past_of_three_brokers_comes_first_and_then_what_is_new() -> N
             assert [one.from_past for one in past + live] == [True] * 3 + [False]
             assert isinstance(past[0], tidings.Traced)
             assert past[0].identity.origin == "a"
+            assert repr(past[0]).startswith("Traced({'type': 'quote', 'price': 3}, from_past=True, published_at=20")
+            assert "from_past=False" in repr(live[0])
+            assert repr(live[0]).endswith("Z, origin='a')")
             report = subscription.history_report
             assert report is not None
             assert (report.count, report.ending, report.brokers) == (3, Ending.ANSWERED, 3)

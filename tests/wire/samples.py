@@ -56,6 +56,7 @@ from tidings.wire import (
     encode_body,
     encode_words,
     part,
+    times,
 )
 
 QUOTE = Notification(type="quote", symbol="SAP", price=182.4)
@@ -137,6 +138,8 @@ PARTS: dict[str, bytes] = {
     "ACK 17": ack(17),
     "PING": part(Part.PING),
     "PONG": part(Part.PONG),
+    "PING with a time": part(Part.PING, times(1_767_225_600_000_000)),
+    "PONG with times": part(Part.PONG, times(1_767_225_600_000_000, 1_767_225_600_000_250)),
     "BYE": part(Part.BYE),
     "HELLO": part(Part.HELLO, encode_words(HELLO)),
     "HELLO again": part(Part.HELLO, encode_words(HELLO_AGAIN)),

@@ -181,8 +181,7 @@ def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
                     print(_as_json(envelope))
                 else:
                     at = datetime.fromtimestamp(envelope.identity.published_at / 1e6, UTC)
-                    console.print(f"{at:%Y-%m-%d} ", end="", markup=False)
-                    console.print(lines.line(envelope.notification, at))
+                    console.print(lines.line(envelope.notification, at, dated=True))
             count += len(step)
             say(f"{count:,} found, {looked:,} pieces looked at")
 

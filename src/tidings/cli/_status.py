@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
@@ -135,7 +137,7 @@ def peers_table(status: Status, limit: int | None = None) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("link", "kind", "state"):
         table.add_column(title)
-    for title in ("queued", "unacked", "dropped", "subs", "ads", "told"):
+    for title in ("queued", "unacked", "dropped", "subs", "ads", "told", "clock"):
         table.add_column(title, justify="right")
     peers = sorted(status.peers, key=lambda peer: (peer.kind, -peer.queued, -peer.unacknowledged, peer.name))
     for peer in peers[:limit]:
@@ -143,7 +145,12 @@ def peers_table(status: Status, limit: int | None = None) -> Table:
         numbers = (peer.queued, peer.unacknowledged, peer.dropped, peer.subscriptions, peer.advertisements)
         told = f"{peer.told_subscriptions:,}" if peer.kind == "broker" else ""
         table.add_row(
-            Text(printable(peer.name)), peer.kind, Text(state, style=style), *(f"{n:,}" for n in numbers), told
+            Text(printable(peer.name)),
+            peer.kind,
+            Text(state, style=style),
+            *(f"{n:,}" for n in numbers),
+            told,
+            _clock(peer, status.limits),
         )
     left_out = len(peers) - len(peers[:limit]) + status.peers_left_out
     if left_out:
@@ -155,6 +162,15 @@ def _state(peer: PeerStatus) -> tuple[str, str]:
     if not peer.connected:
         return "cut", "yellow"
     return ("congested", "bold red") if peer.congested else ("ok", "green")
+
+
+def _clock(peer: PeerStatus, limits: Mapping[str, bool | int | float | str]) -> Text:
+    """How far it is ahead, with as many digits as are certain."""
+    if peer.clock_offset is None or peer.clock_error is None:
+        return Text("")
+    is_off = abs(peer.clock_offset) - peer.clock_error > float(limits.get("clock_offset", math.inf))
+    digits = 3 if peer.clock_error < 0.1 else 1
+    return Text(f"{peer.clock_offset:+.{digits}f} s", style="bold red" if is_off else "")
 
 
 def tree_of(root: str, tree: TreeStatus) -> Tree:

@@ -57,7 +57,7 @@ def sub(
     cert: Certificate = None,
     key: Key = None,
 ) -> None:
-    """Subscribe, and print each notification as it comes. Ctrl-C ends it.
+    """Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.
 
     TRUE as the filter means everything. What was lost on the way is reported, too.
     """
@@ -114,7 +114,9 @@ class _Printer:
         self._lines = Lines()
 
     def notification(self, notification: tidings.Notification) -> None:
-        self._console.print(self._lines.line(notification, datetime.now()))
+        now = datetime.now().astimezone()
+        at = notification.published_at.astimezone() if isinstance(notification, tidings.Traced) else now
+        self._console.print(self._lines.line(notification, at, dated=at.date() != now.date()))
         self._console.file.flush()
 
     def gap(self, gap: Gap) -> None:
@@ -149,6 +151,7 @@ async def _listen(
             durable=how.durable,
             past=how.past,
             consistency="best_effort" if how.best_effort else "strict",
+            with_origin=True,
         )
         await subscription
         try:

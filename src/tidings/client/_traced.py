@@ -36,3 +36,8 @@ class Traced(Notification):
     def published_at(self) -> datetime:
         """When its broker took it."""
         return _EPOCH + timedelta(microseconds=self.identity.published_at)
+
+    def __repr__(self) -> str:
+        when = self.published_at.isoformat().replace("+00:00", "Z")
+        origin = self.identity.origin
+        return f"Traced({self._attributes!r}, from_past={self._from_past}, published_at={when}, origin={origin!r})"

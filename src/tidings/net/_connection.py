@@ -23,6 +23,8 @@ from tidings.wire import (
     decode_words,
     encode_words,
     part,
+    read_times,
+    times,
 )
 
 from ._access import AccessDenied
@@ -84,7 +86,7 @@ class Connection(Stream):
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
                 elif kind == Part.PING:
-                    self.pong()
+                    self._answer(payload)
                 elif kind == Part.BYE:
                     self.host.end(peer, "it said goodbye")
                     return
@@ -92,7 +94,9 @@ class Connection(Stream):
                     self.refused = decode_words(payload, Reject)
                     self.host.end(peer, self.refused.reason)
                     return
-                elif kind != Part.PONG:
+                elif kind == Part.PONG:
+                    peer.told_time(payload)
+                else:
                     raise WireError(f"a {Part(kind).name} in the middle of a session")
         except WireError:
             raise
@@ -111,6 +115,10 @@ class Connection(Stream):
                 peer.arrived(arrived)
         if self.host.must_wait(peer, self.unpause):
             self.pause()
+
+    def _answer(self, ping: bytes) -> None:
+        asked = read_times(ping)
+        self.pong(times(*asked, self.host.now()) if len(asked) == 1 else b"")
 
     def first(self, kind: int, payload: bytes) -> None:
         """The first part of a connection."""

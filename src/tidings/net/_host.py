@@ -204,6 +204,7 @@ class Host:
         except TidingsError:
             self._forget(peer)
             raise
+        peer.ask_time()
         log.info("%s %s has come", peer.link.kind.value, peer.link.name)
 
     def cut(self, peer: Peer) -> None:

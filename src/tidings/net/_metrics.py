@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidings.wire import Status, TableStatus
+from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._peer import Peer
 from ._status import Reporter
@@ -39,6 +39,7 @@ class BrokerCollector(Collector):
         if status.scopes is not None:
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
+        yield from _clocks(status.peers)
         yield from _history(status.history)
         if status.store is not None:
             yield from _store(status.store)
@@ -161,6 +162,17 @@ def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
     for neighbour, count in told.items():
         family.add_metric([neighbour], count)
     yield family
+
+
+def _clocks(neighbours: tuple[PeerStatus, ...]) -> Iterator[Metric]:
+    ahead = GaugeMetricFamily("tidings_clock_offset_seconds", "How far a neighbour's clock is ahead.", labels=["peer"])
+    error = GaugeMetricFamily("tidings_clock_error_seconds", "How far that may be wrong.", labels=["peer"])
+    for neighbour in neighbours:
+        if neighbour.clock_offset is not None and neighbour.clock_error is not None:
+            ahead.add_metric([neighbour.name], neighbour.clock_offset)
+            error.add_metric([neighbour.name], neighbour.clock_error)
+    yield ahead
+    yield error
 
 
 def _store(store: dict[str, int]) -> Iterator[Metric]:

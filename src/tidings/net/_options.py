@@ -53,6 +53,8 @@ class Limits:
     """How long a slow subscriber with the policy `block` may hold others up."""
     drain: float = 10.0
     """How long a stopping server waits for its queues to empty."""
+    clock_offset: float = 1.0
+    """How far the clock of a neighbour may be off before the log says so."""
 
 
 @dataclass(frozen=True, slots=True)

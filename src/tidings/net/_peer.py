@@ -34,8 +34,11 @@ from tidings.wire import (
     ack,
     data_parts,
     part,
+    read_times,
+    times,
 )
 
+from ._clock import Clock
 from ._options import Limits, SlowPolicy
 
 if TYPE_CHECKING:
@@ -102,6 +105,8 @@ class Peer:
         """Of a neighbour that connected to this broker: who it says orders changes of the scope graph."""
         self.dialled = False
         """Whether this side opened the connection."""
+        self.clock = Clock(link.name, limits.clock_offset) if link.is_broker else None
+        """Of a neighbour: what is known of its clock."""
 
     @property
     def queued(self) -> int:
@@ -280,6 +285,19 @@ class Peer:
         number = self.session.tell()
         if number is not None:
             self.stream.write(ack(number))
+
+    # --- its clock ------------------------------------------------------------------------------------
+
+    def ask_time(self) -> None:
+        """Ask a neighbour for its time; it is a ping as any other."""
+        if self.clock is not None and self.stream is not None and not self.stream.clogged:
+            self.stream.write(part(Part.PING, times(self.clock.ask(self.host.now()))))
+
+    def told_time(self, pong: bytes) -> None:
+        """The peer has answered a ping."""
+        told = read_times(pong)
+        if self.clock is not None and len(told) == 2:
+            self.clock.answered(*told, now=self.host.now())
 
     # --- connections come and go ----------------------------------------------------------------------
 

@@ -191,6 +191,7 @@ class Server:
                 if stream is None:
                     continue
                 silence = now - stream.last_heard
+                peer.ask_time()
                 if stream.paused:
                     stream.write(part(Part.PING))  # this side does not listen, and says that it is there
                 elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard

@@ -127,6 +127,7 @@ class Reporter:
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())
         link = peer.link
+        offset = peer.clock.offset if peer.clock is not None else None
         told = [one for table in tables for one in table.subscriptions.told(link).values()] if link.is_broker else []
         return PeerStatus(
             name=link.name,
@@ -141,6 +142,8 @@ class Reporter:
             told_subscriptions=len(told),
             told_advertisements=sum(len(table.advertisements.told(link)) for table in tables) if link.is_broker else 0,
             told=tuple(str(filter)[:1_000] for filter in itertools.islice(told, MAX_FILTERS)),
+            clock_offset=None if offset is None else offset.ahead / 1_000_000,
+            clock_error=None if offset is None else offset.error / 1_000_000,
         )
 
     def _scopes(self) -> ScopeStatus:

@@ -15,7 +15,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
 from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._messages import (
@@ -170,6 +170,8 @@ __all__ = [
     "glance_at_many",
     "pack",
     "part",
+    "read_times",
     "register_filter_model",
+    "times",
     "unpacker",
 ]

@@ -25,7 +25,9 @@ class Part(enum.IntEnum):
     ACK = 1
     """8 bytes: every DATA up to this number has arrived."""
     PING = 2
+    """Empty, or 8 bytes: the sender's clock."""
     PONG = 3
+    """The answer: empty, or what the ping had and the clock of whoever answers."""
     HELLO = 4
     """The first part of whoever opened the connection."""
     WELCOME = 5
@@ -79,6 +81,18 @@ def ack_number(payload: bytes) -> int:
         raise WireError(f"an acknowledgement has {_NUMBER.size} bytes, not {len(payload)}")
     number: int = _NUMBER.unpack(payload)[0]
     return number
+
+
+def times(*clocks: int) -> bytes:
+    """The payload of a PING or PONG that tells times, in microseconds since 1970 UTC."""
+    return b"".join(map(_NUMBER.pack, clocks))
+
+
+def read_times(payload: bytes) -> tuple[int, ...]:
+    """The times in a PING or PONG; none if it has another form, which later versions may give a meaning."""
+    if len(payload) not in (_NUMBER.size, 2 * _NUMBER.size):
+        return ()
+    return tuple(number for (number,) in _NUMBER.iter_unpack(payload))
 
 
 class Parser:

@@ -43,6 +43,10 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of a neighbour: advertisements that it has been told."""
     told: tuple[str, ...] = ()
     """Of a neighbour: the first filters among the subscriptions that it has been told."""
+    clock_offset: float | None = None
+    """Of a neighbour: the seconds by which its clock is ahead; None: nobody knows."""
+    clock_error: float | None = None
+    """By how many seconds that may be wrong, in either direction."""
 
 
 class DialStatus(msgspec.Struct, frozen=True, kw_only=True):

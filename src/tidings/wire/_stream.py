@@ -97,10 +97,10 @@ class Stream(asyncio.Protocol):
         if self.transport is not None:
             self.transport.write(b"".join(out))
 
-    def pong(self) -> None:
+    def pong(self, payload: bytes = b"") -> None:
         """Answer a ping; a peer that takes nothing gets no answer either."""
         if not self.clogged:
-            self.write(part(Part.PONG))
+            self.write(part(Part.PONG, payload))
 
     def pause(self) -> None:
         """Do not read for now."""
