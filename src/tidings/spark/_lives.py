@@ -135,7 +135,7 @@ class _Open:
 
     def settle(self, at: int, number: int, marks: dict[str, Position]) -> None:
         """Everybody knows the filter; the broker has seen each origin so far."""
-        if number < self.number:
+        if self.ended or number < self.number:
             return  # of the filter before
         if self._settled_at is None:
             self._settled_at = at
@@ -145,7 +145,7 @@ class _Open:
 
     def acknowledge(self, origin: str, position: Position) -> None:
         """The client has everything up to here."""
-        if self._settled_at is None:
+        if self.ended or self._settled_at is None:
             return
         start = self._start.setdefault(origin, position)
         if position > start:
