@@ -202,7 +202,7 @@ def test_what_the_root_scope_imposes_is_imposed_on_strangers() -> None:
     assert passage.outward(note(1)) is None
     assert passage.outward(note(2)) == note(2)
     assert passage.inward(note(2)) is None
-    assert [seen.path for seen in view("B1", some).sightings("x", note(4), "y")] == [("@x", ROOT_SCOPE, "@y")]
+    assert [seen.path for seen in view("B1", some).sightings("x", note(4), "y")] == [(ROOT_SCOPE,)]
     assert list(view("B1", some).sightings("x", note(2), "y")) == []
 
 
