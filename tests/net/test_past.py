@@ -25,7 +25,7 @@ def prices(notifications: list[tidings.Notification]) -> list[object]:
     return [notification["price"] for notification in notifications]
 
 
-@pytest.mark.req("HIS-021", "HIS-022", "HIS-034")
+@pytest.mark.req("ARC-198", "HIS-021", "HIS-022", "HIS-034")
 @running
 async def test_the_past_of_three_brokers_comes_first_and_then_what_is_new() -> None:
     async with brokers("abc", ["ab", "bc"]) as servers:
@@ -34,9 +34,11 @@ async def test_the_past_of_three_brokers_comes_first_and_then_what_is_new() -> N
             await published(bob, 4, 5)
             async with tidings.connect(url(servers["c"])) as carol:
                 subscription = carol.subscribe("price > 1", past=tidings.last(3), with_origin=True)
+                plain = await carol.subscribe("price > 1")
                 past = await take(subscription, 3)
                 await published(alice, 6)
                 live = await take(subscription, 1)
+                assert prices(await take(plain, 1)) == [6]
             assert prices(past) == [3, 4, 5]
             assert [one.from_past for one in past + live] == [True] * 3 + [False]
             assert isinstance(past[0], tidings.Traced)
