@@ -75,7 +75,7 @@ def test_an_inner_broker_becomes_a_border_broker_with_its_first_client(make: Mak
     assert not check(network.trace)
 
 
-@pytest.mark.req("HIS-003")
+@pytest.mark.req("HIS-003", "ARC-198")
 def test_one_local_broker_serves_several_subscriptions_and_one_border_broker_at_a_time() -> None:
     network = Network(5, features=lambda name: [Strict()])
     network.add_brokers("abc", links=["ab", "bc"])

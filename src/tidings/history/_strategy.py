@@ -221,8 +221,13 @@ class CachingStrategy(Feature):
     def _stopped(self, link: Link) -> None:
         """A neighbour sends less from now on: where it sends nothing, what it has sent will soon not be the newest."""
         told = [filter for filter in self.broker.root.subscriptions.told(link).values() if isinstance(filter, Filter)]
+        same = {filter.canonical() for filter in told}  # most entries are for what was told as it is
         for entry in self.cache.entries:
-            if any(cell.link is link for cell in entry.cells) and not any(one.covers(entry.filter) for one in told):
+            if (
+                entry.filter not in same
+                and any(cell.link is link for cell in entry.cells)
+                and not any(one.covers(entry.filter) for one in told)
+            ):
                 self.cache.interrupted(link, entry)
 
     # --- notifications --------------------------------------------------------------------------------
