@@ -28,7 +28,7 @@ from tidings.client import ClientStatistics
 from tidings.history import CacheLimits
 from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Matches, Notification, TidingsError
 from tidings.scopes import ScopeEnded
-from tidings.wire import Consistency, Gap, HistoryReport, Measured, Page, Quality, Status
+from tidings.wire import Consistency, Gap, HistoryReport, Measured, Offers, Page, Quality, Status
 
 __all__ = ["Admin", "Client", "Subscription", "connect"]
 
@@ -209,6 +209,10 @@ class Client:
             return await subscription
 
         return Subscription(self._thread, self._thread.call(work()))
+
+    def browse(self, filter: Matches | str = EVERYTHING) -> Offers:
+        """What is advertised anywhere and may bring something that passes the filter; as `tidings.Client.browse`."""
+        return self._thread.call(self._client.browse(filter))
 
     def measure_log(
         self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None

@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 import tidings
 from tidings import model, sync
+from tidings.broker import RoutingOptions
 from tidings.cli import app
 from tidings.cli._shown import Lines, as_json, gap_as_json, gap_as_text
 from tidings.cli._status import tree_of
@@ -163,6 +164,22 @@ def _publishing(address: str, stop: threading.Event) -> threading.Thread:
     thread = threading.Thread(target=work)
     thread.start()
     return thread
+
+
+def test_browse_prints_what_is_advertised(address: str) -> None:
+    advertised = RoutingOptions("covering", advertisements=True)
+    with serving(Options(name="shop", port=0, routing=advertised)) as shop, sync.connect(shop) as publisher:
+        empty = tidings_("browse", "-b", shop)
+        assert (empty.exit_code, empty.stdout) == (0, "")
+        assert "nothing like that is advertised" in empty.stderr
+        publisher.advertise("type = 'quote' AND price > 100")
+        publisher.advertise("type = 'news'")
+        assert tidings_("browse", "-b", shop).stdout == "price > 100 AND type = 'quote'\ntype = 'news'\n"
+        narrow = tidings_("browse", "type = 'quote'", "-b", shop, "--json").stdout
+        assert json.loads(narrow) == {"filter": "price > 100 AND type = 'quote'"}
+    refused = tidings_("browse", "-b", address)
+    assert refused.exit_code == 1
+    assert "routes without advertisements" in refused.stderr
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -344,6 +361,6 @@ def test_a_bug_is_told_without_a_traceback_unless_asked(monkeypatch: pytest.Monk
 def test_help_and_version() -> None:
     assert "Exit codes" in tidings_("--help").stdout
     assert tidings_("--version").stdout.startswith("tidings 0.")
-    for command in ("serve", "pub", "sub", "top", "status", "topology", "demo", "config"):
+    for command in ("serve", "pub", "sub", "browse", "top", "status", "topology", "demo", "config"):
         assert command in tidings_("--help").stdout
         assert tidings_(command, "--help").exit_code == 0

@@ -9,6 +9,7 @@ from tidings.wire import (
     Advertise,
     AnyMessage,
     Attach,
+    Browse,
     Consistency,
     Deliver,
     DeliverAck,
@@ -31,6 +32,7 @@ from tidings.wire import (
     Measure,
     Measured,
     Notify,
+    Offers,
     Page,
     Part,
     Past,
@@ -125,6 +127,8 @@ MESSAGES: list[AnyMessage] = [
     Measured("q5", "b1", (2, 17), (3, 99), (3, 142)),
     Read("q6", (3, 42), (3, 99), EXPENSIVE),
     Page("q6", (ENVELOPE,), (3, 60), ((3, 50, 52),)),
+    Browse("q7", EXPENSIVE),
+    Offers("q7", (EXPENSIVE,), 3),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

@@ -34,6 +34,7 @@ from tidings.wire import (
     Kept,
     Marks,
     Measured,
+    Offers,
     Page,
     Past,
     Publish,
@@ -54,7 +55,7 @@ from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
-Answer: TypeAlias = StatusReply | Recalled | Kept | Measured | Page
+Answer: TypeAlias = StatusReply | Recalled | Kept | Measured | Page | Offers
 """What a broker answers a question of a client with; it has the id of the question."""
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
@@ -334,7 +335,7 @@ class LocalBroker:
                 observer.remembered(message)
             case Marks():
                 observer.progressed()
-            case StatusReply() | Recalled() | Kept() | Measured() | Page():
+            case StatusReply() | Recalled() | Kept() | Measured() | Page() | Offers():
                 observer.answered(message)
             case Extension():
                 observer.extended(message)

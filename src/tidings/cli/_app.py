@@ -11,6 +11,7 @@ from tidings import __version__
 
 from ._archive import archive
 from ._audit import audit
+from ._browse import browse
 from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(pub)
 app.command()(sub)
+app.command()(browse)
 app.command()(top)
 app.command()(status)
 app.command()(topology)

@@ -20,6 +20,7 @@ from tidings.broker import MAX_TIMEOUT, Answer, LocalBroker
 from tidings.history import CacheLimits, RememberingLocalBroker
 from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
+    Browse,
     Consistency,
     Extension,
     Forget,
@@ -29,6 +30,7 @@ from tidings.wire import (
     Keep,
     Measure,
     Measured,
+    Offers,
     Page,
     Past,
     Quality,
@@ -363,6 +365,17 @@ class Client:
             raise TidingsError(f"the broker did not say how it is within {timeout:g} seconds; try again") from None
         assert isinstance(reply, StatusReply)
         return decode_status(reply.body)
+
+    async def browse(self, filter: Matches | str = EVERYTHING, *, timeout: float = STATUS_TIMEOUT) -> Offers:
+        """What is advertised anywhere in the network and may bring something that passes the filter.
+
+        Each filter is shown as far as this client may subscribe to it. Refused where brokers route without
+        advertisements.
+        """
+        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        answer = await self._ask_in_time(lambda id: Browse(id, wanted), timeout)
+        assert isinstance(answer, Offers)
+        return answer
 
     async def measure_log(
         self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None

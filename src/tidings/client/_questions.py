@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 
 from tidings.broker import Answer
 from tidings.model import TidingsError
-from tidings.wire import Forget, Keep, Measure, Read, Recall, StatusRequest
+from tidings.wire import Browse, Forget, Keep, Measure, Read, Recall, StatusRequest
 
-Question: TypeAlias = StatusRequest | Recall | Keep | Forget | Measure | Read
+Question: TypeAlias = StatusRequest | Recall | Keep | Forget | Measure | Read | Browse
 
 
 class _Asked(NamedTuple):

@@ -44,7 +44,7 @@ class LogReading:
             link.guard.check_subscribe(message.filter)
         test = body_test(message.filter)
         everything = message.filter == EVERYTHING
-        scoped = _may_see_all(link)
+        scoped = may_see_all(link)
 
         def passes(envelope: Envelope) -> bool:
             return (scoped or _is_public(envelope)) and (everything or test(envelope.body))
@@ -57,7 +57,7 @@ class LogReading:
             raise TidingsError(
                 f"broker '{self._broker.name}' has no store, so it has no log; give it a data directory, or subscribe"
             )
-        if not self._broker.scoping.flat and not _may_see_all(link):
+        if not self._broker.scoping.flat and not may_see_all(link):
             raise AccessDenied(
                 f"the log of '{self._broker.name}' holds what was published in scopes; reading it needs the right to "
                 "administer: ask for it, or subscribe"
@@ -65,7 +65,8 @@ class LogReading:
         return self._store
 
 
-def _may_see_all(link: Link) -> bool:
+def may_see_all(link: Link) -> bool:
+    """Whether nothing is hidden from this client."""
     return not isinstance(link.guard, Identity) or link.guard.administer
 
 

@@ -25,6 +25,7 @@ from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
 from ._log import LogReading
+from ._offers import Browsing
 from ._options import Options, TlsOptions
 from ._past import history_features
 from ._status import Reporter
@@ -89,6 +90,7 @@ class Server:
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
         LogReading(self.host.broker, self._store)
+        Browsing(self.host.broker)
         reporter = Reporter(self)
         try:
             self._listener = await loop.create_server(

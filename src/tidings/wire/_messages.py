@@ -11,6 +11,7 @@ brokers and on links between a client and its border broker, where both can say 
     Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
                                     Recall, Keep, Forget           Recalled, Kept
                                     Measure, Read                  Measured, Page
+                                    Browse                         Offers
                                                                    HistoryReport
     Settled, Wave, WaveAnswer
     Fetch, Fetched
@@ -25,7 +26,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Bound, Duplicates, Identity, Matches, Notification, Route
+from tidings.model import EVERYTHING, ROOT_SCOPE, Bound, Duplicates, Identity, Matches, Notification, Route
 
 from ._body import decode_body
 
@@ -449,6 +450,26 @@ class Page(Message, frozen=True):
     """Ranges (epoch, first, last) that were in the log and cannot be read any more."""
 
 
+# --- advertisements, for those who look -----------------------------------------------------------------
+
+
+class Browse(Message, frozen=True):
+    """A client asks what is advertised. Answered by `Offers`, or `Refused`, with the same id."""
+
+    id: str
+    filter: Matches = EVERYTHING
+    """Only what may bring something that passes this."""
+
+
+class Offers(Message, frozen=True):
+    """What is advertised anywhere, as far as the client may subscribe to it; by whom is nobody's business."""
+
+    id: str
+    filters: tuple[Matches, ...]
+    left_out: int = 0
+    """How many more there are that do not fit, or cannot be shown."""
+
+
 # --- administration -----------------------------------------------------------------------------------
 
 
@@ -515,6 +536,8 @@ AnyMessage: TypeAlias = (
     | Measured
     | Read
     | Page
+    | Browse
+    | Offers
     | StatusRequest
     | StatusReply
     | Extension

@@ -1,0 +1,44 @@
+"""`tidings browse`: what may be had in a network that routes with advertisements."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+
+import tidings
+from tidings.model import Filter
+from tidings.wire import Offers
+
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._errors import complain
+from ._shown import printable
+
+
+def browse(
+    filter: Annotated[
+        str, typer.Argument(metavar="[FILTER]", help="Show only what may bring something that passes this.")
+    ] = "TRUE",
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    as_json: AsJson = False,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+) -> None:
+    """Show what is advertised, as far as you may subscribe to it. The network must use advertisements."""
+    wanted = Filter.parse(filter)
+    offers = asyncio.run(_ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key), wanted))
+    for one in map(str, offers.filters):
+        print(json.dumps({"filter": one}) if as_json else printable(one))
+    if offers.left_out:
+        complain(f"{offers.left_out:,} more do not fit or cannot be shown; ask with a narrower filter")
+    elif not offers.filters:
+        complain("nothing like that is advertised")
+
+
+async def _ask(client: tidings.Client, wanted: Filter) -> Offers:
+    async with client:
+        return await client.browse(wanted)
