@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -95,6 +98,32 @@ def connect(
     except Bad as bad:
         raise UsageError(f"--token-file: {bad.problem}; {bad.remedy}") from None
     return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key))
+
+
+def entering(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that gets a client as its first argument, with the options that say which broker and who it is."""
+    own = inspect.signature(command, eval_str=True)
+    shared = inspect.signature(_entered, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def entered(**given: Any) -> None:
+        client = _entered(**{name: given.pop(name) for name in shared})
+        command(client, **given)
+
+    _client, *parameters = own.parameters.values()
+    entered.__signature__ = own.replace(parameters=[*parameters, *shared.values()])  # type: ignore[attr-defined]
+    return entered
+
+
+def _entered(
+    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    cert: Certificate = None,
+    key: Key = None,
+    client_name: ClientName = None,
+) -> tidings.Client:
+    return connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
 
 
 def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

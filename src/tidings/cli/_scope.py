@@ -35,7 +35,7 @@ from tidings.scopes import (
     read_mapping,
 )
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._errors import UsageError, complain
 from ._scope_looks import explain, log, show, tree
 
@@ -96,7 +96,9 @@ Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1,
 
 
 @scope.command()
+@entering
 def create(
+    client: tidings.Client,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
     within: Annotated[
         str | None, typer.Option(metavar="SCOPE", help="The scope that it becomes a member of, and is named after.")
@@ -119,18 +121,11 @@ def create(
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Make a scope. Nothing comes in or goes out, unless --input and --output say so."""
     if name == "root" and within is None:
         raise UsageError("`root` is how the command line calls the root scope; choose another name")
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
 
     async def work() -> Changed:
         return await client.admin.create_scope(
@@ -156,26 +151,23 @@ def create(
 
 
 @scope.command()
+@entering
 def destroy(
+    client: tidings.Client,
     name: ScopeName,
     cascade: Annotated[bool, typer.Option("--cascade", help="Its memberships end with it.")] = False,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """End a scope."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     _change(client, lambda: client.admin.destroy_scope(name, cascade=cascade, mode=mode, timeout=timeout), as_json)
 
 
 @scope.command()
+@entering
 def join(
+    client: tidings.Client,
     member: Member,
     name: ScopeName,
     input: Input = None,
@@ -188,16 +180,9 @@ def join(
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Make a client or a scope a member of a scope. --input and --output hold for this membership only."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
 
     async def work() -> Changed:
         return await client.admin.join(
@@ -217,26 +202,23 @@ def join(
 
 
 @scope.command()
+@entering
 def leave(
+    client: tidings.Client,
     member: Member,
     name: ScopeName,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """End a membership."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     _change(client, lambda: client.admin.leave(member, _root(name), mode=mode, timeout=timeout), as_json)
 
 
 @scope.command("set")
+@entering
 def set_(
+    client: tidings.Client,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A scope; with --in, any member.", show_default=False)],
     inside: Annotated[
         str | None, typer.Option("--in", metavar="SCOPE", help="Change its membership of this scope, not itself.")
@@ -264,16 +246,9 @@ def set_(
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Change a scope, or with --in a membership. What is not mentioned stays as it is."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     sides, imposed = (input, output), (impose_input, impose_output)
 
     def changes(graph: Graph) -> list[AnyChange]:

@@ -21,7 +21,7 @@ from tidings.model import ROOT_SCOPE, TidingsError
 from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client, resolve
 from tidings.wire import TableStatus
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._picture import picture
 from ._shown import printable
 from ._values import notification_of
@@ -32,21 +32,16 @@ SHOWN_CLIENTS = 20
 _T = TypeVar("_T")
 
 
+@entering
 def show(
+    client: tidings.Client,
     name: Annotated[str, typer.Argument(metavar="SCOPE", help="The scope, or a client @name.", show_default=False)],
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Show one scope: interfaces, members, superscopes, which brokers carry it, and its traffic at this one.
 
     The traffic is for those who may administer the broker.
     """
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     graph, traffic = _asked(client, lambda: _graph_and_traffic(client))
     node = name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name)
     words = scope_words(graph, node)
@@ -66,18 +61,13 @@ def show(
     Console(highlight=False).print(table)
 
 
+@entering
 def tree(
+    client: tidings.Client,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture into this file.")] = None,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Draw the scope graph, superscopes above their members. Who is in several scopes appears in each."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     graph = _asked(client, client.admin.graph)
     if svg is not None:
         svg.write_text(picture(graph), encoding="utf-8")
@@ -90,21 +80,16 @@ def tree(
             console.print(drawn)
 
 
+@entering
 def explain(
+    client: tidings.Client,
     publisher: Annotated[str, typer.Argument(metavar="@PUBLISHER", help="Who publishes.", show_default=False)],
     reader: Annotated[str, typer.Argument(metavar="READER", help="@client or scope.", show_default=False)],
     attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="What.", show_default=False)],
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Say why somebody sees what somebody else publishes, or why not: every way, and what stops it."""
     notification = notification_of(attributes)
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     found = _asked(client, lambda: client.admin.explain(publisher, notification, reader))
     if as_json:
         ways = [{"path": way.path, "steps": list(map(str, way.crossings))} for way in found.ways]
@@ -113,18 +98,13 @@ def explain(
         print("\n".join(map(printable, str(found).split("\n"))))
 
 
+@entering
 def log(
+    client: tidings.Client,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="The most entries to show.")] = 20,
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-    client_name: ClientName = None,
 ) -> None:
     """Show who changed the scope graph, who was refused, and what became visible to whom; the newest last."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     entries = _asked(client, lambda: client.admin.log(limit))
     console = Console(highlight=False, soft_wrap=True)
     for entry in entries:
