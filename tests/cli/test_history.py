@@ -124,12 +124,13 @@ def test_durations_instants_and_sizes_are_understood() -> None:
 def test_the_configuration_of_store_and_archive(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text(
-        '[store]\nretain_for = "7d"\nretain_bytes = "10GB"\nindex = ["type", "symbol"]\n'
+        '[store]\nretain_for = "7d"\nretain_bytes = "10GB"\nindex = ["type", "symbol"]\njournal_for = "90d"\n'
         '[archive]\ndirectory = "archive"\nroll_after = "90s"\npromote = ["type", "price:float"]\n'
     )
     options = load(file).options
     assert (options.store.retain_for, options.store.retain_bytes) == (604_800, 10**10)
     assert options.store.index == ("type", "symbol")
+    assert options.store.journal_for == 90 * 86_400
     assert options.archive is not None
     assert options.archive.directory == tmp_path / "archive"
     assert options.archive.roll_after == 90
@@ -146,6 +147,9 @@ def test_the_configuration_of_store_and_archive(tmp_path: Path) -> None:
     [
         ('[store]\nretain_for = "long"', "is not a duration"),
         ("[store]\nretain_bytes = 5", "too little"),
+        ('[store]\njournal_for = "ever"', "is not a duration"),
+        ('[store]\njournal_for = "10s"', "out of range"),
+        ("[store]\njournal_for = true", "is not a duration"),
         ('[store]\nretain_bytes = "many"', "is not a size"),
         ('[store]\nindex = ["a", "a"]', "stands there twice"),
         ("[archive]", "the directory is missing"),

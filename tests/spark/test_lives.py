@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidings.spark._lives import Chronicle, Window
+from tidings.spark._chronicle import Chronicle
 from tidings.store import JournalKind, JournalRecord
+from tidings.store._lives import Window
 
 
 class Nobody:

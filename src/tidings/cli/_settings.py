@@ -287,6 +287,7 @@ STORE: dict[str, Reader] = {
     "retain_bytes": size,
     "index": texts,
     "deliveries": boolean,
+    "journal_for": duration(60, 1e10),
 }
 ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
 HISTORY: dict[str, Reader] = {

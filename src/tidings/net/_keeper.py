@@ -61,13 +61,14 @@ class Keeper:
 
     def retain(self) -> None:
         """Tell the store its limits."""
-        limits = self._options.store
-        if limits.retain_for is None and limits.retain_bytes is None:
-            return
-        older_than = None if limits.retain_for is None else time.time_ns() // 1_000 - int(limits.retain_for * 1e6)
+        limits, now = self._options.store, time.time_ns() // 1_000
+        older_than = None if limits.retain_for is None else now - int(limits.retain_for * 1e6)
+        journal_before = now - int(limits.journal_for * 1e6)
         archived = self.archived if self._options.archive is not None else None
         with contextlib.suppress(StoreError):  # too much waits for the disk: then next time
-            self._store.retain(max_bytes=limits.retain_bytes, older_than=older_than, archived=archived)
+            self._store.retain(
+                max_bytes=limits.retain_bytes, older_than=older_than, archived=archived, journal_before=journal_before
+            )
 
     # --- archive --------------------------------------------------------------------------------------
 

@@ -78,6 +78,8 @@ class StoreOptions:
     """The attributes by whose values queries pass over what they do not want."""
     deliveries: bool = False
     """Whether the journal notes what each client is sent, for `tidings audit`."""
+    journal_for: float = 2_592_000.0
+    """Seconds after which the journal may forget; what still stands is carried on."""
 
 
 @dataclass(frozen=True, slots=True)

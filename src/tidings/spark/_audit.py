@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-1. The journals of all brokers are read, in one pass each: the lives of subscriptions (`_lives`) stay in memory, what
-   was sent goes into Parquet files, one for each broker and source, in a directory of this run.
+1. The journals of all brokers are read, in one pass each (`_chronicle`): the lives of subscriptions stay in memory,
+   what was sent goes into Parquet files, one for each broker and source, in a directory of this run.
 2. The log, in archive and stores, is cut into pieces of some numbers of one epoch of one origin.
 3. Each piece is judged by itself (`_judge`): a matching index over all filters says who should have got each
    publication, the files say who did. Nothing is joined or shuffled: subscriptions travel to the pieces.
@@ -19,6 +19,7 @@ import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ import pyarrow.parquet as pq
 
 from tidings.model import TidingsError
 from tidings.scopes import GRAPH_TABLE, decode_snapshot, decode_transaction
-from tidings.store import Sent, StoreReader
+from tidings.store import Carried, Sent, StoreReader
 
+from ._chronicle import Chronicle, Timeliness
 from ._errors import explained
 from ._judge import Case, Finding, Kind, Piece, Verdict, decode_verdict, encoded, judged, source_name
-from ._lives import Chronicle, Timeliness
 from ._progress import progress
 from ._session import session
 
@@ -109,10 +110,16 @@ def audit(
         owners = [store.owner for store in stores]
         if twice := {owner for owner in owners if owners.count(owner) > 1}:
             raise AuditError(f"two of the data directories belong to broker '{min(twice)}'; name each broker once")
+        early = since - int(EARLY_SECONDS * 1e6)
+        for store in stores:
+            _check_horizon(store, store.carried(), early)
         files = _Files(directory)
         chronicle = Chronicle(files)
         for store in stores:
-            chronicle.read(store.owner, store.journal(), sent_from=since - int(EARLY_SECONDS * 1e6))
+            with store.moment():  # a broker that runs may forget meanwhile
+                carried = store.carried()
+                _check_horizon(store, carried, early)
+                chronicle.read(store.owner, store.journal(), carried, sent_from=early)
             files.close()
         base, transactions = _graph(stores)
         case = Case(
@@ -132,6 +139,17 @@ def audit(
         for finding in files.strays:
             verdict.find(finding)
         return Report(verdict, len(chronicle.lives), tuple(chronicle.silent), chronicle.holes)
+
+
+def _check_horizon(store: StoreReader, carried: Carried, early: int) -> None:
+    """A journal that has forgotten what was sent would make a loss of each delivery."""
+    if early < carried.horizon:
+        first = carried.horizon // 1_000_000 + 1 + int(EARLY_SECONDS)
+        told = datetime.fromtimestamp(first, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        raise AuditError(
+            f"the journal of '{store.owner}' goes back to {told}; choose --from then or later "
+            "(journal_for in [store] says how much a broker keeps)"
+        )
 
 
 @contextlib.contextmanager

@@ -15,10 +15,8 @@ from tidings.matching import Matcher, make_index
 from tidings.model import ROOT_SCOPE, Duplicates, Filter, FilterError
 from tidings.scopes import OPEN, Graph, client_node, reach
 from tidings.scopes import Plan as GraphPlan
-from tidings.store import form_of
+from tidings.store import Life, form_of
 from tidings.wire import Envelope
-
-from ._lives import Life
 
 Key: TypeAlias = tuple[int, int]
 """A life, and one of its filters."""

@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 
 from tidings.model import Duplicates
 from tidings.scopes import Versions, decode_snapshot, decode_transaction
-from tidings.store import StoreError, StoreReader
+from tidings.store import Life, StoreError, StoreReader
 from tidings.wire import Envelope
 
+from ._chronicle import Timeliness
 from ._eyes import Eyes, Forms
-from ._lives import Life, Timeliness
 
 MAX_FINDINGS = 1_000
 """The most findings of one kind that a piece tells one by one; the others are counted."""

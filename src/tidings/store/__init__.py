@@ -1,7 +1,9 @@
 """The durable log of one broker: publications, small state and a journal, synced in groups."""
 
+from ._carry import Carried
 from ._deliveries import Deliveries, Group, Sent, decode_deliveries, encode_deliveries, form_of
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
+from ._lives import Life, Lives, Open
 from ._pages import LogExtent, LogPage
 from ._position import Position
 from ._promoted import Promoted, PromotedKind
@@ -17,14 +19,18 @@ __all__ = [
     "QUEUE_COUNT",
     "RESEND_WINDOW",
     "Bounds",
+    "Carried",
     "Damage",
     "Deliveries",
     "Extent",
     "Group",
     "JournalKind",
     "JournalRecord",
+    "Life",
+    "Lives",
     "LogExtent",
     "LogPage",
+    "Open",
     "Plain",
     "Position",
     "Promoted",

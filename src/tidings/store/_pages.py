@@ -8,11 +8,11 @@ it is damaged or has just been forgotten, is told as lost.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidings.wire import Envelope
 
-from ._position import Forgotten
+from ._position import Forgotten, Place
 from ._reader import Batch, Reader
 
 PAGE_COUNT = 2_000
@@ -23,9 +23,6 @@ PAGE_BATCHES = 8
 """The most batches that are opened for a page, whether or not they hold what is wanted."""
 MEASURED_BATCHES = 4_096
 """The most batches that are counted at once."""
-
-Place: TypeAlias = tuple[int, int]
-"""An epoch, and a number in it."""
 
 
 class LogExtent(NamedTuple):

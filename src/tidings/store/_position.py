@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import msgspec
+
+Place: TypeAlias = tuple[int, int]
+"""An epoch, and a number in it."""
 
 
 class _Place(NamedTuple):

@@ -43,12 +43,14 @@ class Line(NamedTuple):
 
 
 class Retain(NamedTuple):
-    """Forget the oldest publications beyond these limits."""
+    """Forget the oldest publications and journal records beyond these limits."""
 
     max_bytes: int | None
     older_than: int | None
     archived: tuple[int, int] | None = None
     """Epoch and number up to which an archive holds everything; None: there is no archive to wait for."""
+    journal_before: int | None = None
+    """The journal forgets what is older."""
 
 
 Synced: TypeAlias = Callable[[], None]

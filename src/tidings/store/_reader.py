@@ -16,6 +16,7 @@ import msgspec
 
 from tidings.wire import Envelope
 
+from ._carry import LIVES, TABLE, Carried, carried_in
 from ._errors import StoreError
 from ._file import explain
 from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack
@@ -161,6 +162,17 @@ class Reader:
             for record in self._batch("journal", (number, 0, 0, 0), records_in):
                 if start <= record.at < until:
                     yield record
+
+    def carried(self) -> Carried:
+        """What is known of the time before the oldest record of the journal."""
+        journal, lives = self.items(TABLE), self.items(LIVES)
+        try:
+            return carried_in(journal, lives)
+        except msgspec.MsgspecError as error:
+            raise StoreError(
+                f"what '{self._path}' has carried on of its journal cannot be read: {error}; restore it from a backup, "
+                "or use the version of Tidings that wrote it"
+            ) from None
 
     def items(self, table: str) -> dict[str, bytes]:
         """The small state of a table."""

@@ -19,6 +19,8 @@ SLICE = 500
 
 def forget(connection: sqlite3.Connection, limits: Retain) -> bool:
     """Forget at most a slice of what is beyond the limits. Whether there may be more of it."""
+    if limits.max_bytes is None and limits.older_than is None:
+        return False
     oldest = connection.execute(
         "SELECT id, latest, length(batch), epoch, last FROM publications ORDER BY id LIMIT ?", (SLICE,)
     )

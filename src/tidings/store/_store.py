@@ -34,7 +34,8 @@ from tidings.wire import Envelope
 from ._errors import StoreError
 from ._file import connect, explain, lock, open_file
 from ._packing import encode
-from ._pages import LogExtent, LogPage, Place, measure, read
+from ._pages import LogExtent, LogPage, measure, read
+from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
@@ -180,13 +181,15 @@ class Store(Queryable):
         max_bytes: int | None = None,
         older_than: int | None = None,
         archived: tuple[int, int] | None = None,
+        journal_before: int | None = None,
     ) -> None:
         """Forget the oldest publications: from before `older_than`, and as many as make the file exceed `max_bytes`.
 
-        A slice goes with each of the next commits. Epochs, small state and journal are kept. With `archived`, an epoch
-        and a number, nothing after that position is forgotten.
+        A slice goes with each of the next commits. Epochs and small state are kept. With `archived`, an epoch and a
+        number, nothing after that position is forgotten. The journal forgets what is from before `journal_before`; what
+        that tells of subscriptions that still stand is carried on.
         """
-        self._queue.put(Operation(Retain(max_bytes, older_than, archived), 0, None, None))
+        self._queue.put(Operation(Retain(max_bytes, older_than, archived, journal_before), 0, None, None))
 
     # --- reading --------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from tidings.wire import Envelope
 
+from ._carry import Carried
 from ._errors import StoreForeign
 from ._file import CACHE_KIB, FORMAT, explain, is_store, owner_of
 from ._query import FOR_EVER, Query, Queryable, Walk
@@ -74,6 +75,19 @@ class StoreReader(Queryable):
     def journal(self, start: int = 0, until: int = FOR_EVER) -> Iterator[JournalRecord]:
         """The records with `start <= at < until`, in the order in which they were written."""
         return self._reader.journal(start, until)
+
+    def carried(self) -> Carried:
+        """What is known of the time before the oldest record of the journal."""
+        return self._reader.carried()
+
+    @contextlib.contextmanager
+    def moment(self) -> Iterator[None]:
+        """Everything that is read within is of one moment. The write-ahead log grows until it ends."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
 
     def extent(self) -> Extent:
         """How much there is, of which time. Looks at every batch, without opening any."""

@@ -31,6 +31,7 @@ from typing import NamedTuple, TypeAlias
 
 from tidings.wire import Envelope
 
+from ._carry import Slice, forget_journal, next_slice
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
@@ -147,6 +148,7 @@ class Writer:
         written = [self._batch(batch) for batch in batches(envelopes)]
         publications = [batch.row for batch in written]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
+        carry = None if retain is None else self._next_slice(retain)
         connection = self._connection
         if len(publications) == 1 and not journal and not state and retain is None and not self._closed:
             # One statement is a transaction of its own. Each further one gives the interpreter's lock away,
@@ -161,6 +163,9 @@ class Writer:
         connection.executemany(_DELETE, [at for at, value in state.items() if value is None])
         connection.executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
         more = retain is not None and forget(connection, retain)
+        if carry is not None:
+            forget_journal(connection, carry)
+            more = more or carry.more
         connection.execute("COMMIT")
         self._closed.clear()
         self._add_to_segment(written)
@@ -196,6 +201,17 @@ class Writer:
         blob = pack([line.record for line in batch])
         self._count(blob)
         return min(times), max(times), zlib.crc32(blob), blob
+
+    def _next_slice(self, limits: Retain) -> Slice | None:
+        """Read what the journal is to forget; only this thread ever takes something out of it."""
+        if limits.journal_before is None:
+            return None
+        try:
+            carry = next_slice(self._connection, limits.journal_before)
+        except Exception:  # whatever it is, it must not undo what others commit: the journal stays as it is
+            return None
+        self._written += carry.size if carry is not None else 0
+        return carry
 
     # --- answers --------------------------------------------------------------------------------------
 

@@ -1,0 +1,223 @@
+"""The journal forgets what is old, in short slices, and carries on what still stands; whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from store_world import Loop
+
+from tidings.store import Carried, JournalKind, JournalRecord, Plain, Store, StoreError, StoreReader, _carry
+
+HERE = Path(__file__).parent
+KILLS = 6
+
+
+def wait(loop: Loop, store: Store) -> None:
+    answered: list[bool] = []
+    store.put("barrier", "", b"", lambda: answered.append(True))
+    while not answered:
+        loop.turn()
+
+
+def write(loop: Loop, store: Store, *records: JournalRecord) -> None:
+    """One row."""
+    for record in records:
+        store.record(record)
+    wait(loop, store)
+
+
+def forget(loop: Loop, store: Store, before: int) -> None:
+    store.retain(journal_before=before)
+    wait(loop, store)
+
+
+def came(at: int, client: str = "c") -> tuple[JournalRecord, JournalRecord]:
+    what: dict[str, Plain] = {"id": "s1", "number": at, "filter": "TRUE", "scope": "/", "after": "{}"}
+    return JournalRecord(JournalKind.ATTACH, at, client), JournalRecord(JournalKind.SUBSCRIBE, at, client, what)
+
+
+def went(at: int, client: str = "c") -> JournalRecord:
+    return JournalRecord(JournalKind.DETACH, at, client)
+
+
+def state(home: Path) -> tuple[Carried, list[JournalRecord]]:
+    with StoreReader(home) as reader, reader.moment():
+        return reader.carried(), list(reader.journal())
+
+
+def test_rows_go_when_all_of_them_is_old_and_those_who_are_there_stay(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        write(loop, store, *came(10, "a"), *came(11, "b"))
+        write(loop, store, went(20, "a"), went(40, "x"))
+        write(loop, store, went(30, "y"))
+        assert state(tmp_path)[0] == Carried(0, False, {})
+        forget(loop, store, 40)
+        carried, left = state(tmp_path)
+        assert carried.horizon == 12
+        assert list(carried.clients) == ["a", "b"]
+        assert [record.at for record in left] == [20, 40, 30], "in their order, not by their times"
+        forget(loop, store, 41)
+        carried, left = state(tmp_path)
+        assert (carried.horizon, left) == (41, [])
+        assert list(carried.clients) == ["b"]
+        assert carried.clients["b"][0].life.filters == ["TRUE"]
+        write(loop, store, JournalRecord(JournalKind.START, 50, ""), *came(51, "d"))
+        write(loop, store, JournalRecord(JournalKind.DELIVER, 60, ""))
+        forget(loop, store, 55)
+        assert not state(tmp_path)[0].notes
+        for before in (100, 200):
+            forget(loop, store, before)
+            assert list(state(tmp_path)[0].clients) == ["d"], "a broker that starts has nobody"
+            assert state(tmp_path)[0].notes, "it notes what it sends, though nothing of it is left"
+            write(loop, store, went(150, "x"))
+
+
+def test_a_slice_is_bounded_and_the_next_ones_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    real = _carry.next_slice
+
+    def watched(connection: sqlite3.Connection, before: int) -> _carry.Slice | None:
+        (rows,) = connection.execute("SELECT count(*) FROM journal").fetchone()
+        taken.append(rows)
+        return real(connection, before)
+
+    monkeypatch.setattr("tidings.store._writer.next_slice", watched)
+    monkeypatch.setattr(_carry, "SLICE_ROWS", 4)
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        for at in range(10):
+            write(loop, store, went(at))
+        store.retain(journal_before=100)
+        while not taken or taken[-1]:
+            wait(loop, store)
+            if taken[-1] <= 2:
+                break
+        wait(loop, store)
+    assert taken == [10, 6, 2]
+    assert state(tmp_path)[1] == []
+
+
+@pytest.mark.parametrize(("limit", "value"), [("SLICE_RECORDS", 6), ("SLICE_BYTES", 50)])
+def test_a_slice_ends_behind_the_row_that_fills_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(_carry, limit, value)
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        for at in range(6):
+            write(loop, store, went(at), went(at), went(at))
+        with closing(sqlite3.connect(store.path)) as connection:
+            slice = _carry.next_slice(connection, 100)
+    assert slice is not None
+    assert slice.more
+    assert slice.last == 2
+
+
+def test_what_is_carried_does_not_grow_with_what_happened(tmp_path: Path) -> None:
+    def size() -> int:
+        with StoreReader(tmp_path) as reader:
+            return sum(map(len, reader.items("lives").values()))
+
+    def change(at: int, kind: JournalKind, **more: Plain) -> JournalRecord:
+        what: dict[str, Plain] = {"id": "s1", "number": at, "filter": "n > 1000", "scope": "/", "after": None, **more}
+        return JournalRecord(kind, at * 10**9, "c", what)
+
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        write(loop, store, *came(1))
+        sizes = []
+        for at in range(1_000, 6_000):
+            gap: dict[str, Plain] = {"origin": "o", "epoch": 1, "first": at, "last": None, "ids": '["s1"]'}
+            store.record(change(at, JournalKind.SUBSCRIBE))
+            store.record(change(at, JournalKind.SETTLED, marks='{"o": [1, 1000]}'))
+            store.record(JournalRecord(JournalKind.GAP, at * 10**9, "c", gap))
+            store.record(change(at, JournalKind.SUBSCRIBE, id=f"t{at}", after="{}"))
+            store.record(change(at, JournalKind.UNSUBSCRIBE, id=f"t{at}", ended=True))
+            if at % 1_000 == 999:
+                wait(loop, store)
+                forget(loop, store, 2**62)
+                while state(tmp_path)[1]:
+                    wait(loop, store)
+                sizes.append(size())
+    assert 0 < max(sizes) < 1_000
+    assert sizes[-1] <= sizes[0] + 10, "but for digits"
+
+
+def test_a_journal_that_cannot_be_read_is_kept_and_nobody_else_suffers(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        write(loop, store, *came(1))
+        store.put("lives", "c", b"nonsense")
+        wait(loop, store)
+        forget(loop, store, 100)
+        loop.append_all(store, 1)
+        assert (loop.synced, loop.failed) == ([1], [])
+        assert len(list(store.journal())) == 2
+    with StoreReader(tmp_path) as reader, pytest.raises(StoreError, match=r"cannot be read: .*; restore"):
+        reader.carried()
+
+
+def test_one_moment_stays_while_the_journal_forgets(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store, StoreReader(tmp_path) as reader:
+        write(loop, store, *came(1))
+        with reader.moment():
+            assert reader.carried().clients == {}
+            forget(loop, store, 100)
+            assert [record.kind for record in reader.journal()] == [JournalKind.ATTACH, JournalKind.SUBSCRIBE]
+        assert list(reader.journal()) == []
+        assert list(reader.carried().clients) == ["c"]
+
+
+def kill_while_it_forgets(home: Path, kills: int, rng: random.Random, check: Callable[[Path], int]) -> int:
+    forgotten = 0
+    for _ in range(kills):
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        command = [sys.executable, str(HERE / "prune_child.py"), str(home)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as child:
+            assert child.stdout is not None
+            for _ in range(rng.randrange(2, 60)):
+                os.read(child.stdout.fileno(), 65_536)
+            time.sleep(rng.uniform(0, 0.003))
+            child.kill()
+        forgotten = check(home)
+    return forgotten
+
+
+def nothing_is_missing_between_what_is_carried_and_what_is_left(home: Path) -> int:
+    carried, left = state(home)
+    told = [int(str(record.what["seq"])) for record in left if record.kind is JournalKind.ACKNOWLEDGE]
+    if not carried.horizon:
+        assert told == list(range(1, len(told) + 1))
+        return 0
+    (one,) = carried.clients["c"]
+    _, reached = one.upto.get("o", (1, 0))
+    assert told == list(range(reached + 1, reached + 1 + len(told)))
+    assert carried.horizon == reached + 1
+    return reached
+
+
+def test_a_kill_leaves_the_journal_before_a_slice_or_behind_it(tmp_path: Path) -> None:
+    check = nothing_is_missing_between_what_is_carried_and_what_is_left
+    assert kill_while_it_forgets(tmp_path, KILLS, random.Random(5), check) > 100
+
+
+@pytest.mark.soak
+def test_hundreds_of_kills_leave_the_journal_before_a_slice_or_behind_it(tmp_path: Path) -> None:
+    deadline = time.monotonic() + min(120.0, float(os.environ.get("SOAK_SECONDS", "900")) / 6)
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    check = nothing_is_missing_between_what_is_carried_and_what_is_left
+    while time.monotonic() < deadline:
+        kill_while_it_forgets(tmp_path, 20, random.Random(seed), check)
+        seed += 1
