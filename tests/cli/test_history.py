@@ -149,7 +149,7 @@ def test_the_configuration_of_store_and_archive(tmp_path: Path) -> None:
         ("[store]\nretain_bytes = 5", "too little"),
         ('[store]\njournal_for = "ever"', "is not a duration"),
         ('[store]\njournal_for = "10s"', "out of range"),
-        ("[store]\njournal_for = true", "is not a duration"),
+        ("[store]\njournal_for = true", "write a duration"),
         ('[store]\nretain_bytes = "many"', "is not a size"),
         ('[store]\nindex = ["a", "a"]', "stands there twice"),
         ("[archive]", "the directory is missing"),

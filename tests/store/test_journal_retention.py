@@ -82,6 +82,21 @@ def test_rows_go_when_all_of_them_is_old_and_those_who_are_there_stay(tmp_path: 
             write(loop, store, went(150, "x"))
 
 
+def test_a_hole_is_about_everybody_who_is_carried(tmp_path: Path) -> None:
+    def noted(kind: JournalKind, at: int, **what: Plain) -> JournalRecord:
+        return JournalRecord(kind, at, "c", what)
+
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        settled = noted(JournalKind.SETTLED, 2, id="s1", number=1, marks='{"o": [1, 3]}')
+        write(loop, store, *came(1), settled, noted(JournalKind.ACKNOWLEDGE, 3, origin="o", epoch=1, seq=7))
+        forget(loop, store, 10)
+        assert state(tmp_path)[0].clients["c"][0].upto == {"o": (1, 7)}
+        write(loop, store, JournalRecord(JournalKind.HOLE, 20, "", {"missed": 1}))
+        forget(loop, store, 30)
+        assert state(tmp_path)[0].clients["c"][0].upto == {}, "nobody knows what was missed"
+
+
 def test_a_slice_is_bounded_and_the_next_ones_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     real = _carry.next_slice

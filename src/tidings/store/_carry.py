@@ -32,7 +32,7 @@ SLICE_ROWS = 500
 """The most rows that one commit forgets."""
 SLICE_BYTES = 1_048_576
 """The bytes of rows after which a slice ends."""
-SLICE_RECORDS = 2_000
+SLICE_RECORDS = 500
 """The records after which a slice ends."""
 CHANGE_SECONDS = 60.0
 """So long, at least, an ended subscription is known: if it was a change, the new filter follows at once."""
