@@ -10,7 +10,18 @@ import pytest
 from tidings.broker import RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.model import Bound, Filter, last, since
-from tidings.scopes import OPEN, CreateScope, Interface, Join, Leave, Scopes, SetInterface, edge_mapping, mapping
+from tidings.scopes import (
+    CLOSED,
+    OPEN,
+    CreateScope,
+    Interface,
+    Join,
+    Leave,
+    Scopes,
+    SetInterface,
+    edge_mapping,
+    mapping,
+)
 from tidings.scopes.steps import Convert
 from tidings.sim import Network, SimClient, Weather, check
 from tidings.wire import Consistency, Ending, Frame, Past, Quality, pack
@@ -468,6 +479,24 @@ def test_what_an_edge_no_longer_admits_is_not_replayed_and_what_it_did_not_admit
     customer.subscribe("price > 0.5", past=last(10))
     network.run()
     assert prices(customer) == [7, 9]
+
+
+def test_what_was_published_before_there_were_scopes_went_through_the_root_scope() -> None:
+    network = Network(5, features=lambda name: [Scopes("a"), Strict()])
+    network.add_brokers("ab", links=["ab"])
+    for name, broker in (("seller", "a"), ("friend", "a"), ("mover", "b"), ("customer", "b")):
+        network.add_client(name, broker)
+    network.run()
+    network.clients["seller"].publish(price=1)
+    network.clients["friend"].publish(price=2)
+    network.run()
+    network.change("a", (CreateScope("club", CLOSED), Join("@friend", "club"), Join("@mover", "club")))
+    network.run()
+    for name in ("mover", "customer"):
+        network.clients[name].subscribe("price > 0", past=last(10))
+    network.run()
+    assert prices(network.clients["customer"]) == [1], "both stayed where they were"
+    assert prices(network.clients["mover"]) == [], "the way inside the club was not there then"
 
 
 def test_a_filter_that_accepts_nothing_has_no_past() -> None:

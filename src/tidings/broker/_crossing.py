@@ -266,9 +266,9 @@ def hand_over_late(
     if client == envelope.identity.publisher and not registration.receive_own:
         return []
     publisher, notification = envelope.identity.publisher, envelope.notification
-    open_ways = None if now is None else {seen.path for seen in now.sightings(publisher, notification, client)}
+    open_ways = None if now is None else {_way(seen.path) for seen in now.sightings(publisher, notification, client)}
     for sighting in view.sightings(publisher, notification, client):
-        if open_ways is not None and not _is_open(sighting.path, open_ways):
+        if open_ways is not None and _way(sighting.path) not in open_ways:
             continue
         if registration.filter.matches(sighting.notification):
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
@@ -278,9 +278,9 @@ def hand_over_late(
     return list(forms.values())
 
 
-def _is_open(path: tuple[str, ...], ways: set[tuple[str, ...]]) -> bool:
-    """Whether a way is among these; what was published before there were scopes came through the root scope."""
-    return path in ways or (not path and any(all(scope == ROOT_SCOPE for scope in way[1:-1]) for way in ways))
+def _way(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The scopes on a path; where there are none yet, everything goes through the root scope."""
+    return path or (ROOT_SCOPE,)
 
 
 def from_past(form: Envelope) -> Envelope:
