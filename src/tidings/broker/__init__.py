@@ -5,7 +5,7 @@ from ._bounds import MAX_TIMEOUT, check_filter, check_progress
 from ._broker import Broker, Role
 from ._context import Context
 from ._covering import Covering
-from ._crossing import FROM_PAST, from_past, hand_over_late
+from ._crossing import FROM_PAST, from_past, hand_over_late, version_of
 from ._holds import Hold, Holder
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
@@ -66,4 +66,5 @@ __all__ = [
     "check_tree",
     "from_past",
     "hand_over_late",
+    "version_of",
 ]

@@ -336,6 +336,11 @@ def _mapped(envelope: Envelope, shown: Notification, route: Route) -> tuple[Enve
     return (mapped, 0, ()) if f"{_ORIGINAL}{version:x}" in tags else (mapped, version, tags)
 
 
+def version_of(shown: Notification, published: Notification) -> int:
+    """The version of a form of an event: 0 for what was published, else a digest of its content."""
+    return 0 if shown == published else _digest(shown)
+
+
 def _digest(notification: Notification) -> int:
     """The same for notifications that are equal, in whatever order and as whatever kind of number they hold it."""
     content = {name: _canonical(value) for name, value in sorted(notification.attributes.items())}

@@ -20,7 +20,7 @@ from ._changes import (
     apply,
 )
 from ._constant import dec_hook, enc_hook
-from ._effective import Direction, EffectiveInterface, effective_interface
+from ._effective import Direction, EffectiveInterface, Terms, effective_interface, inward_terms, outward_terms
 from ._explain import Crossing, Explanation, Way, explain
 from ._graph import Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
@@ -103,6 +103,7 @@ __all__ = [
     "SetSelective",
     "Sight",
     "Snapshot",
+    "Terms",
     "Transaction",
     "Unanchor",
     "Versions",
@@ -121,8 +122,10 @@ __all__ = [
     "enc_hook",
     "encode",
     "explain",
+    "inward_terms",
     "is_client",
     "mapping",
+    "outward_terms",
     "reach",
     "read_mapping",
     "refusal_in",

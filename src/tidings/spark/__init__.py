@@ -12,6 +12,7 @@ from ._judge import Finding, Kind, Verdict
 from ._progress import progress
 from ._query import query_archive
 from ._session import session
+from ._views import Visibility
 
 if TYPE_CHECKING:
     from ._source import TidingsSource, register
@@ -28,6 +29,7 @@ __all__ = [
     "SparkError",
     "TidingsSource",
     "Verdict",
+    "Visibility",
     "audit",
     "column",
     "explained",

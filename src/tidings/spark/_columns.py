@@ -46,6 +46,11 @@ def promoted_in(schema: StructType) -> dict[str, Column]:
     }
 
 
+def without_completeness(metadata: dict[str, object]) -> dict[str, object]:
+    """The metadata of a promoted column in which null may also hide a value of another kind."""
+    return {**metadata, _COMPLETE: False}
+
+
 def schema_of(columns: Iterable[Column], *, with_body: bool = False) -> StructType:
     """The columns of a table of notifications; docs/archive.md tells what they mean."""
     from pyspark.sql import types as t  # noqa: PLC0415

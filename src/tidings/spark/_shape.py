@@ -103,7 +103,7 @@ class Shape:
         if name not in table.column_names:
             return pa.nulls(len(table), wanted)
         found = _array(table.column(name))
-        return _entries(found, wanted) if name == "attributes" else _flat(found, wanted)
+        return entries_as(found, wanted) if name == "attributes" else _flat(found, wanted)
 
     def gap(self, origin: str, epoch: int, first: int, last: int) -> pa.RecordBatch:
         """A row that stands for what is lost."""
@@ -129,7 +129,7 @@ def _flat(found: pa.Array, wanted: pa.DataType) -> pa.Array:
     return found if found.type == wanted else found.cast(wanted)
 
 
-def _entries(found: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
+def entries_as(found: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
     """The list of all attributes: the same values, with the nullability that Spark wants to see."""
     if found.type == wanted:
         return found

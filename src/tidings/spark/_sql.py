@@ -29,6 +29,7 @@ from tidings.model.operators.like import ANY, Like, Wild
 from tidings.store import Promoted, PromotedKind
 
 TRUE, FALSE = "TRUE", "FALSE"
+ATTRIBUTES = "attributes"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGS = range(-(2**63), 2**63)
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;/@+%=-]*")
@@ -40,7 +41,7 @@ _FIELDS = {
     Kind.TIME: ("as_time",),
     Kind.PLACE: ("as_place",),
 }
-_HELD = {
+HELD = {
     PromotedKind.TEXT: "as_text",
     PromotedKind.INTEGER: "as_int",
     PromotedKind.FLOAT: "as_float",
@@ -59,8 +60,8 @@ class Column(NamedTuple):
     """Whether null means that the attribute is missing, and nothing else."""
 
 
-def sql(filter: Filter, columns: Mapping[str, Column] | None = None) -> str:
-    """The condition, for a table with the column `attributes` and these promoted ones.
+def sql(filter: Filter, columns: Mapping[str, Column] | None = None, attributes: str = ATTRIBUTES) -> str:
+    """The condition, for a table with the column `attributes` and these promoted ones; the former may be an expression.
 
     >>> sql(Filter.parse("price IS NULL"))
     "NOT exists(attributes, x -> x.name = 'price')"
@@ -72,13 +73,13 @@ def sql(filter: Filter, columns: Mapping[str, Column] | None = None) -> str:
     known = columns or {}
     exact, weaker, slow = [], [], False
     for conjunction in filter.conjunctions:
-        conditions = [_condition(constraint, known.get(constraint.name)) for constraint in conjunction]
-        exact.append(_all([one.exact for one in conditions]))
-        weaker.append(_all([one.weaker for one in conditions]))
+        conditions = [_condition(constraint, known.get(constraint.name), attributes) for constraint in conjunction]
+        exact.append(all_of([one.exact for one in conditions]))
+        weaker.append(all_of([one.weaker for one in conditions]))
         slow = slow or any(one.exact != one.weaker for one in conditions)
     if not slow or TRUE in weaker:
-        return _any(exact)
-    return f"({_any(weaker)} AND {_any(exact)})"
+        return any_of(exact)
+    return f"({any_of(weaker)} AND {any_of(exact)})"
 
 
 class _Condition(NamedTuple):
@@ -87,14 +88,16 @@ class _Condition(NamedTuple):
     """What is true whenever the other is, and can be pushed down to files; TRUE if nothing is known."""
 
 
-def _all(parts: list[str]) -> str:
+def all_of(parts: list[str]) -> str:
+    """The condition that all of these hold."""
     useful = [part for part in parts if part != TRUE]
     if FALSE in useful:
         return FALSE
     return " AND ".join(useful) if useful else TRUE
 
 
-def _any(parts: list[str]) -> str:
+def any_of(parts: list[str]) -> str:
+    """The condition that one of these holds."""
     useful = [part for part in parts if part != FALSE]
     if TRUE in useful:
         return TRUE
@@ -103,19 +106,19 @@ def _any(parts: list[str]) -> str:
     return "(" + " OR ".join(f"({part})" for part in useful) + ")"
 
 
-def _condition(constraint: Constraint, column: Column | None) -> _Condition:
+def _condition(constraint: Constraint, column: Column | None, attributes: str) -> _Condition:
     if column is None:
-        return _Condition(_in_list(constraint), TRUE)
+        return _Condition(_in_list(constraint, attributes), TRUE)
     quoted = identifier(column.promoted.name)
     if isinstance(constraint, IsNull):
         exact = f"{quoted} IS NULL"
-        return _Condition(exact if column.complete else f"({exact} AND {_in_list(constraint)})", exact)
+        return _Condition(exact if column.complete else f"({exact} AND {_in_list(constraint, attributes)})", exact)
     held = _held(constraint, column.promoted.kind, quoted)
     if column.complete:
         return _Condition(held, held)
-    listed = _in_list(constraint)
+    listed = _in_list(constraint, attributes)
     exact = f"({held} OR ({quoted} IS NULL AND {listed}))"
-    return _Condition(exact, _any([held, f"{quoted} IS NULL"]))
+    return _Condition(exact, any_of([held, f"{quoted} IS NULL"]))
 
 
 def _held(constraint: Constraint, kind: PromotedKind, quoted: str) -> str:
@@ -123,39 +126,39 @@ def _held(constraint: Constraint, kind: PromotedKind, quoted: str) -> str:
     there = f"{quoted} IS NOT NULL"
     if isinstance(constraint, Exists):
         return there
-    field = _HELD[kind]
+    field = HELD[kind]
     inner = constraint.inner if isinstance(constraint, Negated) else constraint
     if inner.kind is not None and field not in _FIELDS[inner.kind]:
         return FALSE
-    holds = _all([_compare(one, field, quoted) for one in _parts(inner)])
+    holds = all_of([_compare(one, field, quoted) for one in _parts(inner)])
     if inner is not constraint:
         holds = {TRUE: FALSE, FALSE: TRUE}.get(holds, f"NOT ({holds})")
     return FALSE if holds == FALSE else there if holds == TRUE else f"({there} AND {holds})"
 
 
-def _in_list(constraint: Constraint) -> str:
+def _in_list(constraint: Constraint, attributes: str) -> str:
     name = f"x.name = {text(constraint.name)}"
     if isinstance(constraint, Exists):
-        return _exists(name)
+        return _exists(attributes, name)
     if isinstance(constraint, IsNull):
-        return f"NOT {_exists(name)}"
+        return f"NOT {_exists(attributes, name)}"
     if not isinstance(constraint, Negated):
-        return _all([_entry(name, one) for one in _parts(constraint)])
+        return all_of([_entry(attributes, name, one) for one in _parts(constraint)])
     inner = constraint.inner
     fields = _FIELDS[inner.kind] if inner.kind is not None else ()
     scalar = " OR ".join(f"x.{field} IS NOT NULL" for field in fields) or TRUE
-    compares = _exists(f"{name} AND (x.index IS NOT NULL OR {scalar})")
-    passes = _all([_within_and(_holds(one)) for one in _parts(inner)])
-    return compares if passes == FALSE else f"({compares} AND NOT {_exists(f'{name} AND ({passes})')})"
+    compares = _exists(attributes, f"{name} AND (x.index IS NOT NULL OR {scalar})")
+    passes = all_of([_within_and(_holds(one)) for one in _parts(inner)])
+    return compares if passes == FALSE else f"({compares} AND NOT {_exists(attributes, f'{name} AND ({passes})')})"
 
 
-def _exists(condition: str) -> str:
-    return f"exists(attributes, x -> {condition})"
+def _exists(attributes: str, condition: str) -> str:
+    return f"exists({attributes}, x -> {condition})"
 
 
-def _entry(name: str, constraint: Constraint) -> str:
+def _entry(attributes: str, name: str, constraint: Constraint) -> str:
     holds = _holds(constraint)
-    return FALSE if holds == FALSE else _exists(f"{name} AND ({holds})")
+    return FALSE if holds == FALSE else _exists(attributes, f"{name} AND ({holds})")
 
 
 def _parts(constraint: Constraint) -> tuple[Constraint, ...]:
@@ -206,7 +209,7 @@ def _compare(constraint: Constraint, field: str, value: str) -> str:
 
 def _among(values: tuple[Scalar, ...], field: str, value: str) -> str:
     if field == "as_float":
-        return _any([_equal_float(one, value) for one in values])
+        return any_of([_equal_float(one, value) for one in values])
     if field == "as_int":
         values = tuple(int(one) for one in values if one == math.floor(one) and int(one) in _LONGS)  # type: ignore[arg-type]
     operands = [literal(one) for one in values]
@@ -242,7 +245,7 @@ def _range(constraint: Range, field: str, value: str) -> str:
             parts.append(f"{value} {sign} {'-0.0D' if sign in ('>=', '<') else '0.0D'}")
         else:
             parts.append(f"{value} {sign} {literal(bound)}")
-    return _all(parts)
+    return all_of(parts)
 
 
 def _whole(side: str, bound: Any, open: bool) -> tuple[Any, bool]:

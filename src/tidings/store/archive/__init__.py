@@ -4,7 +4,7 @@ from tidings.store._layout import origin_in_names
 from tidings.store._promoted import RESERVED, Promoted, PromotedKind
 from tidings.store._query import Query
 
-from ._attributes import notifications_in
+from ._attributes import attributes_of, notifications_in
 from ._maintenance import Maintained, compact, headers, retain, sort
 from ._pushdown import predicate
 from ._reader import ArchiveDamage, ArchiveReader
@@ -25,6 +25,7 @@ __all__ = [
     "Rolled",
     "Verified",
     "archived",
+    "attributes_of",
     "columns_of",
     "compact",
     "headers",

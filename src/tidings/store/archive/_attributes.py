@@ -41,6 +41,11 @@ def column_of(block: Block | Mixed) -> pa.Array:
     return _alike(block.names, block.columns) if isinstance(block, Block) else _one_by_one(block.rows)
 
 
+def attributes_of(notifications: Iterable[Notification]) -> pa.Array:
+    """The column `attributes` for any notifications."""
+    return _one_by_one([one.attributes for one in notifications])
+
+
 def _alike(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> pa.Array:
     width, count = len(names), len(columns[0])
     kinds = [set(map(type, column)) for column in columns]
