@@ -8,6 +8,7 @@ from ._archive import read_archive
 from ._audit import AuditError, Report, audit
 from ._columns import column
 from ._errors import ArchiveChanged, GapInStream, NoJava, SourceError, SparkError, explained
+from ._graphs import scope_graph
 from ._judge import Finding, Kind, Verdict
 from ._progress import progress
 from ._query import query_archive
@@ -37,6 +38,7 @@ __all__ = [
     "query_archive",
     "read_archive",
     "register",
+    "scope_graph",
     "session",
 ]
 

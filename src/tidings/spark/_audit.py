@@ -27,11 +27,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidings.model import TidingsError
-from tidings.scopes import GRAPH_TABLE, decode_snapshot, decode_transaction
+from tidings.scopes import decode_snapshot, decode_transaction
 from tidings.store import Carried, Sent, StoreReader
 
 from ._chronicle import Chronicle, Timeliness
 from ._errors import explained
+from ._graphs import history
 from ._judge import Case, Finding, Kind, Piece, Verdict, decode_verdict, encoded, judged, source_name
 from ._progress import progress
 from ._session import session
@@ -121,7 +122,7 @@ def audit(
                 _check_horizon(store, carried, early)
                 chronicle.read(store.owner, store.journal(), carried, sent_from=early)
             files.close()
-        base, transactions = _graph(stores)
+        base, transactions = history(stores)
         case = Case(
             chronicle.lives,
             base,
@@ -207,25 +208,6 @@ class _Files:
             writer.close()
         self._writers.clear()
         self._round += 1
-
-
-# --- the scope graph ------------------------------------------------------------------------------------
-
-
-def _graph(stores: Iterable[StoreReader]) -> tuple[bytes, list[bytes]]:
-    """The history of the scope graph, from the broker that knows most of it."""
-    best: tuple[bytes, list[bytes]] = (b"", [])
-    for store in stores:
-        kept = store.items(GRAPH_TABLE)
-        base = kept.pop("base", b"")
-        version = decode_snapshot(base).version if base else 0
-        changes = []
-        while (change := kept.get(f"{version + 1:015d}")) is not None:  # up to the first that the disk refused
-            changes.append(change)
-            version += 1
-        if len(changes) > len(best[1]) or (changes and not best[1]):
-            best = (base, changes)
-    return best
 
 
 def _detours(base: bytes, transactions: list[bytes]) -> bool:

@@ -31,7 +31,7 @@ import msgspec
 import pyarrow as pa
 
 from tidings.broker import version_of
-from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, ScopeError
+from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Notification, ScopeError
 from tidings.scopes import (
     Graph,
     Membership,
@@ -56,6 +56,7 @@ from ._sql import ATTRIBUTES, FALSE, HELD, Column, all_of, any_of, identifier, s
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
 FORM, NODE = "form", "node"
 MAX_CELLS = 5_000
@@ -140,7 +141,7 @@ class Visibility:
         prefix = "_cell"
         while any(name.lower().startswith(prefix) for name in self._table.columns):
             prefix = "_" + prefix
-        return _Plan(self._graph, self._columns, prefix)
+        return _Plan(self._graph, self._columns, self._table.schema[ATTRIBUTES].dataType, prefix)
 
     def _rows(self, plan: _Plan, found: Copies) -> DataFrame:
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra, and slow to load
@@ -242,11 +243,10 @@ Copies: TypeAlias = dict[Copy, Condition]
 class _Plan:
     """The columns that are needed to answer a question, level by level: each reads those before it."""
 
-    def __init__(self, graph: Graph, columns: Mapping[str, Column], prefix: str) -> None:
-        from ._columns import schema_of  # noqa: PLC0415
-
+    def __init__(self, graph: Graph, columns: Mapping[str, Column], attributes: DataType, prefix: str) -> None:
         self.prefix = prefix
-        self.attributes_type = schema_of(())[ATTRIBUTES].dataType.simpleString()
+        self.attributes_type = attributes.simpleString()
+        self._type = attributes
         self._graph = graph
         self._columns = columns
         self._levels: list[dict[str, str | _Mapped]] = []
@@ -300,7 +300,7 @@ class _Plan:
     def received(self, client: str, filter: Filter, receive_own: bool) -> Copies:
         """What a client gets of the scopes that it is a member of, and of its own publications."""
         found = _Gathered()
-        name = text(client.removeprefix(client_node("")))
+        name = _name(client)
         for edge in self._graph.upward(client).values():
             outward, inward = outward_terms(self._graph, edge), inward_terms(self._graph, edge)
             for copy, condition in self.visible(edge.scope).items():
@@ -321,8 +321,7 @@ class _Plan:
 
         for level in self._levels:
             made = {
-                name: f.expr(cell) if isinstance(cell, str) else cell.column(self.attributes_type)
-                for name, cell in level.items()
+                name: f.expr(cell) if isinstance(cell, str) else cell.column(self._type) for name, cell in level.items()
             }
             table = table.withColumns(made)
         return table
@@ -430,27 +429,35 @@ class _Mapped(NamedTuple):
     given: str
     mapping: bytes
 
-    def column(self, attributes_type: str) -> SparkColumn:
+    def column(self, attributes: DataType) -> SparkColumn:
         from pyspark.sql import functions as f  # noqa: PLC0415
+        from pyspark.sql import types as t  # noqa: PLC0415
+        from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf  # noqa: PLC0415
 
-        made = f.arrow_udf(_mapper(self.mapping), f"form BIGINT, attributes {attributes_type}")
-        # Otherwise Spark repeats it in every condition that reads the column.
-        return made.asNondeterministic()(f.expr(self.given), f.col(ATTRIBUTES))
+        kind = t.StructType([t.StructField(FORM, t.LongType()), t.StructField(ATTRIBUTES, attributes)])
+        # Called deterministic, it would be repeated by Spark in every condition that reads the column.
+        made = arrow_udf(_mapper(self.mapping), kind, ArrowUDFType.SCALAR).asNondeterministic()
+        column: SparkColumn = made(f.expr(self.given), f.col(ATTRIBUTES))
+        return column
 
 
 def _mapper(data: bytes) -> Callable[[pa.Array, pa.Array], pa.Array]:
     def mapped(attributes: pa.Array, published: pa.Array) -> pa.Array:
         mapping = msgspec.msgpack.decode(data, type=ScopeMapping, dec_hook=dec_hook)
         there = attributes.is_valid()
-        found, forms, places = [], [], []
-        before = zip(notifications_in(attributes.filter(there)), notifications_in(published.filter(there)), strict=True)
+        pairs = zip(notifications_in(attributes.filter(there)), notifications_in(published.filter(there)), strict=True)
+        found: list[Notification] = []
+        forms: list[int | None] = []
+        places: list[int | None] = []
         for given in there.to_pylist():
-            one, original = next(before) if given else (None, None)
-            shown = mapping.apply(one) if one is not None else None
-            places.append(None if shown is None else len(found))
-            forms.append(None if shown is None else version_of(shown, original))
-            if shown is not None:
-                found.append(original if forms[-1] == _AS_PUBLISHED else shown)
+            form = place = None
+            if given:
+                one, original = next(pairs)
+                if (shown := mapping.apply(one)) is not None:
+                    form, place = version_of(shown, original), len(found)
+                    found.append(original if form == _AS_PUBLISHED else shown)
+            forms.append(form)
+            places.append(place)
         made = entries_as(attributes_of(found), attributes.type).take(pa.array(places, pa.int32()))
         return pa.StructArray.from_arrays([pa.array(forms, pa.int64()), made], names=[FORM, ATTRIBUTES])
 
