@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 FORM, NODE = "form", "node"
 MAX_CELLS = 5_000
 """The most conditions and forms of one question; each is a column that Spark has to plan."""
+MAX_TESTS = 300
+"""Where rows are chosen, Spark writes conditions out in full, which lets it skip files. Longer ones stay columns."""
 _EXACT_INTEGERS = 2**53
 _AS_PUBLISHED = 0
 
@@ -146,7 +148,8 @@ class Visibility:
     def _rows(self, plan: _Plan, found: Copies) -> DataFrame:
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra, and slow to load
 
-        if any(copy.form != _AS_PUBLISHED for copy in found):
+        mapped = any(copy.form != _AS_PUBLISHED for copy in found)
+        if mapped or sum(one.tests for one in found.values()) > MAX_TESTS:
             return self._exploded(plan, {"": found}).drop(NODE)
         condition = any_of([one.sql for one in found.values()])
         rows = plan.applied(self._table).where(condition)
@@ -225,6 +228,8 @@ class Condition(NamedTuple):
 
     sql: str
     level: int = 0
+    tests: int = 1
+    """How many filters it asks, with those of the columns that it reads."""
 
 
 class What(NamedTuple):
@@ -304,7 +309,7 @@ class _Plan:
         for edge in self._graph.upward(client).values():
             outward, inward = outward_terms(self._graph, edge), inward_terms(self._graph, edge)
             for copy, condition in self.visible(edge.scope).items():
-                others = Condition(all_of([f"publisher <> {name}", condition.sql]), condition.level)
+                others = condition._replace(sql=all_of([f"publisher <> {name}", condition.sql]))
                 form, crossed = self._crossed(copy.form, others, inward)
                 found.add(Copy(form), crossed)
             if receive_own:  # as it was published, if it may go out and would be let in again
@@ -358,7 +363,9 @@ class _Plan:
         what = self._forms[form]
         columns = self._columns if form == _AS_PUBLISHED else None
         tests = [sql(one, columns, what.attributes) for one in filters]
-        return Condition(all_of([condition.sql, *tests]), max(condition.level, what.level))
+        return Condition(
+            all_of([condition.sql, *tests]), max(condition.level, what.level), condition.tests + len(tests)
+        )
 
     def _mapped(self, form: int, condition: Condition, mapping: ScopeMapping) -> int:
         """Another form: what a mapping makes of one."""
@@ -380,7 +387,8 @@ class _Plan:
             if condition.sql.startswith("`") or len(condition.sql) < 40:  # a column, or hardly more
                 settled[copy] = condition
             else:
-                settled[copy] = Condition(identifier(self._cell(condition.sql, condition.level)), condition.level + 1)
+                cell = identifier(self._cell(condition.sql, condition.level))
+                settled[copy] = Condition(cell, condition.level + 1, condition.tests)
         return settled
 
     def _cell(self, content: str | _Mapped, level: int) -> str:
@@ -409,7 +417,8 @@ class _Gathered:
 
     def items(self) -> Iterable[tuple[Copy, Condition]]:
         for copy, ways in self._ways.items():
-            yield copy, Condition(any_of([one.sql for one in ways]), max(one.level for one in ways))
+            joined = any_of([one.sql for one in ways])
+            yield copy, Condition(joined, max(one.level for one in ways), sum(one.tests for one in ways))
 
 
 def _name(client: str) -> str:
