@@ -441,11 +441,11 @@ class _Mapped(NamedTuple):
     def column(self, attributes: DataType) -> SparkColumn:
         from pyspark.sql import functions as f  # noqa: PLC0415
         from pyspark.sql import types as t  # noqa: PLC0415
-        from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf  # noqa: PLC0415
+        from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415
 
         kind = t.StructType([t.StructField(FORM, t.LongType()), t.StructField(ATTRIBUTES, attributes)])
         # Called deterministic, it would be repeated by Spark in every condition that reads the column.
-        made = arrow_udf(_mapper(self.mapping), kind, ArrowUDFType.SCALAR).asNondeterministic()
+        made = arrow_udf(_mapper(self.mapping), kind).asNondeterministic()  # type: ignore[call-overload]
         column: SparkColumn = made(f.expr(self.given), f.col(ATTRIBUTES))
         return column
 
