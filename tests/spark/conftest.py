@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
+WITHOUT_SPARK = {"test_audit", "test_audit_clean", "test_audit_scopes", "test_lives", "test_pruned_journal"}
+"""Tests of what the jobs do before and without Spark."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test in this directory belongs to one worker of xdist, so that there is one JVM."""
+    """What needs Spark belongs to one worker of xdist, so that there is one JVM; it takes longest, so it begins."""
     for item in items:
-        if HERE in item.path.parents:
+        if HERE in item.path.parents and item.path.stem not in WITHOUT_SPARK:
             item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(scope="session")
