@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from store_world import Loop
@@ -51,11 +52,17 @@ def quotes(count: int, step: int = 1_000_000, start: int = START) -> list[tuple[
     ]
 
 
-def child(script: str, *words: str) -> subprocess.Popen[bytes]:
-    """A process of its own, which can be killed; `script` is roll or maintain."""
+@contextlib.contextmanager
+def child(script: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own, which can be killed, and is in the end; `script` is roll or maintain."""
     here = Path(__file__).parent
     command = [sys.executable, str(here / "store" / f"{script}_child.py"), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(here)}, bufsize=0)
+    environment = {**os.environ, "PYTHONPATH": str(here)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def kill_at_some_point(child: subprocess.Popen[bytes], rng: random.Random) -> bytes:

@@ -352,18 +352,19 @@ def crash(home: Path, kills: int, seed: int) -> None:
     """A broker appends and rolls, somebody maintains and is killed, somebody reads: nothing is missing or twice."""
     rng = random.Random(seed)
     data, archive = home / "data", home / "archive"
-    with child("roll", "append", str(data)) as broker, child("roll", "roll", str(data), str(archive)) as roller:
-        assert roller.stdout is not None
-        assert roller.stdout.readline()
-        with child("maintain", "read", str(archive)) as reader:
-            for _ in range(kills):
-                with child("maintain", "maintain", str(archive)) as maintainer:
-                    kill_at_some_point(maintainer, rng)
-            reader.kill()
-            assert reader.stdout is not None
-            read = reader.stdout.read().decode().splitlines()
-        for process in (roller, broker):
-            process.kill()
+    with child("roll", "append", str(data)) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline(), "the store is there"
+        with child("roll", "roll", str(data), str(archive)) as roller:
+            assert roller.stdout is not None
+            assert roller.stdout.readline()
+            with child("maintain", "read", str(archive)) as reader:
+                for _ in range(kills):
+                    with child("maintain", "maintain", str(archive)) as maintainer:
+                        kill_at_some_point(maintainer, rng)
+                reader.kill()
+                assert reader.stdout is not None
+                read = reader.stdout.read().decode().splitlines()
     assert len(read) > 2, "it has read while others were at work"
     assert not [line for line in read if "WRONG" in line]
     roll(data, archive)
