@@ -9,7 +9,7 @@ from ._crossing import FROM_PAST, from_past, hand_over_late, version_of
 from ._holds import Hold, Holder
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
-from ._local import Answer, LocalBroker, Observer
+from ._local import LocalBroker, Observer
 from ._merging import Merging
 from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
 from ._registration import Registration
@@ -28,7 +28,6 @@ __all__ = [
     "OPEN_PASSAGE",
     "Advice",
     "Announcement",
-    "Answer",
     "Book",
     "Broker",
     "Context",

@@ -17,13 +17,14 @@ border broker has another number; it is recognised by the publisher's own, among
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
 from tidings.model import AlreadyPublished, Duplicates, EventKey, Filter, Identity, Matches, Notification
 from tidings.wire import (
     Advertise,
+    Answer,
     AnyMessage,
     Deliver,
     DeliverAck,
@@ -31,19 +32,13 @@ from tidings.wire import (
     Frame,
     Gap,
     HistoryReport,
-    Kept,
     Marks,
-    Measured,
-    Offers,
-    Page,
     Past,
     Publish,
     PublishAck,
     Quality,
-    Recalled,
     Refused,
     Settled,
-    StatusReply,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -55,8 +50,6 @@ from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 
-Answer: TypeAlias = StatusReply | Recalled | Kept | Measured | Page | Offers
-"""What a broker answers a question of a client with; it has the id of the question."""
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
 
@@ -335,10 +328,10 @@ class LocalBroker:
                 observer.remembered(message)
             case Marks():
                 observer.progressed()
-            case StatusReply() | Recalled() | Kept() | Measured() | Page() | Offers():
-                observer.answered(message)
             case Extension():
                 observer.extended(message)
+            case _ if isinstance(message, Answer):
+                observer.answered(message)
 
     def _deliver(self, message: Deliver) -> None:
         envelope = message.envelope

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 
-from tidings.broker import MAX_TIMEOUT, Answer, LocalBroker
+from tidings.broker import MAX_TIMEOUT, LocalBroker
 from tidings.history import CacheLimits, RememberingLocalBroker
 from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
 from tidings.wire import (
+    Answer,
     Browse,
     Consistency,
     Extension,
@@ -34,6 +35,7 @@ from tidings.wire import (
     Page,
     Past,
     Quality,
+    Question,
     Read,
     Refused,
     Status,
@@ -47,7 +49,7 @@ from ._address import Address, ConnectionFailed
 from ._admin import Admin
 from ._durable import Durable, Durables
 from ._link import Link
-from ._questions import Question, Questions
+from ._questions import Questions
 from ._receipt import UNHEARD, Receipt, error_of
 from ._subscription import Subscription
 

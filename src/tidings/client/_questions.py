@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from tidings.broker import Answer
 from tidings.model import TidingsError
-from tidings.wire import Browse, Forget, Keep, Measure, Read, Recall, StatusRequest
-
-Question: TypeAlias = StatusRequest | Recall | Keep | Forget | Measure | Read | Browse
+from tidings.wire import Answer, Question
 
 
 class _Asked(NamedTuple):

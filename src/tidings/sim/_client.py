@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.broker import Answer, Link, LocalBroker
+from tidings.broker import Link, LocalBroker
 from tidings.model import Bound, Duplicates, EventKey, Filter, Matches, Notification
-from tidings.wire import Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
+from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
 from ._trace import Op
 

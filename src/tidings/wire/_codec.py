@@ -13,7 +13,7 @@ import msgspec
 
 from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
 
-from ._messages import Frame
+from ._frame import Frame
 
 
 class WireError(TidingsError):

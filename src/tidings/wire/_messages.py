@@ -1,116 +1,16 @@
-"""Every message that travels on a link, as frozen structs.
+"""What brokers and clients tell each other, as frozen structs.
 
-A link carries frames; a frame is a message and its hop header. The same struct is used on links between
-brokers and on links between a client and its border broker, where both can say the same thing.
-
-    between brokers                 client to border broker        border broker to client
-    -----------------------------   ----------------------------   ------------------------------
-    LinkState, Attach               Publish                        Deliver, Gap, Marks
-    Notify, Mark                    Subscribe, Unsubscribe         PublishAck, Settled, Refused
-    Subscribe, Unsubscribe          Advertise, Unadvertise
-    Advertise, Unadvertise          DeliverAck, StatusRequest      StatusReply
-                                    Recall, Keep, Forget           Recalled, Kept
-                                    Measure, Read                  Measured, Page
-                                    Browse                         Offers
-                                                                   HistoryReport
-    Settled, Wave, WaveAnswer
-    Fetch, Fetched
-    Extension                       Extension                      Extension
+`_questions` has what a client asks and is answered, `_frame` the table of who says what to whom.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable
-from typing import TypeAlias
-
 import msgspec
 
-from tidings.model import EVERYTHING, ROOT_SCOPE, Bound, Duplicates, Identity, Matches, Notification, Route
+from tidings.model import ROOT_SCOPE, Duplicates, Matches
 
-from ._body import decode_body
-
-
-class Quality(enum.IntEnum):
-    """What the acknowledgement of a publication means."""
-
-    FIRE = 0
-    """No acknowledgement."""
-    ACCEPTED = 1
-    """The border broker has it in memory."""
-    STORED = 2
-    """The border broker has it on disk, synced."""
-
-
-class _Kept:
-    """`functools.cached_property` without its lock, which costs more than decoding: an envelope stays in its thread."""
-
-    def __init__(self, compute: Callable[[Envelope], Notification]) -> None:
-        self._compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, envelope: Envelope, owner: type) -> Notification:
-        kept: Notification = envelope.__dict__.setdefault("notification", self._compute(envelope))
-        return kept
-
-
-class Consistency(enum.IntEnum):
-    """What a subscription into the past waits for."""
-
-    STRICT = 0
-    """Until every broker has answered: past and live join without a gap."""
-    BEST_EFFORT = 1
-    """Until there is enough, even if that is new: nothing comes later than without the past."""
-
-
-class Past(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far a subscription reaches back, and what it waits for."""
-
-    bound: Bound
-    consistency: Consistency = Consistency.STRICT
-    timeout: int | None = None
-    """Microseconds after which it goes on with what has been found; None: what the broker is set to."""
-    respect_ttl: bool = False
-    """Whether what has outlived its time to live is left out."""
-
-
-class Ending(enum.IntEnum):
-    """Why a subscription into the past went on."""
-
-    ANSWERED = 0
-    """Every broker has answered."""
-    SATISFIED = 1
-    """There was enough before every broker had answered."""
-    TIMER = 2
-    """Time was up."""
-
-
-class Envelope(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """Headers and the encoded notification: what a broker forwards, byte for byte."""
-
-    identity: Identity
-    routes: tuple[Route, ...]
-    body: bytes
-    quality: Quality = Quality.ACCEPTED
-
-    @classmethod
-    def of(
-        cls,
-        identity: Identity,
-        routes: tuple[Route, ...],
-        body: bytes,
-        quality: Quality,
-        notification: Notification,
-    ) -> Envelope:
-        """An envelope whose body has been decoded already."""
-        envelope = cls(identity, routes, body, quality)
-        envelope.__dict__["notification"] = notification
-        return envelope
-
-    @_Kept
-    def notification(self) -> Notification:
-        """The decoded body; decoded on the first use, then kept."""
-        return decode_body(self.body)
+from ._envelope import Envelope, Quality
+from ._past import Ending, Past
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -221,13 +121,13 @@ class Mark(Message, frozen=True):
     seq: int
 
 
-# --- subscriptions and advertisements -----------------------------------------------------------------
-
-
 class Marks(Message, frozen=True):
     """The client has been sent everything that it wants of these origins, up to these (epoch, number)."""
 
     marks: dict[str, tuple[int, int]]
+
+
+# --- subscriptions and advertisements -----------------------------------------------------------------
 
 
 class Subscribe(Message, frozen=True):
@@ -360,132 +260,6 @@ class Fetched(Message, frozen=True):
     """With `last`: this is as much as one answer may hold; the rest follows `upto` and must be asked for."""
 
 
-# --- durable subscriptions ----------------------------------------------------------------------------
-
-
-class Recall(Message, frozen=True):
-    """A client asks what is kept under a name of its own. Answered by `Recalled`, or `Refused`, with the same id."""
-
-    id: str
-    name: str
-
-
-class Recalled(Message, frozen=True):
-    """What is kept: the filter as text, and the positions after which the subscription goes on."""
-
-    id: str
-    found: bool
-    filter: str = ""
-    positions: dict[str, tuple[int, int]] = {}
-
-
-class Keep(Message, frozen=True):
-    """The application has handled everything up to these positions: keep them, and the filter, under a name."""
-
-    id: str
-    name: str
-    filter: str
-    positions: dict[str, tuple[int, int]]
-
-
-class Forget(Message, frozen=True):
-    """Nobody will come back for what is kept under this name."""
-
-    id: str
-    name: str
-
-
-class Kept(Message, frozen=True):
-    """What was to be kept, or to be forgotten, is so on disk, synced."""
-
-    id: str
-
-
-# --- the log of a broker ------------------------------------------------------------------------------
-
-
-class Measure(Message, frozen=True):
-    """A client asks how far a broker's log reaches. Answered by `Measured`, or `Refused`, with the same id."""
-
-    id: str
-    after: tuple[int, int] = (0, 0)
-    """A position in the log: an epoch, and a number in it."""
-    rows: int = 0
-    """With this: how far does one get from there with at most so many publications? 0: any number."""
-    size: int = 0
-    """The same for bytes on disk."""
-
-
-class Measured(Message, frozen=True):
-    """What the log holds, on disk and synced."""
-
-    id: str
-    origin: str
-    """The broker whose log it is, and where everything in it came in."""
-    forgotten: tuple[int, int]
-    """Everything up to this position has been forgotten."""
-    reached: tuple[int, int]
-    """How far one gets with what was asked for; from there one has to ask again."""
-    end: tuple[int, int]
-    """The last publication that is held."""
-
-
-class Read(Message, frozen=True):
-    """A client asks for what a broker's log holds between two positions. Answered by `Page`, or `Refused`."""
-
-    id: str
-    after: tuple[int, int]
-    upto: tuple[int, int]
-    filter: Matches
-
-
-class Page(Message, frozen=True):
-    """As much of it as one answer may hold."""
-
-    id: str
-    envelopes: tuple[Envelope, ...]
-    reached: tuple[int, int]
-    """Everything that passes up to this position is in this page or those before; the rest must be asked for."""
-    lost: tuple[tuple[int, int, int], ...] = ()
-    """Ranges (epoch, first, last) that were in the log and cannot be read any more."""
-
-
-# --- advertisements, for those who look -----------------------------------------------------------------
-
-
-class Browse(Message, frozen=True):
-    """A client asks what is advertised. Answered by `Offers`, or `Refused`, with the same id."""
-
-    id: str
-    filter: Matches = EVERYTHING
-    """Only what may bring something that passes this."""
-
-
-class Offers(Message, frozen=True):
-    """What is advertised anywhere, as far as the client may subscribe to it; by whom is nobody's business."""
-
-    id: str
-    filters: tuple[Matches, ...]
-    left_out: int = 0
-    """How many more there are that do not fit, or cannot be shown."""
-
-
-# --- administration -----------------------------------------------------------------------------------
-
-
-class StatusRequest(Message, frozen=True):
-    """An administrator asks a broker about itself. Answered by `StatusReply`, or `Refused`, with the same id."""
-
-    id: str
-
-
-class StatusReply(Message, frozen=True):
-    """What the broker says about itself: JSON, see `tidings.wire.Status`."""
-
-    id: str
-    body: bytes
-
-
 # --- features -----------------------------------------------------------------------------------------
 
 
@@ -494,58 +268,3 @@ class Extension(Message, frozen=True):
 
     feature: str
     body: bytes
-
-
-class Hop(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The header that lives for one link; never cached or stored."""
-
-    tree_epoch: int = 0
-    channel: str | None = None
-    attachments: dict[str, bytes] | None = None
-    """What features ride along on this message, by feature name."""
-
-
-AnyMessage: TypeAlias = (
-    LinkState
-    | Attach
-    | Publish
-    | PublishAck
-    | Notify
-    | Deliver
-    | DeliverAck
-    | Gap
-    | Mark
-    | Marks
-    | Subscribe
-    | Unsubscribe
-    | Advertise
-    | Unadvertise
-    | Settled
-    | Refused
-    | HistoryReport
-    | Wave
-    | WaveAnswer
-    | Fetch
-    | Fetched
-    | Recall
-    | Recalled
-    | Keep
-    | Forget
-    | Kept
-    | Measure
-    | Measured
-    | Read
-    | Page
-    | Browse
-    | Offers
-    | StatusRequest
-    | StatusReply
-    | Extension
-)
-
-
-class Frame(msgspec.Struct, frozen=True, array_like=True):
-    """A message and its hop: what a link carries."""
-
-    message: AnyMessage
-    hop: Hop = Hop()

@@ -1,0 +1,93 @@
+"""What a link carries: frames. A frame is a message and its hop header.
+
+    between brokers                 client to border broker        border broker to client
+    -----------------------------   ----------------------------   ------------------------------
+    LinkState, Attach
+    Notify, Mark                    Publish, DeliverAck            Deliver, Gap, Marks, PublishAck
+    Subscribe, Unsubscribe          Subscribe, Unsubscribe         Settled, Refused, HistoryReport
+    Advertise, Unadvertise          Advertise, Unadvertise
+    Settled, Wave, WaveAnswer
+    Fetch, Fetched
+                                    Recall, Keep, Forget           Recalled, Kept
+                                    Measure, Read                  Measured, Page
+                                    Browse                         Offers
+                                    StatusRequest                  StatusReply
+    Extension                       Extension                      Extension
+
+The same message is used between brokers and between a client and its border broker, where both can say the same thing.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from ._messages import (
+    Advertise,
+    Attach,
+    Deliver,
+    DeliverAck,
+    Extension,
+    Fetch,
+    Fetched,
+    Gap,
+    HistoryReport,
+    LinkState,
+    Mark,
+    Marks,
+    Notify,
+    Publish,
+    PublishAck,
+    Refused,
+    Settled,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Wave,
+    WaveAnswer,
+)
+from ._questions import Answer, Question
+
+AnyMessage: TypeAlias = (
+    LinkState
+    | Attach
+    | Publish
+    | PublishAck
+    | Notify
+    | Deliver
+    | DeliverAck
+    | Gap
+    | Mark
+    | Marks
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Settled
+    | Refused
+    | HistoryReport
+    | Wave
+    | WaveAnswer
+    | Fetch
+    | Fetched
+    | Question
+    | Answer
+    | Extension
+)
+
+
+class Hop(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The header that lives for one link; never cached or stored."""
+
+    tree_epoch: int = 0
+    channel: str | None = None
+    attachments: dict[str, bytes] | None = None
+    """What features ride along on this message, by feature name."""
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A message and its hop: what a link carries."""
+
+    message: AnyMessage
+    hop: Hop = Hop()
