@@ -19,6 +19,7 @@ WITHOUT_SPARK = {"test_audit", "test_audit_clean", "test_audit_scopes", "test_li
 """Tests of what the jobs do before and without Spark."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups, also where only these tests are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs Spark belongs to one worker of xdist, so that there is one JVM; it takes longest, so it begins."""
     for item in items:
