@@ -68,6 +68,28 @@ def test_a_market_is_defined_changed_shown_and_destroyed(run, tmp_path: Path) ->
     assert [scope["scope"] for scope in json.loads(done(run("tree", "--json")))["scopes"]] == ["root", "market/floor"]
 
 
+@pytest.mark.req("ARC-216")
+def test_a_name_is_taken_only_where_it_can_be_heard_and_the_command_checks_it(run) -> None:  # type: ignore[no-untyped-def]
+    for place in ("bank", "market"):
+        done(run("create", place))
+        done(run("create", "floor", "--within", place))
+    again = run("create", "floor", "--within", "bank")
+    assert (again.exit_code, "a scope 'bank/floor' exists already; choose another name" in again.stderr) == (1, True)
+    far = run("show", "floor")
+    assert (far.exit_code, "elsewhere there is 'bank/floor' or 'market/floor': write the id" in far.stderr) == (1, True)
+    done(run("destroy", "market/floor", "--cascade"))
+    done(run("join", "bank/floor", "root"))
+    assert json.loads(done(run("show", "floor", "--json")))["scope"] == "bank/floor"
+    done(run("create", "floor", "--within", "market"))
+    done(run("join", "market/floor", "root"))
+    both = run("show", "floor")
+    assert (both.exit_code, "'floor' may be 'bank/floor' or 'market/floor', seen from the root" in both.stderr) == (
+        1,
+        True,
+    )
+    assert json.loads(done(run("show", "market/floor", "--json")))["scope"] == "market/floor"
+
+
 def test_a_scope_has_a_rule_for_second_copies(run) -> None:  # type: ignore[no-untyped-def]
     done(run("create", "market", "--duplicates", "per_path"))
     assert json.loads(done(run("show", "market", "--json")))["duplicates"] == "per_path"
@@ -85,13 +107,20 @@ def test_a_scope_is_extended_to_a_broker_and_retracted(run) -> None:  # type: ig
     assert words["extended to"] == words["brokers"] == ["cli"]
 
 
-def test_a_scope_shows_its_traffic(run) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.req("VIS-328")
+def test_a_scope_shows_its_traffic(run, address: str) -> None:  # type: ignore[no-untyped-def]
     done(run("create", "market"))
     done(run("join", "@alice", "market"))
     done(run("set", "market", "--extend", "cli"))
     words = json.loads(done(run("show", "market", "--json")))
     assert words["traffic here"] == {"looked up": 0, "copies": 0, "filters": 0}
     assert "looked up: 0" in done(run("show", "market"))
+    with sync.connect(address, name="alice") as alice:
+        alice.subscribe("n > 1", callback=lambda _: None)
+        alice.subscribe("n > 5", callback=lambda _: None)
+        alice.publish(n=3)
+        words = json.loads(done(run("show", "market", "--json")))
+        assert words["traffic here"] == {"looked up": 1, "copies": 1, "filters": 2}
 
 
 def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

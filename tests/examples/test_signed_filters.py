@@ -68,6 +68,38 @@ def test_a_grant_bounds_what_is_published_subscribed_and_advertised(example: Mod
     run()
 
 
+@pytest.mark.req("ARC-217")
+def test_a_subscription_cannot_grow_beyond_its_grant_and_what_is_refused_has_no_effect(example: ModuleType) -> None:
+    token = example.sign(KEY, example.ClientGrant("sensor", later(), publish="celsius < 100", subscribe="n < 10"))
+
+    @running
+    async def run() -> None:
+        async with (
+            brokers("a", **options(example)) as servers,
+            tidings.connect(url(servers["a"]), name="operator", token=OPERATOR) as operator,
+            tidings.connect(url(servers["a"]), name="sensor", token=token) as sensor,
+        ):
+            mine = await sensor.subscribe("n < 5")
+            mine.update("n < 20")
+            with pytest.raises(TidingsError, match="may only subscribe"):
+                await mine
+            allowed = await sensor.subscribe("n < 5")
+            with pytest.raises(TidingsError, match="may only subscribe"):
+                await sensor.subscribe("n < 20")
+            everything = await operator.subscribe("TRUE")
+            for n in (15, 4):
+                await (await operator.publish(n=n))
+            assert await take(allowed, 1) == [tidings.Notification(n=4)]
+            with pytest.raises(TidingsError, match="may only publish"):
+                await (await sensor.publish(celsius=121))
+            await (await sensor.publish(celsius=21))
+            assert [dict(one) for one in await take(everything, 3)] == [{"n": 15}, {"n": 4}, {"celsius": 21}]
+            status = await operator.status()
+            assert status.scopes.tables[0].subscriptions == 2  # those of the operator, and what was allowed
+
+    run()
+
+
 def _another_key(example: ModuleType, grant: Any) -> str:
     return str(example.sign(OTHER_KEY, grant))
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from net.certificates import Authority
 from net.world import connected, options, running, take, until, url
 
 import tidings
 from tidings.net import Access, Identity, Server, StartError, serve
+from tidings.scopes import CreateScope, DestroyScope, Join
 
 OPERATOR, ALICE = "operator-token-1234567", "alice-token-123456789"
 
@@ -81,6 +83,72 @@ async def test_tools_watch_and_reconfigure_a_running_network_over_http(tmp_path:
         assert (await ask(b, "POST /scopes", drained))[0] == 200
         _, entries = await ask(b, "GET /scopes/log?limit=1")
         assert [entry["changes"] for entry in entries] == [["DestroyScope id=market cascade=True"]]
+
+
+@pytest.mark.req("ARC-207")
+@running
+async def test_every_broker_has_an_agent_of_its_own_that_watches_and_changes(tmp_path: Path) -> None:
+    """What one agent has changed, the other shows; what each watches is its own broker."""
+    async with contextlib.AsyncExitStack() as stack:
+        managed = {"authority": "a", "metrics_port": 0, "management": True}
+        a = await stack.enter_async_context(serve(options("a", data=tmp_path / "a", **managed)))
+        b = await stack.enter_async_context(serve(options("b", neighbours=(url(a),), **managed)))
+        await until(lambda: connected([a, b]) and b.host.broker.scoping.ready)
+        alice = await stack.enter_async_context(tidings.connect(url(a), name="alice"))
+        carol = await stack.enter_async_context(tidings.connect(url(a), name="carol"))
+        for version, agent in enumerate((a, b), 1):
+            scope = {"type": "CreateScope", "id": agent.host.broker.name}
+            answer = await ask(agent, "POST /scopes", {"changes": [scope]})
+            assert answer == (200, {"version": version, "warnings": [], "granted": []})
+        for agent in (a, b):
+            await until(lambda agent=agent: agent.host.governance.scopes.graph.version == 2)
+            _, graph = await ask(agent, "GET /scopes")
+            assert [one["id"] for one in graph["scopes"]] == ["", "a", "b"]
+        await carol.subscribe("type = 'quote'", callback=lambda _: None)
+        await (await alice.publish(type="quote"))
+        told = {agent.host.broker.name: (await ask(agent, "GET /status"))[1] for agent in (a, b)}
+        assert {name: status["name"] for name, status in told.items()} == {"a": "a", "b": "b"}
+        assert {name: sorted(peer["name"] for peer in status["peers"]) for name, status in told.items()} == {
+            "a": ["alice", "b", "carol"],
+            "b": ["a"],
+        }
+        counted = {name: status["scopes"]["tables"][0]["lookups"] for name, status in told.items()}
+        assert counted == {"a": 1, "b": 0}  # nobody at b wants it
+
+
+@pytest.mark.req("ARC-207")
+def test_a_broker_is_watched_and_changed_from_other_machines(tmp_path: Path) -> None:
+    """Over TLS and with a token, as from afar: the agent is the broker's own port, and HTTP stays on its machine."""
+    authority = Authority(tmp_path)
+    access = Access(tokens={OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+
+    @running
+    async def run() -> None:
+        async with serve(options("a", tls=authority.sign("broker"), access=access)) as server:
+            far = f"tidings+tls://localhost:{server.port}"
+            trust = authority.trust()
+            async with (
+                tidings.connect(far, name="operator", token=OPERATOR, tls=trust) as operator,
+                tidings.connect(far, name="alice", token=ALICE, tls=trust) as alice,
+            ):
+                await operator.admin.change(CreateScope("market"), Join("@alice", "market"))
+                heard = await alice.subscribe("TRUE")
+                await (await alice.publish(n=1))
+                assert await take(heard, 1) == [tidings.Notification(n=1)]
+                status = await operator.status()
+                assert {peer.name for peer in status.peers} == {"operator", "alice"}
+                assert {one.scope: (one.lookups, one.copies) for one in status.scopes.tables} == {
+                    "": (0, 0),
+                    "market": (1, 1),
+                }
+                with pytest.raises(tidings.TidingsError, match="administer"):
+                    await alice.status()
+                with pytest.raises(tidings.TidingsError, match="not an administrator of 'market'"):
+                    await alice.admin.change(DestroyScope("market", cascade=True))
+                await operator.admin.change(DestroyScope("market", cascade=True))
+                assert [scope for scope in (await operator.admin.graph()).scopes if scope] == []
+
+    run()
 
 
 @running

@@ -7,7 +7,7 @@ import json
 import pytest
 from scopes.network_world import Watched
 
-from tidings.broker import Feature, Link, RoutingOptions
+from tidings.broker import Broker, Feature, Link, RoutingOptions
 from tidings.model import AmbiguousName, Notification, ScopeError
 from tidings.scopes import (
     OPEN,
@@ -26,7 +26,7 @@ from tidings.scopes import (
     resolve,
 )
 from tidings.scopes.steps import Convert
-from tidings.wire import Extension, Frame
+from tidings.wire import Extension, Frame, Unsubscribe
 
 INPUT, OUTPUT = "n BETWEEN 2 AND 6", "n < 5"
 PLACES = {"x": "a", "y": "b", "z": "b"}
@@ -99,32 +99,64 @@ def test_a_name_is_unique_where_it_can_be_heard_and_may_be_used_again_elsewhere(
 
 
 class Inventory(Feature):
-    """Lets administrators ask a broker what it has. The broker knows nothing of it."""
+    """Lets administrators ask for a broker, for a scope at it or for a client of it, and turn a client out.
+
+    Neither of them knows of it, and nothing of it is in their classes.
+    """
 
     name = "inventory"
 
-    def start(self, broker: object) -> None:
+    def start(self, broker: Broker) -> None:
         self.broker = broker
 
     def on_message(self, link: Link, body: bytes) -> None:
-        tables = self.broker.scoping.tables  # type: ignore[attr-defined]
-        clients = sorted(client.name for client in self.broker.clients)  # type: ignore[attr-defined]
-        answer = {"clients": clients, "filters": {scope: len(table.subscriptions) for scope, table in tables.items()}}
+        question = json.loads(body)
+        match question:
+            case {"broker": name}:
+                links = sorted(one.name for one in self.broker.adjacency.open_links)
+                clients = sorted(client.name for client in self.broker.clients)
+                answer: object = {"is me": name == self.broker.name, "links": links, "clients": clients}
+            case {"scope": scope}:
+                table = self.broker.scoping.tables[scope]
+                answer = {"filters": len(table.subscriptions), "lookups": table.lookups, "copies": table.copies}
+            case {"client": name}:
+                client = self.broker.client(name)
+                assert client is not None
+                held = self.broker.entries.subscriptions(client)
+                answer = {"filters": sorted(str(one.filter) for one in held.values())}
+            case {"unsubscribe": [name, id]}:
+                client = self.broker.client(name)
+                assert client is not None
+                self.broker.receive(client, Frame(Unsubscribe(id)))
+                answer = "done"
         self.context.send(link, json.dumps(answer).encode())
 
 
 @pytest.mark.req("ARC-218")
-def test_a_broker_can_be_given_a_management_interface_from_outside() -> None:
-    world = Watched("ab", ["ab"], PLACES, features=lambda broker: [Inventory()])
+def test_brokers_scopes_and_clients_can_be_given_a_management_interface_from_outside() -> None:
+    world = Watched("ab", ["ab"], PLACES, features=lambda broker: [Inventory()] if broker == "b" else [])
     world.make("y < S", "z < S")
     world.subscribe("y", "z", filter="n > 3")
     answers: list[bytes] = []
     world.network.tap = lambda broker, link, frame: (
         answers.append(frame.message.body) if link.is_client and isinstance(frame.message, Extension) else None
     )
-    broker = world.network.brokers["b"]
-    link = broker.client("z")
-    assert link is not None
-    broker.receive(link, Frame(Extension("inventory", b"")))
+
+    def ask(**question: object) -> object:
+        broker = world.network.brokers["b"]
+        link = broker.client("z")
+        assert link is not None
+        broker.receive(link, Frame(Extension("inventory", json.dumps(question).encode())))
+        world.network.run()
+        return json.loads(answers.pop())
+
+    assert ask(broker="b") == {"is me": True, "links": ["a"], "clients": ["y", "z"]}
+    assert ask(scope="S") == {"filters": 2, "lookups": 0, "copies": 0}
+    world.client("y").publish(n=4)
     world.network.run()
-    assert [json.loads(answer) for answer in answers] == [{"clients": ["y", "z"], "filters": {"": 0, "S": 2}}]
+    assert ask(scope="S") == {"filters": 2, "lookups": 1, "copies": 2}
+    assert ask(client="y") == {"filters": ["n > 3"]}
+    (id,) = world.network.brokers["b"].entries.subscriptions(world.network.brokers["b"].client("y"))
+    assert ask(unsubscribe=["y", id]) == "done"
+    assert ask(client="y") == {"filters": []}
+    assert "inventory" not in world.network.brokers["a"].features

@@ -50,6 +50,37 @@ def test_scopes_send_less_and_look_at_fewer_filters_than_a_flat_system() -> None
 
 
 @pytest.mark.req("VIS-328")
+def test_scopes_send_less_between_brokers_where_their_members_are_together() -> None:
+    """Three branches at two brokers each: the counters of each branch, and less on the links than in a flat system."""
+
+    def run(*, scoped: bool) -> Watched:
+        places = {f"c{number}": BROKERS[number // 2] for number in range(2 * len(BROKERS))}
+        world = Watched(BROKERS, [BROKERS[at : at + 2] for at in range(len(BROKERS) - 1)], places)
+        if scoped:
+            world.make(*(f"c{number} < G{number // 4}" for number in range(len(places))))
+        world.subscribe(filter="type = 'quote'")
+        world.forget()
+        for client in places:
+            world.client(client).publish(type="quote")
+        world.network.run()
+        return world
+
+    scoped, flat = run(scoped=True), run(scoped=False)
+    branch = (4 * 2, 4 * 2 * 3, 4 * (1 + 4))  # 4 publications at 2 brokers, 3 filters in each: 2 clients, 1 neighbour
+    assert traffic(scoped) == {"": (0, 0, 0), **dict.fromkeys(("G0", "G1", "G2"), branch)}
+    publications, brokers = 12, len(BROKERS)
+    assert len(scoped.notified) == publications  # one link each
+    assert len(flat.notified) == publications * (brokers - 1)
+    ((lookups, evaluated, copies),) = traffic(flat).values()
+    assert lookups == publications * brokers
+    assert copies == publications * (brokers - 1 + publications)
+    assert evaluated > 3 * branch[1]
+    for spared in (scoped.traffic(), scoped.handed):
+        assert spared
+    assert (len(scoped.handed), len(flat.handed)) == (publications * 4, publications * publications)
+
+
+@pytest.mark.req("VIS-328")
 def test_where_a_scope_has_no_members_it_has_no_traffic() -> None:
     world = Watched("abc", ["ab", "bc"], {"x": "a", "y": "a", "z": "c"})
     world.make("x < S", "y < S", "z < T")
