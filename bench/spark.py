@@ -5,13 +5,15 @@ The question is selective: one symbol, a range of prices, a sixth of the time. `
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
-from tidings.spark import column, read_archive, session
+from tidings.spark import column, read_archive, session, warm
 from tidings.store import Store
 from tidings.store.archive import Promoted, roll
 
@@ -43,7 +45,10 @@ def run(report: Report) -> None:
         home = Path(directory)
         _fill(home / "data", count)
         roll(home / "data", home / "archive", PROMOTED)
-        report.limit("a session that says nothing, from the start of Python", _session_start(), "s", at_most=6)
+        with _cache(home / "cache"):
+            report.figure("a session and its first job, from the start of Python", _session_start(), "s")
+            warm()
+            report.limit("the same after `tidings warm`", _session_start(), "s", at_most=6)
         spark = session("local[2]", options={"spark.driver.memory": "4g"})
         try:
             _tables(report, spark, home, count)
@@ -58,6 +63,17 @@ def _fill(data: Path, count: int) -> None:
             while store.full:
                 time.sleep(0.001)
             store.append(envelope, lambda: None)
+
+
+@contextlib.contextmanager
+def _cache(directory: Path) -> Iterator[None]:
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(directory)
+    try:
+        yield
+    finally:
+        os.environ.pop("XDG_CACHE_HOME")
+        os.environ.update({} if before is None else {"XDG_CACHE_HOME": before})
 
 
 def _session_start() -> float:

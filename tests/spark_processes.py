@@ -95,12 +95,12 @@ def cluster(home: Path, workers: int = 2) -> Iterator[str]:
     """A standalone cluster of Spark on loopback: a master and workers, each a process; the address of the master."""
     import pyspark
 
-    from tidings.spark._java import java_home
+    from tidings.spark._java import find_java, java_home
 
     scripts = Path(pyspark.__file__).parent / "bin" / "spark-class"
     environment = {
         **os.environ,
-        "JAVA_HOME": str(java_home()),
+        "JAVA_HOME": str(java_home(find_java())),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",

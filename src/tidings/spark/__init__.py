@@ -14,6 +14,7 @@ from ._progress import progress
 from ._query import query_archive
 from ._session import session
 from ._views import Visibility
+from ._warm import warm
 
 if TYPE_CHECKING:
     from ._source import TidingsSource, register
@@ -40,6 +41,7 @@ __all__ = [
     "register",
     "scope_graph",
     "session",
+    "warm",
 ]
 
 

@@ -39,6 +39,11 @@ class ArchiveChanged(SourceError):
     """Files went away while they were read."""
 
 
+def not_installed(error: ModuleNotFoundError) -> SparkError:
+    """A package of the extra is missing."""
+    return SparkError(f"Spark needs {error.name}; install it with: pip install 'tidings[spark]'")
+
+
 _OURS = re.compile(r"^(?:pyspark\.errors\.\S+: )?(?:\[\w+\] )?tidings\.[\w.]+\.(\w+): (.*)", re.MULTILINE | re.DOTALL)
 _END = re.compile(
     r"\n\s*(?:at |\.\.\. \d+ more|Caused by|Driver stacktrace|JVM stacktrace|=== |During handling|SQLSTATE|\n)"

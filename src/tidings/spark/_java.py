@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from ._errors import NoJava
@@ -27,14 +28,13 @@ exec {java} "$@"
 """
 
 
-def java_home() -> Path:
-    """A directory to be used as JAVA_HOME, which lasts as long as this process."""
-    java = find_java()
+def java_home(java: Path, options: Iterable[str] = ()) -> Path:
+    """A directory to be used as JAVA_HOME, which lasts as long as this process: `java` with these options."""
     home = Path(tempfile.mkdtemp(prefix="tidings-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     script = home / "bin" / "java"
     script.parent.mkdir()
-    script.write_text(_SCRIPT.format(java=shlex.quote(str(java))))
+    script.write_text(_SCRIPT.format(java=shlex.join([str(java), *options])))
     script.chmod(0o700)
     return home
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._errors import SparkError, explained
-from ._java import java_home
+from ._errors import explained, not_installed
+from ._java import find_java, java_home
+from ._warm import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,34 +55,41 @@ def session(
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise SparkError(f"Spark needs {error.name}; install it with: pip install 'tidings[spark]'") from None
-    from ._source import register  # noqa: PLC0415 - needs pyspark
-
+        raise not_installed(error) from None
     with explained():
-        spark = SparkSession.getActiveSession() or _started(SparkSession, master or MASTER, name, dict(options or {}))
+        if (spark := SparkSession.getActiveSession()) is None:  # a new one finds the format by its name
+            return _started(SparkSession, master or MASTER, name, dict(options or {}))
+        from ._source import register  # noqa: PLC0415 - needs pyspark
+
         register(spark)
     return spark
 
 
 def _started(kind: type[SparkSession], master: str, name: str, options: dict[str, str]) -> SparkSession:
     builder = kind.builder.appName(name)
-    if master.startswith("sc://"):
-        settings = SETTINGS | options
-        builder = builder.remote(master)
-    else:
-        _prepare()
-        settings = SETTINGS | (_here(master) if master.startswith("local") else {}) | options
-        builder = builder.master(master)
+    settings = SETTINGS | (_here(master) if master.startswith("local") else {}) | options
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    if master.startswith("sc://"):
+        return builder.remote(master).getOrCreate()
+    with _prepared():
+        return builder.master(master).getOrCreate()
 
 
-def _prepare() -> None:
+@contextmanager
+def _prepared() -> Iterator[None]:
     """What must be known before Java starts."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else a worker might be another Python
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ["JAVA_HOME"] = str(java_home())
+    java, before = find_java(), os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(java_home(java, kept(java)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def _here(master: str) -> dict[str, str]:
