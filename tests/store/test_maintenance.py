@@ -22,9 +22,18 @@ from tidings.model import Filter, Notification
 from tidings.store import StoreFailed, StoreForeign, StoreLocked, StoreReader
 from tidings.store._file import lock
 from tidings.store._layout import files_in
-from tidings.store.archive import ArchiveReader, Promoted, PromotedKind, compact, retain, roll, sort, verify
+from tidings.store.archive import (
+    ArchiveReader,
+    Promoted,
+    PromotedKind,
+    compact,
+    promoted_of,
+    retain,
+    roll,
+    sort,
+    verify,
+)
 from tidings.store.archive import _directories as directories
-from tidings.store.archive._rewriting import promoted_of
 from tidings.store.archive._row_group import columns_of
 
 TYPE, SYMBOL, PRICE = (Promoted.parse(text) for text in ("type", "symbol", "price:float"))

@@ -21,7 +21,7 @@ from pyarrow.fs import LocalFileSystem
 from tidings.model import EVERYTHING, Constraint, Filter, Location
 from tidings.model.operators import Equal, Exists, IsNull, Member, Prefix, Range, Within
 from tidings.store import Promoted, StoreError
-from tidings.store.archive import Query, notifications_in, predicate, promoted_in
+from tidings.store.archive import EXACT_INTEGERS, Query, notifications_in, predicate, promoted_in
 
 from ._errors import ArchiveChanged, SourceError
 from ._shape import Shape
@@ -32,7 +32,6 @@ _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
 _UNREADABLE = (pa.ArrowException, OSError, StoreError, ValueError, KeyError)
-_EXACT = 2**53
 
 
 def query_of(filter: Filter, since: int | None, until: int | None) -> Query:
@@ -167,7 +166,7 @@ def _is_simple(constraint: Constraint) -> bool:
             return True
         case Range():
             bounds = [bound for bound in (constraint.low, constraint.high) if isinstance(bound, (int, float))]
-            return all(-_EXACT <= bound <= _EXACT for bound in bounds)
+            return all(-EXACT_INTEGERS <= bound <= EXACT_INTEGERS for bound in bounds)
         case Within(place=Location()):
             return True
     return type(constraint) is Prefix

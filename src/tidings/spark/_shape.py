@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.store import Promoted, PromotedKind
-from tidings.store.archive import RESERVED, columns_of, schema_of
+from tidings.store.archive import RESERVED, columns_of, promoted_of, schema_of
 from tidings.wire import Envelope
 
 from ._errors import SourceError
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
 LOST_TO = "lost_to"
 """In a row that stands for a gap: its last number, while `seq` is the first. Null in all other rows."""
-_EXACT_INTEGERS = 2**53
-_FIELDS = {
-    PromotedKind.TEXT: "as_text",
-    PromotedKind.INTEGER: "as_int",
-    PromotedKind.FLOAT: "as_float",
-    PromotedKind.BOOLEAN: "as_bool",
-    PromotedKind.TIME: "as_time",
-    PromotedKind.PLACE: "as_place",
-    PromotedKind.BYTES: "as_bytes",
-}
 _KINDS = {
     "string": PromotedKind.TEXT,
     "bigint": PromotedKind.INTEGER,
@@ -99,7 +89,8 @@ class Shape:
     def _column(self, name: str, table: pa.Table) -> pa.Array:
         wanted = self.schema.field(name).type
         if name in self.promoted and not _has(table, name, wanted):
-            return _flat(attribute(_array(table.column("attributes")), self.promoted[name]), wanted)
+            made, _ = promoted_of(_array(table.column("attributes")), self.promoted[name])
+            return _flat(made, wanted)
         if name not in table.column_names:
             return pa.nulls(len(table), wanted)
         found = _array(table.column(name))
@@ -138,17 +129,3 @@ def entries_as(found: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
     inner = pa.StructArray.from_arrays([_flat(entries.field(one.name), one.type) for one in fields], fields=fields)
     offsets = pc.subtract(found.offsets, found.offsets[0])
     return pa.ListArray.from_arrays(offsets, inner, type=wanted)
-
-
-def attribute(attributes: pa.ListArray, promoted: Promoted) -> pa.Array:
-    """The column that an attribute would have had if it had been promoted."""
-    entries, parents = attributes.flatten(), pc.list_parent_indices(attributes)
-    scalar = pc.and_(pc.equal(entries.field("name"), promoted.name), entries.field("index").is_null())
-    values = entries.field(_FIELDS[promoted.kind])
-    if promoted.kind is PromotedKind.FLOAT:
-        integers = entries.field("as_int")
-        exact = pc.and_(pc.greater_equal(integers, -_EXACT_INTEGERS), pc.less_equal(integers, _EXACT_INTEGERS))
-        values = pc.coalesce(values, pc.if_else(exact, integers, None).cast(pa.float64(), safe=False))
-    chosen = pc.and_(scalar, values.is_valid())
-    rows = pc.is_in(pa.arange(0, len(attributes)), value_set=parents.filter(chosen).cast(pa.int64()))
-    return pc.replace_with_mask(pa.nulls(len(attributes), values.type), rows, values.filter(chosen))

@@ -27,6 +27,7 @@ from tidings.model import Constraint, Filter, Kind, Location, Negated, Scalar, U
 from tidings.model.operators import Contains, Exists, IsNull, Prefix, Range, Suffix, Within
 from tidings.model.operators.like import ANY, Like, Wild
 from tidings.store import Promoted, PromotedKind
+from tidings.store.archive import VALUE_FIELDS
 
 TRUE, FALSE = "TRUE", "FALSE"
 ATTRIBUTES = "attributes"
@@ -40,15 +41,6 @@ _FIELDS = {
     Kind.BYTES: ("as_bytes",),
     Kind.TIME: ("as_time",),
     Kind.PLACE: ("as_place",),
-}
-HELD = {
-    PromotedKind.TEXT: "as_text",
-    PromotedKind.INTEGER: "as_int",
-    PromotedKind.FLOAT: "as_float",
-    PromotedKind.BOOLEAN: "as_bool",
-    PromotedKind.TIME: "as_time",
-    PromotedKind.PLACE: "as_place",
-    PromotedKind.BYTES: "as_bytes",
 }
 
 
@@ -126,7 +118,7 @@ def _held(constraint: Constraint, kind: PromotedKind, quoted: str) -> str:
     there = f"{quoted} IS NOT NULL"
     if isinstance(constraint, Exists):
         return there
-    field = HELD[kind]
+    field = VALUE_FIELDS[kind]
     inner = constraint.inner if isinstance(constraint, Negated) else constraint
     if inner.kind is not None and field not in _FIELDS[inner.kind]:
         return FALSE

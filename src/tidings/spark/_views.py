@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from tidings.model import EVERYTHING, Filter
 from tidings.scopes import Graph, client_node, is_client
 from tidings.store import PromotedKind
+from tidings.store.archive import EXACT_INTEGERS, VALUE_FIELDS
 
 from ._columns import promoted_in, without_completeness
 from ._errors import SourceError
-from ._sql import ATTRIBUTES, FALSE, HELD, Column, any_of, identifier, text
+from ._sql import ATTRIBUTES, FALSE, Column, any_of, identifier, text
 from ._view_plan import AS_PUBLISHED, FORM, Copies, Plan
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 NODE = "node"
 MAX_TESTS = 300
 """Where rows are chosen, Spark writes conditions out in full, which lets it skip files. Longer ones stay columns."""
-_EXACT_INTEGERS = 2**53
 
 
 class Visibility:
@@ -145,8 +145,8 @@ def _again(column: Column, attributes: str) -> str:
     name, kind = column.promoted
     scalar = f"get(filter({attributes}, x -> x.name = {text(name)} AND x.index IS NULL), 0)"
     if kind is not PromotedKind.FLOAT:
-        return f"{scalar}.{HELD[kind]}"
-    exact = f"abs({scalar}.as_int) <= {_EXACT_INTEGERS}L"
+        return f"{scalar}.{VALUE_FIELDS[kind]}"
+    exact = f"abs({scalar}.as_int) <= {EXACT_INTEGERS}L"
     return f"coalesce({scalar}.as_float, CASE WHEN {exact} THEN CAST({scalar}.as_int AS DOUBLE) END)"
 
 

@@ -6,6 +6,7 @@ from tidings.store._query import Query
 
 from ._attributes import attributes_of, notifications_in
 from ._maintenance import Maintained, compact, headers, retain, sort
+from ._promoted import EXACT_INTEGERS, VALUE_FIELDS, promoted_of
 from ._pushdown import predicate
 from ._reader import ArchiveDamage, ArchiveReader
 from ._roller import Rolled, archived, roll
@@ -14,8 +15,10 @@ from ._schema import FORMAT, promoted_in, schema_of
 from ._verification import Verified, verify
 
 __all__ = [
+    "EXACT_INTEGERS",
     "FORMAT",
     "RESERVED",
+    "VALUE_FIELDS",
     "ArchiveDamage",
     "ArchiveReader",
     "Maintained",
@@ -33,6 +36,7 @@ __all__ = [
     "origin_in_names",
     "predicate",
     "promoted_in",
+    "promoted_of",
     "retain",
     "roll",
     "schema_of",

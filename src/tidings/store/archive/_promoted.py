@@ -11,14 +11,23 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidings.model import Location, Value
 from tidings.store._promoted import Promoted, PromotedKind
 
 EXACT_INTEGERS = 2**53
 """Up to here a float column holds integers exactly; a larger one is null there."""
-
-
+VALUE_FIELDS = {
+    PromotedKind.TEXT: "as_text",
+    PromotedKind.INTEGER: "as_int",
+    PromotedKind.FLOAT: "as_float",
+    PromotedKind.BOOLEAN: "as_bool",
+    PromotedKind.TIME: "as_time",
+    PromotedKind.PLACE: "as_place",
+    PromotedKind.BYTES: "as_bytes",
+}
+"""Where the column of all attributes has the values that a promoted column of this kind holds."""
 TIME = pa.timestamp("us", tz="UTC")
 _TYPES: dict[PromotedKind, tuple[pa.DataType, type]] = {
     PromotedKind.TEXT: (pa.string(), str),
@@ -47,6 +56,21 @@ def column_of(promoted: Promoted, values: Sequence[Value | None]) -> tuple[pa.Ar
     elif promoted.kind is PromotedKind.PLACE:
         fitting = [None if value is None else str(value) for value in fitting]
     return pa.array(fitting, wanted), fitting.count(None) == values.count(None)
+
+
+def promoted_of(attributes: pa.ListArray, promoted: Promoted) -> tuple[pa.Array, bool]:
+    """The same of the column of all attributes, without decoding it."""
+    entries, rows = attributes.flatten(), pc.list_parent_indices(attributes)
+    named = pc.equal(entries.field("name"), promoted.name)
+    values = entries.field(VALUE_FIELDS[promoted.kind])
+    if promoted.kind is PromotedKind.FLOAT:
+        whole = entries.field("as_int")
+        exact = pc.and_(pc.greater_equal(whole, -EXACT_INTEGERS), pc.less_equal(whole, EXACT_INTEGERS))
+        values = pc.coalesce(values, pc.if_else(exact, whole, None).cast(pa.float64(), safe=False))
+    held = pc.and_(pc.and_(named, entries.field("index").is_null()), values.is_valid())
+    places = pc.inverse_permutation(rows.filter(held), max_index=len(attributes) - 1)
+    there = pc.run_end_encode(rows.filter(named)).values  # each row once, as they ascend
+    return values.filter(held).cast(type_of(promoted)).take(places), (pc.sum(held).as_py() or 0) == len(there)
 
 
 def _as_float(value: Any) -> float | None:

@@ -13,28 +13,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._layout import ArchiveFile
-from tidings.store._promoted import Promoted, PromotedKind
+from tidings.store._promoted import Promoted
 
 from ._parquet import ROW_GROUP_ROWS, parquet_writer
-from ._promoted import EXACT_INTEGERS, type_of
+from ._promoted import promoted_of
 from ._row_group import row_group
 from ._schema import META_COMPLETE, promoted_in, schema_of
 
 GROUP_BYTES = 67_108_864
 """The bytes of columns in memory after which a row group is closed, however few its rows are."""
-_FIELDS = {
-    PromotedKind.TEXT: "as_text",
-    PromotedKind.INTEGER: "as_int",
-    PromotedKind.FLOAT: "as_float",
-    PromotedKind.BOOLEAN: "as_bool",
-    PromotedKind.TIME: "as_time",
-    PromotedKind.PLACE: "as_place",
-    PromotedKind.BYTES: "as_bytes",
-}
 
 
 class Layout(NamedTuple):
@@ -114,19 +104,3 @@ def _tables(files: Sequence[ArchiveFile], layout: Layout) -> Iterator[tuple[pa.T
                         columns.append(column)
                         missing |= set() if whole else {one.name}
                 yield pa.Table.from_arrays(columns, schema=schema), missing
-
-
-def promoted_of(attributes: pa.ListArray, promoted: Promoted) -> tuple[pa.Array, bool]:
-    """The column of a promoted attribute, and whether every value that is there could be held."""
-    entries, rows = attributes.flatten(), pc.list_parent_indices(attributes)
-    named = pc.equal(entries.field("name"), promoted.name)
-    scalars = pc.and_(named, entries.field("index").is_null())
-    values = entries.field(_FIELDS[promoted.kind])
-    if promoted.kind is PromotedKind.FLOAT:
-        whole = entries.field("as_int")
-        exact = pc.and_(pc.greater_equal(whole, -EXACT_INTEGERS), pc.less_equal(whole, EXACT_INTEGERS))
-        values = pc.coalesce(values, pc.if_else(exact, whole, None).cast(pa.float64(), safe=False))
-    held = pc.and_(scalars, values.is_valid())
-    places = pc.index_in(pa.arange(0, len(attributes)), rows.filter(held).cast(pa.int64()))
-    column = values.filter(held).cast(type_of(promoted)).take(places)
-    return column, (pc.sum(held).as_py() or 0) == pc.count_distinct(rows.filter(named)).as_py()

@@ -19,8 +19,9 @@ from tidings.store._layout import HOUR, ArchiveFile, file_at, files_in
 
 from ._attributes import microseconds
 from ._directories import STAGE
+from ._promoted import promoted_of
 from ._reader import UNREADABLE, ArchiveDamage
-from ._rewriting import header_of, promoted_of
+from ._rewriting import header_of
 from ._schema import promoted_in, schema_of
 
 
