@@ -19,25 +19,31 @@ from rich.table import Table
 
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
-from ._history import instant_of, query_archive, size_of
+from ._history import query_archive, size_of
+from ._past import Limit, Master, NewestFirst, Since, Until, Wanted, archives, instant_of
 from ._times import as_iso, duration
 
 archive = typer.Typer(no_args_is_help=True, help="Look after an archive on this machine, and ask it.")
 
 Directory = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The directory that brokers archive to.")]
-Since = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began then or later.")]
-Until = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="Only hours that had ended by then. [default: the hours before this]")
+HoursSince = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began then or later.")]
+HoursUntil = Annotated[
+    str | None,
+    typer.Option(metavar="WHEN", help="Only hours that had ended by then.", show_default="the hours before this"),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
 @archive.command()
 def compact(
-    directory: Directory, since: Since = None, until: Until = None, dry_run: DryRun = False, as_json: AsJson = False
+    directory: Directory,
+    since: HoursSince = None,
+    until: HoursUntil = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
 ) -> None:
     """Merge small files. Brokers and readers may go on meanwhile; it may be interrupted, and goes on next time."""
-    job = _archive().compact
+    job = archives().compact
     with progress_bar("merging", as_json) as progress:
         done = job(directory, **_range(since, until), dry_run=dry_run, progress=progress)
     _tell("merged", done, dry_run, as_json)
@@ -50,13 +56,13 @@ def sort(
         list[str],
         typer.Option(metavar="NAME", help="An attribute, as name or name:kind; several in the order of sorting."),
     ],
-    since: Since = None,
-    until: Until = None,
+    since: HoursSince = None,
+    until: HoursUntil = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Give files other promoted columns, and sort them by these, so that readers who ask for them read less."""
-    module = _archive()
+    module = archives()
     promoted = [module.Promoted.parse(text) for name in by for text in name.split(",")]
     with progress_bar("sorting", as_json) as progress:
         done = module.sort(directory, promoted, **_range(since, until), dry_run=dry_run, progress=progress)
@@ -72,7 +78,7 @@ def retain(
     as_json: AsJson = False,
 ) -> None:
     """Remove what was published longer ago, hour by hour. What is removed does not come back."""
-    job = _archive().retain
+    job = archives().retain
     try:
         before = time.time_ns() // 1_000 - int(duration(keep) * 1e6)
     except ValueError as error:
@@ -93,7 +99,7 @@ def retain(
 def verify(directory: Directory, as_json: AsJson = False) -> None:
     """Read every file to its last byte: checksums, order, names, statistics. Exit code 1 if anything is wrong."""
     with progress_bar("reading", as_json) as progress:
-        found = _archive().verify(directory, progress=progress)
+        found = archives().verify(directory, progress=progress)
     for problem in found.problems:
         complain(f"{problem.path}: {problem.problem}")
     for remark in found.remarks:
@@ -111,7 +117,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
 @archive.command()
 def stats(directory: Directory, as_json: AsJson = False) -> None:
     """Show what there is, by day and origin, and what `compact` would merge."""
-    module = _archive()
+    module = archives()
     days: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     reader = module.ArchiveReader(directory)
     for file, header in module.headers(reader):
@@ -139,22 +145,12 @@ def stats(directory: Directory, as_json: AsJson = False) -> None:
 @archive.command()
 def query(
     directory: Directory,
-    filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
-    ] = "",
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")] = None,
-    newest_first: Annotated[
-        bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")
-    ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Let Spark do it: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
-    ] = None,
+    filter: Wanted = "",
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    newest_first: NewestFirst = False,
+    master: Master = None,
     as_json: AsJson = False,
 ) -> None:
     """Find publications by content and time without asking a broker, oldest first."""
@@ -162,14 +158,6 @@ def query(
 
 
 # --- what the commands share --------------------------------------------------------------------------
-
-
-def _archive() -> Any:
-    try:
-        from tidings.store import archive  # noqa: PLC0415 - an extra, and slow to load
-    except ModuleNotFoundError as error:
-        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
-    return archive
 
 
 def _range(since: str | None, until: str | None) -> dict[str, int | None]:

@@ -15,7 +15,7 @@ from rich.table import Table
 from ._archive import progress_bar
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
-from ._history import instant_of
+from ._past import Master, instant_of
 from ._paths import default_data
 from ._shown import printable
 from ._times import as_instant, as_iso, duration
@@ -33,19 +33,16 @@ def audit(
         ),
     ],
     until: Annotated[
-        str | None, typer.Option("--to", metavar="WHEN", help="Published before then. [default: now]")
+        str | None, typer.Option("--to", metavar="WHEN", help="Published before then.", show_default="now")
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="The data directory of each broker. [default: that of `tidings serve`]"),
+        typer.Option(metavar="DIR", help="The data directory of each broker.", show_default="that of tidings serve"),
     ] = None,
     archive: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The archive, for what the stores have forgotten.")
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Let Spark do it: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
-    ] = None,
+    master: Master = None,
     work: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where to put what was sent; on a cluster, where all can read it."),

@@ -12,25 +12,21 @@ import tidings
 from tidings.model import Filter
 from tidings.wire import Offers
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._errors import complain
 from ._shown import printable
 
 
+@entering
 def browse(
+    client: tidings.Client,
     filter: Annotated[
         str, typer.Argument(metavar="[FILTER]", help="Show only what may bring something that passes this.")
     ] = "TRUE",
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
 ) -> None:
     """Show what is advertised, as far as you may subscribe to it. The network must use advertisements."""
-    wanted = Filter.parse(filter)
-    offers = asyncio.run(_ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key), wanted))
+    offers = asyncio.run(_ask(client, Filter.parse(filter)))
     for one in map(str, offers.filters):
         print(json.dumps({"filter": one}) if as_json else printable(one))
     if offers.left_out:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
@@ -15,41 +15,25 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tidings.model import EVERYTHING, Filter
-from tidings.store import Extent, StoreReader
+from tidings.store import Extent
 from tidings.wire import Envelope
 
 from ._connection import AsJson
-from ._errors import UsageError, complain
-from ._paths import default_data
+from ._errors import complain
+from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
 from ._shown import Lines, as_json
-from ._times import as_instant, as_iso, instant
+from ._times import as_instant, as_iso
 
 history = typer.Typer(no_args_is_help=True, help="Look at what a store or an archive on this machine holds.")
-
-Data = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="The data directory of a broker. [default: that of `tidings serve`]"),
-]
-Archive = Annotated[
-    Path | None, typer.Option("--archive", metavar="DIR", help="The directory of an archive, of one or many brokers.")
-]
 
 
 @history.command()
 def query(
-    filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
-    ] = "",
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")] = None,
-    newest_first: Annotated[
-        bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")
-    ] = False,
+    filter: Wanted = "",
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    newest_first: NewestFirst = False,
     data: Data = None,
     archive: Archive = None,
     as_json: AsJson = False,
@@ -74,7 +58,7 @@ def query_archive(
 ) -> None:
     """Show what an archive holds of what is asked for; with a master, Spark looks for it."""
     wanted, times = asked(filter, since, until)
-    reader = _archive_reader(directory)
+    reader = archives().ArchiveReader(directory)
     if master is not None:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
 
@@ -85,16 +69,6 @@ def query_archive(
     _complain_of_damage(reader)
 
 
-def asked(filter: str, since: str | None, until: str | None) -> tuple[Filter, dict[str, int | None]]:
-    """The filter and the range of time that a command names."""
-    wanted = Filter.parse(filter) if filter else EVERYTHING
-    now = datetime.now(UTC)
-    times = {"since": instant_of("--since", since, now), "until": instant_of("--until", until, now)}
-    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
-        raise UsageError("--since is not before --until, so nothing can be found; exchange them")
-    return wanted, times
-
-
 @history.command()
 def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -> None:
     """Show how much there is, of which time, in which files."""
@@ -102,7 +76,7 @@ def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -
     found: list[tuple[str, str, Extent]] = []
     for one, other in places:
         with opened(one, other) as (tier, reader), _working("looking"):
-            found.append((tier, str(_place(one, other)), reader.extent()))
+            found.append((tier, str(place(one, other)), reader.extent()))
             _complain_of_damage(reader)
     if as_json:
         print(json.dumps([{"tier": tier, "place": place, **_told(extent)} for tier, place, extent in found]))
@@ -120,41 +94,6 @@ def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -
     for name, values in rows:
         table.add_row(name, *values)
     Console(highlight=False, soft_wrap=True).print(table)
-
-
-# --- where to look ------------------------------------------------------------------------------------
-
-
-def _place(data: Path | None, archive: Path | None) -> Path:
-    return archive or data or default_data("broker")
-
-
-@contextlib.contextmanager
-def opened(data: Path | None, archive: Path | None) -> Iterator[tuple[str, Any]]:
-    """The tier and its reader."""
-    if data is not None and archive is not None:
-        raise UsageError("--data and --archive exclude each other; choose one")
-    if archive is not None:
-        yield "archive", _archive_reader(archive)
-        return
-    with StoreReader(_place(data, None)) as reader:
-        yield "store", reader
-
-
-def _archive_reader(directory: Path) -> Any:
-    try:
-        from tidings.store.archive import ArchiveReader  # noqa: PLC0415 - an extra, and slow to load
-    except ModuleNotFoundError as error:
-        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
-    return ArchiveReader(directory)
-
-
-def instant_of(option: str, text: str | None, now: datetime) -> int | None:
-    """What an option says, in microseconds."""
-    try:
-        return None if text is None else instant(text, now)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
 
 
 # --- what is shown ------------------------------------------------------------------------------------

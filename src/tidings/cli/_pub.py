@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 import tidings
 from tidings.model import EventKey, Notification, ValueRefused
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._errors import UsageError
 from ._stdin import Readable, lines
 from ._values import notification_of
@@ -30,17 +30,18 @@ class QualityWord(enum.StrEnum):
     STORED = "stored"
 
 
+@entering
 def pub(
+    client: tidings.Client,
     attributes: Annotated[
         list[str],
         typer.Argument(
             metavar="NAME=VALUE...",
             help="The attributes, or - to read one JSON object per line from stdin. The form of a value tells its "
-            "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=[a,b], code='\"7\"' (a text).",
+            "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=\\[a,b], code='\"7\"' (a text).",
             show_default=False,
         ),
     ],
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     quality: Annotated[
         QualityWord,
         typer.Option(help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk)."),
@@ -48,18 +49,12 @@ def pub(
     ttl: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
     ] = None,
-    client_name: ClientName = None,
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
 ) -> None:
     """Publish a notification, and print the key of the event.
 
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
     if attributes == ["-"]:
         count = asyncio.run(_publish_lines(client, quality, ttl))
         print(json.dumps({"published": count}) if as_json else f"published {count:,}")

@@ -18,7 +18,7 @@ from tidings.wire import Envelope
 
 from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
 from ._errors import UsageError, complain
-from ._history import Archive, Data, asked, opened
+from ._past import Archive, Data, Limit, Since, Until, asked, opened
 
 COPY_OF = "replay.of"
 """The attribute of a copy that names its original: origin/epoch/number."""
@@ -33,12 +33,9 @@ def replay(
         str, typer.Argument(metavar="[FILTER]", help="What to publish again, like \"type = 'quote'\".")
     ] = "",
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")] = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
     speed: Annotated[
         str, typer.Option(metavar="TIMES", help="10x: ten times as fast as they were published; max: without pauses.")
     ] = "1x",
@@ -55,8 +52,8 @@ def replay(
 ) -> None:
     """Publish again what a store or an archive on this machine holds, oldest first.
 
-    Copies are marked: replay.of names the original, replay.published_at tells when it was published. Copies are not
-    copied again.
+    Copies are marked: replay.of names the original, replay.published_at tells when it was published.
+    Copies are not copied again.
     """
     wanted, times = asked(filter, since, until)
     pace = _speed(speed)

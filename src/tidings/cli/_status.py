@@ -18,21 +18,18 @@ from rich.tree import Tree
 import tidings
 from tidings.wire import PeerStatus, Status, TreeStatus, encode_status
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._shown import printable
 
 
+@entering
 def status(
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    client: tidings.Client,
     filters: Annotated[bool, typer.Option("--filters", help="Also show what each neighbour has been told.")] = False,
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
 ) -> None:
     """Show how one broker is: its links, tables, queues and store. Needs the right to administer."""
-    found = asyncio.run(ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)))
+    found = asyncio.run(ask(client))
     if as_json:
         print(encode_status(found).decode())
         return
@@ -46,16 +43,10 @@ def status(
                 console.print("\n".join(map(printable, peer.told)) or "nothing", markup=False)
 
 
-def topology(
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
-    as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
-) -> None:
+@entering
+def topology(client: tidings.Client, as_json: AsJson = False) -> None:
     """Show the tree of brokers, as seen from one of them, and the links that wait in reserve."""
-    found = asyncio.run(ask(connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)))
+    found = asyncio.run(ask(client))
     if as_json:
         tree = found.tree
         words = {"broker": found.name, "brokers": sorted({found.name, *tree.hops}), "tree": tree.edges}

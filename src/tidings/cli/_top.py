@@ -18,25 +18,21 @@ import tidings
 from tidings.model import TidingsError
 from tidings.wire import Status
 
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Key, TokenFile, connect
+from ._connection import AsJson, entering
 from ._status import peers_table, summary
 
 SHOWN_PEERS = 20
 """Links that fit on a screen."""
 
 
+@entering
 def top(
-    broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
+    client: tidings.Client,
     interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look for one interval, print, and end.")] = False,
     as_json: AsJson = False,
-    token_file: TokenFile = None,
-    ca: Ca = None,
-    cert: Certificate = None,
-    key: Key = None,
 ) -> None:
     """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Needs the right to administer."""
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
 
