@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from rich.console import Console
 from serving import serving
 from typer.testing import CliRunner, Result
@@ -351,11 +353,28 @@ def test_a_bug_is_told_without_a_traceback_unless_asked(monkeypatch: pytest.Monk
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("tidings.cli._pub.connect", broken)
+    monkeypatch.setattr("tidings.cli._connection.connect", broken)
     result = tidings_("pub", "n=1")
     assert result.exit_code == 1
     assert "tidings --debug" in result.stderr
     assert isinstance(tidings_("--debug", "pub", "n=1").exception, RuntimeError)
+
+
+def commands(group: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command below a group, with the words that lead to it."""
+    for name, command in group.commands.items():
+        yield from commands(command, *names, name) if hasattr(command, "commands") else [((*names, name), command)]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in commands(typer.main.get_command(app))]
+)
+def test_help_shows_what_is_written_of_each_option(words: tuple[str, ...], command: Any) -> None:
+    shown = tidings_(*words, "--help", env={"COLUMNS": "400"}).stdout
+    for option in command.params:
+        assert option.help.replace("\\[", "[") in shown
+        if isinstance(option.show_default, str):
+            assert f"[default: ({option.show_default})]" in shown
 
 
 def test_help_and_version() -> None:

@@ -35,14 +35,14 @@ def serve(
         typer.Option(metavar="FILE", help="A TOML file with settings; options on the command line win over it."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="The name of the broker, unique in its network.")] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on. [default: 127.0.0.1]")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="The port to listen on; 0 lets the system choose. [default: 7311]"),
+        typer.Option(min=0, max=65_535, help="The port to listen on; 0 lets the system choose.", show_default="7311"),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the store is. [default: ~/.local/share/tidings/NAME]"),
+        typer.Option(metavar="DIR", help="Where the store is.", show_default="~/.local/share/tidings/NAME"),
     ] = None,
     no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing on disk.")] = False,
     neighbour: Annotated[
@@ -53,7 +53,7 @@ def serve(
         str | None, typer.Option(metavar="NAME", help="The broker that orders the scopes of the whole network.")
     ] = None,
     role: Annotated[
-        Role | None, typer.Option(help="border serves clients and brokers, inner only brokers. [default: border]")
+        Role | None, typer.Option(help="border serves clients and brokers, inner only brokers.", show_default="border")
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine without TLS and authentication.")
@@ -62,7 +62,7 @@ def serve(
         int | None,
         typer.Option(min=0, max=65_535, help="Serve /metrics, /health and /ready over HTTP on this port."),
     ] = None,
-    log_level: Annotated[str | None, typer.Option(help=f"One of {_LEVELS}. [default: info]")] = None,
+    log_level: Annotated[str | None, typer.Option(help=f"One of {_LEVELS}.", show_default="info")] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print where it listens as JSON.")] = False,
 ) -> None:
