@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from history.history_world import Messages, Reader, strategy_at
+from history.history_world import Messages, Reader, network_of, strategy_at
 
 from tidings.broker import FROM_PAST, Link, RoutingOptions
 from tidings.history import (
@@ -37,6 +37,13 @@ FOUR_FILTERS = ["n >= 0", "k > 1", "k < 3", "k = 2"]
 BY_IDENTITY: list[type[CachingStrategy]] = [MergingCaching, SequenceReplay, FullReplay]
 """Those that promise no second copy and no wrong order, whatever happens."""
 ALL = [*BY_IDENTITY, BasicReplay, LargestReplay, MergedReplay, JunctionReplay]
+COUNTING = {"align": Align.COUNT}
+LATENCY = 1_000
+"""Microseconds that everything takes over a link where the weather is steady."""
+STEADY = Weather((LATENCY, LATENCY))
+LINE = ["ab", "bc", "cd"]
+SIZES = {"a": 1, "b": 2, "c": 4, "d": 3}
+"""What brokers of the line remember of a filter."""
 
 
 @dataclass
@@ -233,4 +240,33 @@ def check_nothing_is_left(run: Run) -> None:
         assert not len(getattr(strategy, "_ties", ()))
 
 
-COUNTING = {"align": Align.COUNT}
+# --- a line of brokers, and one that is silent --------------------------------------------------------
+
+
+def sized(each: int, **options: object) -> StrategyOptions:
+    limits = CacheLimits(max_global=20 * each + 1, max_filters=20, max_per_filter=each)
+    return StrategyOptions(limits=limits, **options)  # type: ignore[arg-type]
+
+
+def filled_line(make: type[CachingStrategy], sizes: dict[str, int], count: int = 6, **routing: object) -> Network:
+    """A line of brokers; the feed is at the last one, and a reader at the first has seen everything."""
+    network = network_of(
+        lambda name: make(sized(sizes[name])),
+        LINE,
+        weather=STEADY,
+        routing=RoutingOptions("identity", **routing),  # type: ignore[arg-type]
+    )
+    feed = network.add_client("feed", "d")
+    Reader(network.add_client("early", "a"), "n > 0", None)
+    network.run()
+    for n in range(1, count + 1):
+        feed.publish(n=n)
+        network.run()
+    return network
+
+
+class Silent(MergingCaching):
+    """A broker that never answers."""
+
+    def asked(self, *arguments: object) -> None:
+        """Nothing."""
