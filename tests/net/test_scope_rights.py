@@ -1,0 +1,249 @@
+"""Scopes at the boundary: who may change and see them, and what clients cannot do to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from net.scopes_world import ALICE, BOB, OPERATOR, access
+from net.world import Raw, options, running, take, url
+
+import tidings
+from tidings.model import EVERYTHING, ScopeError
+from tidings.net import serve
+from tidings.scopes import (
+    Answer,
+    Ask,
+    AuthorityUnreachable,
+    CreateScope,
+    Decision,
+    Interface,
+    Join,
+    NotAllowed,
+    Seen,
+    Snapshot,
+    Transaction,
+    decode,
+    encode,
+)
+from tidings.scopes._messages import Retire, State
+from tidings.wire import Extension, Part, PublishAck, Refused, Subscribe, encode_body, part
+
+
+def _scopes(message: Any) -> Extension:
+    return Extension("scopes", encode(message))
+
+
+@running
+@pytest.mark.req("VIS-313")
+async def test_only_administrators_change_scopes_and_only_theirs() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with (
+            tidings.connect(url(server), name="root", token=OPERATOR) as root,
+            tidings.connect(url(server), name="alice", token=ALICE) as alice,
+        ):
+            with pytest.raises(NotAllowed, match="'alice' may not CreateScope"):
+                await alice.admin.create_scope("mine")
+            await root.admin.create_scope("hers", administrators=["alice"])
+            await root.admin.create_scope("other")
+            await alice.admin.join("@alice", "hers")
+            await alice.admin.create_scope("inner", within="hers")
+            for member, scope in (("@alice", "other"), ("hers", "other"), ("other", "hers")):
+                with pytest.raises(NotAllowed):
+                    await alice.admin.join(member, scope)
+            with pytest.raises(NotAllowed):
+                await alice.admin.destroy_scope("other")
+            assert set((await root.admin.graph()).scopes) == {"", "hers", "hers/inner", "other"}
+
+
+@running
+@pytest.mark.req("ARC-220")
+async def test_whoever_may_not_change_a_scope_can_still_read_how_it_is_configured() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with (
+            tidings.connect(url(server), name="root", token=OPERATOR) as root,
+            tidings.connect(url(server), name="alice", token=ALICE) as alice,
+        ):
+            await root.admin.create_scope("market", output="price > 1", attributes={"city": "Berlin"})
+            await root.admin.create_scope("floor", within="market", output="TRUE", imposed={"input": "x > 2"})
+            await root.admin.set_selective("market/floor", "market", output="price > 3")
+            with pytest.raises(NotAllowed):
+                await alice.admin.set_attributes("market", {"city": "Paris"})
+            seen = await alice.admin.graph()
+            assert (str(seen.scope("market").interface.output), seen.scope("market").attributes["city"]) == (
+                "price > 1",
+                "Berlin",
+            )
+            assert str(seen.scope("market/floor").imposed.input) == "x > 2"
+            assert str(seen.membership("market/floor", "market").selective.output) == "price > 3"
+
+
+@running
+@pytest.mark.req("VIS-711", "VIS-712", "ARC-142", "ARC-214", "ARC-215")
+async def test_an_operator_decides_who_is_admitted_and_with_which_interface() -> None:
+    asked = []
+
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        asked.append((member, scope, action))
+        if "gold" in credentials:
+            return Decision(True)
+        if "silver" in credentials:
+            return Decision(True, imposed=Interface.parse(input="price > 100"))
+        return Decision(False, reason="neither gold nor silver")
+
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        with pytest.raises(NotAllowed, match="'@x' is not admitted to 'market': neither gold nor silver"):
+            await root.admin.join("@x", "market")
+        assert not (await root.admin.join("@x", "market", credentials=["gold"])).granted
+        granted = (await root.admin.join("@y", "market", credentials=["silver"])).granted
+        assert granted == (Join("@y", "market", imposed=Interface.parse(input="price > 100")),)
+        edge = (await root.admin.graph()).membership("@y", "market")
+        assert str(edge.imposed.input) == "price > 100"
+        with pytest.raises(NotAllowed):
+            await root.admin.set_selective("@y", "market", input="TRUE")  # a change of an edge is asked about, too
+        assert asked[-1] == ("@y", "market", "SetSelective")
+
+
+@running
+async def test_an_admission_rule_that_fails_refuses_and_stops_nothing() -> None:
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        raise RuntimeError("no database")
+
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        with pytest.raises(ScopeError, match="no database"):
+            await root.admin.join("@x", "market")
+        assert (await root.admin.create_scope("other")).version == 2
+
+
+@running
+async def test_hidden_scopes_are_shown_to_members_and_administrators_only() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with (
+            tidings.connect(url(server), name="root", token=OPERATOR) as root,
+            tidings.connect(url(server), name="alice", token=ALICE) as alice,
+            tidings.connect(url(server), name="bob", token=BOB) as bob,
+        ):
+            await root.admin.create_scope("secret", hidden=True)
+            await root.admin.join("@bob", "secret")
+            assert set((await root.admin.graph()).scopes) == {"", "secret"}
+            assert set((await bob.admin.graph()).scopes) == {"", "secret"}
+            seen = await alice.admin.graph()
+            assert set(seen.scopes) == {""}
+            assert "secret" not in repr(seen)
+
+
+@running
+async def test_what_a_client_says_about_itself_is_overwritten() -> None:
+    async with serve(options("a", access=access())) as server, await Raw.open(server) as raw:
+        await raw.hello("alice", token=ALICE)
+        raw.send(_scopes(Ask("mine", (CreateScope("m"),), who="root", administrator=True)))
+        answer = decode((await raw.expect(Extension)).body)
+        assert isinstance(answer, Answer)
+        assert (answer.request, answer.error) == ("mine", "NotAllowed")
+        assert "'alice'" in answer.reason
+        raw.send(_scopes(Ask("broker", (CreateScope("m"),), who="")))
+        answer = decode((await raw.expect(Extension)).body)
+        assert isinstance(answer, Answer)
+        assert answer.error == "NotAllowed"
+        assert set(server.host.governance.scopes.graph.scopes) == {""}
+
+
+@running
+async def test_a_client_cannot_speak_as_a_broker_about_scopes() -> None:
+    transaction = Transaction(1, (CreateScope("evil"), Join("@alice", "evil")), "root", 0, "r")
+    empty = Snapshot(0, (), (), {})
+    forged = [
+        State(empty, (transaction,), 1),
+        Retire(7, 7),
+        Answer("a/1/1", version=1),
+        Seen("x", empty),
+    ]
+    async with serve(options("a")) as server, await Raw.open(server) as raw:
+        await raw.hello("mallory")
+        for message in forged:
+            before = server.host.broker.statistics.refused
+            raw.send(_scopes(message))
+            refused = await raw.expect(Refused)
+            assert f"a client may not send {type(message).__name__}" in refused.reason
+            assert server.host.broker.statistics.refused == before + 1
+        assert server.host.governance.scopes.graph.version == 0
+
+
+@running
+async def test_garbage_about_scopes_is_refused_and_others_go_on() -> None:
+    odd = msgspec.msgpack.encode({"type": "Ask", "request": "odd", "changes": [{"type": "Join", "member": 7}]})
+    nowhere = [Join("@x", "nowhere"), Join("nowhere", ""), Join("", "nowhere"), CreateScope("a//b"), CreateScope("@c")]
+    async with serve(options("a")) as server, await Raw.open(server) as raw:
+        await raw.hello("mallory")
+        for body in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode([1, 2]), odd[:-3]):
+            raw.send(Extension("scopes", body))
+            assert await raw.expect(Refused)
+        raw.send(Extension("scopes", odd))
+        answer = decode((await raw.expect(Extension)).body)
+        assert isinstance(answer, Answer)
+        assert (answer.request, answer.error) == ("odd", "ScopeError")
+        for number, change in enumerate(nowhere):
+            raw.send(_scopes(Ask(str(number), (change,))))
+            answer = decode((await raw.expect(Extension)).body)
+            assert isinstance(answer, Answer)
+            assert answer.error, change
+        async with tidings.connect(url(server)) as root:
+            assert (await root.admin.create_scope("m")).version == 1
+
+
+@running
+async def test_a_client_that_goes_on_elsewhere_is_told_that_no_answer_will_come(tmp_path: Path) -> None:
+    async with serve(options("a")) as server, tidings.connect(url(server)) as client:
+        server.host.governance.scopes.authority.asked = lambda ask, reply: None  # type: ignore[union-attr,method-assign]
+        with pytest.raises(AuthorityUnreachable, match="nobody answered"):
+            await client.admin.create_scope("m", timeout=0.2)
+
+
+@running
+async def test_nobody_takes_a_name_that_the_graph_speaks_of() -> None:
+    async with serve(options("a", access=access())) as server:
+        async with tidings.connect(url(server), name="root", token=OPERATOR) as root:
+            async with await Raw.open(server) as liar:
+                await liar.hello("alice/pc", token=BOB)  # so far the name is free
+                await root.admin.create_scope("hers", administrators=["alice"])
+                await root.admin.join("@alice/pc", "hers")
+                assert "speaks of 'alice/pc', and 'bob' is somebody else" in (await liar.rejection()).reason
+            for name in ("alice", "alice/pc"):
+                with pytest.raises(tidings.ConnectionFailed, match="'bob' is somebody else"):
+                    async with tidings.connect(url(server), name=name, token=BOB):
+                        pass
+                async with tidings.connect(url(server), name=name, token=ALICE):
+                    pass
+            async with tidings.connect(url(server), name="alice/phone", token=BOB) as free:
+                with pytest.raises(NotAllowed):
+                    await free.admin.join("@bob", "hers")
+
+
+@running
+@pytest.mark.req("ARC-145")
+async def test_what_a_client_claims_about_scopes_and_identity_is_refused_or_ignored() -> None:
+    """A member publishes with forged fields, and a stranger subscribes in a scope that it is no member of."""
+    async with serve(options("a")) as server, await Raw.open(server) as liar, await Raw.open(server) as stranger:
+        async with tidings.connect(url(server), name="root") as root, tidings.connect(url(server), name="bob") as bob:
+            await root.admin.create_scope("secret")
+            await root.admin.join("@bob", "secret")
+            inside, outside = await bob.subscribe("x > 0"), await root.subscribe("x > 0")
+            await stranger.hello("stranger")
+            refused = server.host.broker.statistics.refused
+            stranger.send(Subscribe("s", EVERYTHING, scope="secret"))
+            assert "a client does not choose its scopes" in (await stranger.expect(Refused)).reason
+            assert server.host.broker.statistics.refused == refused + 1
+            await liar.hello("liar")
+            claims = ["secret", {"origin": "z", "seq": 7}, "secret"]
+            message = ["Publish", 1, encode_body({"x": 1}), 1, None, *claims]
+            hop = [0, None, {"scopes": encode(Retire(9, 9))}]
+            liar.write(part(Part.DATA, msgspec.msgpack.encode([message, hop])))
+            acknowledged = await liar.expect(PublishAck)
+            assert acknowledged.origin == "a"
+            assert (await take(outside, 1))[0]["x"] == 1  # in the root scope, where the liar is
+            await bob.publish(x=2)
+            assert (await take(inside, 1))[0]["x"] == 2  # and nothing in the secret one before
