@@ -12,7 +12,7 @@ from strategies import KINDS, ORDERED, filters, scalars, values
 
 from tidings.model import Constraint, Filter, Location, Negated, Notification, Scalar, kind_of
 from tidings.model.operators import Equal, Exists, IsNull, Member, Range, Within, like
-from tidings.scopes._mapping import AnyStep, Mapping
+from tidings.scopes._mapping import AnyStep, Mapping, mapping
 from tidings.scopes.steps import (
     Add,
     Annotate,
@@ -34,6 +34,7 @@ from tidings.scopes.steps import (
 FEW = ("a", "b", "in")
 """So few names that every step meets every notification."""
 names = st.sampled_from(FEW)
+SAP = Notification(type="quote", symbol="SAP", price=182.4, at=datetime(2026, 1, 1, tzinfo=UTC), tags=["a", "<b>\r\n&"])
 pairs = st.lists(names, min_size=2, max_size=2, unique=True)
 some_names = st.lists(names, min_size=1, max_size=3).map(tuple)
 
@@ -139,3 +140,26 @@ def scalarised(notification: Notification) -> Iterator[Notification]:
 def promises(advertisement: Filter, notification: Notification) -> bool:
     """Whether the advertisement allows this to be published (see `tidings.model._overlap`)."""
     return all(map(advertisement.matches, scalarised(notification)))
+
+
+def check_soundness(one: Mapping, filter: Filter, notification: Notification) -> None:
+    """The two promises of a mapping to routing, and the second one as advertisements read it."""
+    result = one.apply(notification)
+    if result is None:
+        return
+    if filter.matches(result):
+        assert one.wanted(filter).matches(notification)
+    if filter.matches(notification):
+        assert one.offered(filter).matches(result)
+    if promises(filter, notification):
+        assert promises(one.offered(filter), result)
+
+
+def wanted(step: object, text: str) -> str:
+    """What a step asks for, where somebody behind it asks for this."""
+    return str(mapping(step).wanted(Filter.parse(text)).canonical())  # type: ignore[arg-type]
+
+
+def offered(step: object, text: str) -> str:
+    """What a step announces, where somebody before it announces this."""
+    return str(mapping(step).offered(Filter.parse(text)).canonical())  # type: ignore[arg-type]
