@@ -77,11 +77,11 @@ class BrokerProcess:
             return [envelope.notification["n"] for page in pages for envelope in page.envelopes]
 
 
-def until(happened: Any, patience: float = PATIENCE) -> None:
+def until(happened: Any, patience: float = PATIENCE, pause: float = 0.05) -> None:
     deadline = time.monotonic() + patience
     while not happened():
         assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def publish(url: str, numbers: range) -> None:

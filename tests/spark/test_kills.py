@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,10 +31,13 @@ def brokers(tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
     two.kill()
 
 
-def check_that_each_came_once(brokers: tuple[BrokerProcess, BrokerProcess], count: int) -> None:
+def check_that_each_came_once(
+    brokers: tuple[BrokerProcess, BrokerProcess], count: int, failed: Callable[[], object] = lambda: None
+) -> None:
     origin, target = brokers
     assert Counter(origin.numbers()) == dict.fromkeys(range(count), 1)
-    until(lambda: len(target.numbers()) >= count)
+    until(lambda: failed() or len(target.numbers()) >= count, pause=0.5)
+    assert failed() is None
     assert Counter(target.numbers()) == dict.fromkeys(range(count), 1)
 
 
@@ -69,7 +72,7 @@ def test_queries_that_are_stopped_and_brokers_that_are_killed_cost_nothing(
     publishing.join()
     query = started()
     try:
-        check_that_each_came_once(brokers, count)
+        check_that_each_came_once(brokers, count, query.exception)
     finally:
         query.stop()
 
