@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from spark.audit_world import World
 
 HERE = Path(__file__).parent
 
@@ -48,6 +50,29 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     finally:
         started.stop()
         _end_java()
+
+
+@pytest.fixture(scope="session")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Two brokers that have run, one of which has lost numbers 7 and 33; half of it archived. It is only read."""
+    from spark.audit_world import Planted, World, publish
+
+    from tidings.store.archive import Promoted, roll
+
+    world = World(tmp_path_factory.mktemp("audit"))
+
+    async def main() -> None:
+        async with world.running("ab", {"b": Planted("loss", 7, 33)}), world.client("alice", "a") as alice:
+            async with world.client("bob", "b") as bob, world.client("carol", "b") as carol:
+                await bob.subscribe("type = 'quote'", callback=lambda _: None)
+                await carol.subscribe("n > 30", callback=lambda _: None)
+                await publish(alice, *range(1, 26))
+                await asyncio.to_thread(roll, world.home / "a", world.home / "archive", [Promoted("type")])
+                await publish(alice, *range(26, 51))
+                await world.acknowledged()
+
+    asyncio.run(main())
+    return world
 
 
 def _end_java() -> None:

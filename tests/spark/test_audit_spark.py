@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from spark.audit_world import Planted, World, publish
+from spark.audit_world import World
 from typer.testing import CliRunner, Result
 
 from tidings.cli import app
 from tidings.cli._errors import ExitCode
-from tidings.store.archive import Promoted, roll
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+@pytest.fixture
+def world(audited: World) -> World:
     """Two brokers, one of which loses numbers 7 and 33; half of it archived."""
-    world = World(tmp_path_factory.mktemp("audit"))
-
-    async def main() -> None:
-        async with world.running("ab", {"b": Planted("loss", 7, 33)}), world.client("alice", "a") as alice:
-            async with world.client("bob", "b") as bob, world.client("carol", "b") as carol:
-                await bob.subscribe("type = 'quote'", callback=lambda _: None)
-                await carol.subscribe("n > 30", callback=lambda _: None)
-                await publish(alice, *range(1, 26))
-                await asyncio.to_thread(roll, world.home / "a", world.home / "archive", [Promoted("type")])
-                await publish(alice, *range(26, 51))
-                await world.acknowledged()
-
-    asyncio.run(main())
-    return world
+    return audited
 
 
 def command(world: World, *words: object) -> Result:

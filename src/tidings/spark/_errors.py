@@ -53,6 +53,7 @@ _NAMED = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
 _PYTHON = re.compile(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CONDITIONS = {
     "JAVA_GATEWAY_EXITED": "Java has said above why it did not start; often an option or the memory asked for is wrong",
+    "PACKAGE_NOT_INSTALLED": "install what Spark Connect needs: pip install 'pyspark[connect]'",
     "PATH_NOT_FOUND": "name the directory of an archive",
     "FAILED_READ_FILE.FILE_NOT_EXIST": "the archive has changed since the table was made: make a new one",
     "FAILED_READ_FILE": "`tidings archive verify` says which files are damaged",

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ._connect import SCHEME, check_reachable
 from ._errors import explained, not_installed
 from ._java import find_java, java_home
 from ._warm import kept
@@ -30,9 +31,10 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",  # times before 1900 are what they say
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-    "spark.ui.showConsoleProgress": "false",
 }
 """What the jobs rely on, wherever they run."""
+_QUIETLY = {"spark.ui.showConsoleProgress": "false"}
+"""Where Spark is started by this process."""
 _HERE = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -67,10 +69,10 @@ def session(
 
 def _started(kind: type[SparkSession], master: str, name: str, options: dict[str, str]) -> SparkSession:
     builder = kind.builder.appName(name)
-    settings = SETTINGS | (_here(master) if master.startswith("local") else {}) | options
-    for key, value in settings.items():
+    for key, value in (_settings(master) | options).items():
         builder = builder.config(key, value)
-    if master.startswith("sc://"):
+    if master.startswith(SCHEME):
+        check_reachable(master)
         return builder.remote(master).getOrCreate()
     with _prepared():
         return builder.master(master).getOrCreate()
@@ -92,6 +94,10 @@ def _prepared() -> Iterator[None]:
             os.environ["JAVA_HOME"] = before
 
 
-def _here(master: str) -> dict[str, str]:
+def _settings(master: str) -> dict[str, str]:
+    if master.startswith(SCHEME):
+        return SETTINGS
+    if not master.startswith("local"):
+        return SETTINGS | _QUIETLY
     cores = os.cpu_count() or 1 if master in ("local[*]", "local[*,1]") else 2
-    return {**_HERE, "spark.sql.shuffle.partitions": str(max(2, cores))}
+    return SETTINGS | _QUIETLY | _HERE | {"spark.sql.shuffle.partitions": str(max(2, cores))}
