@@ -8,13 +8,13 @@ functions, so that a test may narrow them: `filters(names=("a",), kinds=(Kind.NU
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from soaking import SOAK_SECONDS
 
 from tidings.model import (
     Conjunction,
@@ -35,7 +35,7 @@ KINDS = tuple(Kind)
 ORDERED = (Kind.NUMBER, Kind.TEXT, Kind.BYTES, Kind.TIME)
 
 SOAK = settings(
-    max_examples=100 * max(1, int(float(os.environ.get("SOAK_SECONDS", "60")))),
+    max_examples=100 * max(1, int(SOAK_SECONDS)),
     deadline=None,
 )
 """For tests marked `soak`: roughly SOAK_SECONDS divided among them."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import time
-
 import pytest
 from history.strategy_world import (
     ALL,
@@ -19,6 +15,7 @@ from history.strategy_world import (
     faults_of,
     random_run,
 )
+from soaking import SOAK_SECONDS, soak_seeds
 
 from tidings.history import (
     BorderBrokerCaching,
@@ -122,10 +119,7 @@ def test_links_that_break_end_no_subscription_and_leave_nothing_behind(kind: typ
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", BY_IDENTITY)
 def test_many_more_runs(kind: type[CachingStrategy]) -> None:
-    end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) / 10
-    for seed in itertools.count(1_000):
-        if time.monotonic() > end:
-            break
+    for seed in soak_seeds(SOAK_SECONDS / 10, first=1_000):
         run = random_run(seed, kind, filters=ONE_FILTER, racing=bool(seed % 2), ending=not seed % 2)
         assert faults_of(run) == NONE, f"seed {seed}"
         check_safety(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from soaking import SOAK_SECONDS, soak_seeds
 
 from tidings.matching import CountingIndex, Index, Matcher, NaiveIndex, _estimate, _index, _node, _segment, _shape
 from tidings.model import (
@@ -271,13 +271,7 @@ def test_engines_agree_on_large_tables(seed: int) -> None:
 @pytest.mark.soak
 @pytest.mark.usefixtures("haste")
 def test_engines_agree_for_long() -> None:
-    import time
-
-    until = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) / 8
-    seed = random.SystemRandom().randrange(2**32)
-    while time.monotonic() < until:
-        seed += 1
-        print(f"run_seed({seed}, ...)")
+    for seed in soak_seeds(SOAK_SECONDS / 8):
         run_seed(seed, filters=300, events=100)
         run_seed(seed, filters=3000, events=100, churn=0.2)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from net.world import Raw, brokers, connected, options, running, take, until, url, well
+from soaking import SOAK_SECONDS
 from wire.samples import FRAMES, MESSAGES
 
 import tidings
@@ -53,7 +53,7 @@ from tidings.wire import (
     part,
 )
 
-SECONDS = float(os.environ.get("SOAK_SECONDS", "900")) / 10
+SECONDS = SOAK_SECONDS / 10
 EXTREMES = [0, 1, -1, 2**31, -(2**31), 2**53, 2**62, 2**63 - 1, -(2**63), 2**64 - 1]
 
 numbers = st.one_of(st.sampled_from(EXTREMES), st.integers(-(2**63), 2**64 - 1))

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 
 import pytest
+from soaking import spread_seeds
 
 from tidings.history import _messages, _strict
 from tidings.history._messages import Found
@@ -109,11 +108,6 @@ def test_the_oracle_notices_an_access_broker_that_is_wrong(mistake: str, monkeyp
 @pytest.mark.parametrize("part", range(8))
 def test_thousands_of_pasts(part: int) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
-    first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
-    while time.monotonic() < end:
+    for seed in spread_seeds(part):
         run(f"h{seed}")
         run(f"hs{seed}")
-        seed += 1
-    print(f"seeds h{first} and hs{first} to {seed - 1}: {2 * (seed - first):,} runs, every promise kept")

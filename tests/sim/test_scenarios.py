@@ -6,9 +6,9 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 
 import pytest
+from soaking import spread_seeds
 
 from tidings.sim import Promises, Scenario, describe
 
@@ -91,16 +91,10 @@ def test_a_failure_prints_the_command_that_reproduces_it() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(8))
-def test_thousands_of_seeds(part: int, worker_id: str) -> None:
+def test_thousands_of_seeds(part: int) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    seconds = float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
-    end = time.monotonic() + seconds
-    first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
-    while time.monotonic() < end:
+    for seed in spread_seeds(part):
         run(seed)
-        seed += 1
-    print(f"{worker_id}: seeds {first:,} to {seed - 1:,}: {seed - first:,} runs, every promise kept")
 
 
 if __name__ == "__main__":

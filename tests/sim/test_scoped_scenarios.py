@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import pytest
+from soaking import spread_seeds
 
 from tidings.sim import Promises, Scenario
 
@@ -75,10 +73,5 @@ def test_what_was_broken_where_mappings_undo_each_other_stays_mended(seed: int) 
 @pytest.mark.parametrize("part", range(8))
 def test_thousands_of_graphs(part: int) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    end = time.monotonic() + float(os.environ.get("SOAK_SECONDS", "60")) * workers / 8 * 0.3
-    first = seed = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
-    while time.monotonic() < end:
+    for seed in spread_seeds(part):
         run(seed, mirrored=seed % 4 >= 2)
-        seed += 1
-    print(f"seeds {first} to {seed - 1}: {seed - first:,} runs, every promise kept")

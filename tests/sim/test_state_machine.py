@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from soaking import SOAK_SECONDS
 
 from tidings.broker import RoutingOptions
 from tidings.model import Filter, Notification
@@ -162,7 +162,7 @@ class TestMachineForLong(Machine.TestCase):  # type: ignore[misc, valid-type]
     """About a tenth of a second for each example."""
 
     settings = settings(
-        max_examples=max(100, int(float(os.environ.get("SOAK_SECONDS", "60")))),
+        max_examples=max(100, int(SOAK_SECONDS)),
         stateful_step_count=60,
         suppress_health_check=list(HealthCheck),
         deadline=None,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from archive_world import child, kill_at_some_point
+from soaking import SOAK_SECONDS, soak_seeds
 
 from tidings.store import StoreReader
 from tidings.store._layout import files_in
@@ -56,10 +55,5 @@ def test_nothing_is_lost_and_nothing_is_twice_when_broker_and_roll_are_killed(tm
 
 @pytest.mark.soak
 def test_nothing_is_lost_and_nothing_is_twice_over_hundreds_of_kills(tmp_path: Path) -> None:
-    deadline = time.monotonic() + min(300.0, float(os.environ.get("SOAK_SECONDS", "900")) / 3)
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    round_ = 0
-    while time.monotonic() < deadline:
-        crash(tmp_path / str(round_), 20, seed + round_)
-        round_ += 1
+    for seed in soak_seeds(min(300.0, SOAK_SECONDS / 3)):
+        crash(tmp_path / str(seed), 20, seed)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from soaking import SOAK_SECONDS, soak_seeds
 from store_world import Loop, numbers
 
 HERE = Path(__file__).parent
@@ -84,10 +85,5 @@ def test_a_kill_while_the_store_is_being_made_leaves_a_usable_directory(tmp_path
 
 @pytest.mark.soak
 def test_nothing_acknowledged_is_lost_over_hundreds_of_kills(tmp_path: Path) -> None:
-    deadline = time.monotonic() + min(300.0, float(os.environ.get("SOAK_SECONDS", "900")) / 3)
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    round_ = 0
-    while time.monotonic() < deadline:
-        crash(tmp_path / str(round_), 20, seed + round_)
-        round_ += 1
+    for seed in soak_seeds(min(300.0, SOAK_SECONDS / 3)):
+        crash(tmp_path / str(seed), 20, seed)

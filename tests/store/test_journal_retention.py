@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from soaking import SOAK_SECONDS, soak_seeds
 from store_world import Loop
 
 from tidings.store import Carried, JournalKind, JournalRecord, Plain, Store, StoreError, StoreReader, _carry
@@ -229,10 +230,6 @@ def test_a_kill_leaves_the_journal_before_a_slice_or_behind_it(tmp_path: Path) -
 
 @pytest.mark.soak
 def test_hundreds_of_kills_leave_the_journal_before_a_slice_or_behind_it(tmp_path: Path) -> None:
-    deadline = time.monotonic() + min(120.0, float(os.environ.get("SOAK_SECONDS", "900")) / 6)
-    seed = time.time_ns()
-    print(f"seed {seed}")
     check = nothing_is_missing_between_what_is_carried_and_what_is_left
-    while time.monotonic() < deadline:
+    for seed in soak_seeds(min(120.0, SOAK_SECONDS / 6)):
         kill_while_it_forgets(tmp_path, 20, random.Random(seed), check)
-        seed += 1

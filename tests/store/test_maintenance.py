@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,6 +13,7 @@ import pytest
 from archive_world import HOUR, START, child, fill, kill_at_some_point, publication, quotes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from soaking import SOAK_SECONDS, soak_seeds
 from strategies import notifications
 
 from tidings.model import Filter, Notification
@@ -388,16 +386,7 @@ def test_maintenance_that_is_killed_costs_nothing_and_leaves_nothing_twice(tmp_p
     crash(tmp_path, 6, seed=1)
 
 
-def seeds() -> Iterator[int]:
-    deadline = time.monotonic() + min(200.0, float(os.environ.get("SOAK_SECONDS", "900")) / 4)
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    while time.monotonic() < deadline:
-        yield seed
-        seed += 1
-
-
 @pytest.mark.soak
 def test_maintenance_that_is_killed_over_and_over_costs_nothing(tmp_path: Path) -> None:
-    for seed in seeds():
+    for seed in soak_seeds(min(200.0, SOAK_SECONDS / 4)):
         crash(tmp_path / str(seed), 20, seed)

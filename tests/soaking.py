@@ -1,0 +1,31 @@
+"""How long a test marked `soak` goes on, and with which seeds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
+"""For all of them together, roughly; `make soak` sets it."""
+
+
+def soak_seeds(seconds: float, first: int | None = None) -> Iterator[int]:
+    """Seeds, each one more than the one before, until the time is used up; fresh ones if no first one is named.
+
+    They are printed, so that a run that fails can be repeated.
+    """
+    deadline = time.monotonic() + seconds
+    begin = seed = time.time_ns() if first is None else first
+    print(f"seeds from {begin}")
+    while time.monotonic() < deadline:
+        yield seed
+        seed += 1
+    print(f"seeds {begin} to {seed - 1}: {seed - begin:,} runs, none failed")
+
+
+def spread_seeds(part: int) -> Iterator[int]:
+    """The seeds of one of eight parts that the processes share: each takes three tenths of the time of all of them."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    first = 1_000_000 * (part + 1) + int(os.environ.get("SOAK_OFFSET", "0"))
+    return soak_seeds(SOAK_SECONDS * workers / 8 * 0.3, first)
