@@ -8,10 +8,13 @@ are looked at: a change waits for this, so the work is as large as what the edge
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidings.model import EVERYTHING, Filter
 
 from ._effective import Stage, Terms, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership, is_client
+from ._mapping import Mapping
 
 EFFORT = 100
 """The most edges that are looked at for one."""
@@ -141,22 +144,25 @@ class _Walk:
 
 def _after(terms: Terms, filters: Filters) -> Filters:
     """What a notification passes when it has crossed, if it passed the filters before."""
-    mapping, joined = terms.mapping, filters + _filters(terms.before)
-    if mapping is not None:
-        joined = tuple(
-            one for one in (offered(mapping, filter) for filter in joined or (EVERYTHING,)) if one != EVERYTHING
-        )
-    return joined + _filters(terms.after)
+    return _crossed(terms.before, filters, terms.mapping, offered, terms.after)
 
 
 def _before(terms: Terms, filters: Filters) -> Filters:
     """What a notification passed before it crossed, if it passes the filters now."""
-    mapping, joined = terms.mapping, filters + _filters(terms.after)
+    return _crossed(terms.after, filters, terms.mapping, wanted, terms.before)
+
+
+def _crossed(
+    near: tuple[Stage, ...],
+    filters: Filters,
+    mapping: Mapping | None,
+    translated: Callable[[Mapping, Filter], Filter],
+    far: tuple[Stage, ...],
+) -> Filters:
+    joined = filters + _filters(near)
     if mapping is not None:
-        joined = tuple(
-            one for one in (wanted(mapping, filter) for filter in joined or (EVERYTHING,)) if one != EVERYTHING
-        )
-    return joined + _filters(terms.before)
+        joined = tuple(one for filter in joined or (EVERYTHING,) if (one := translated(mapping, filter)) != EVERYTHING)
+    return joined + _filters(far)
 
 
 def _filters(stages: tuple[Stage, ...]) -> Filters:

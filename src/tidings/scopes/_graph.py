@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -221,25 +221,11 @@ class Graph:
 
     def above(self, node: str) -> set[str]:
         """A node and everything above it, abstract or not."""
-        found = {node}
-        stack = [node]
-        while stack:
-            for scope in self.superscopes(stack.pop()):
-                if scope not in found:
-                    found.add(scope)
-                    stack.append(scope)
-        return found
+        return _reached(node, self.superscopes)
 
     def below(self, scope: str) -> set[str]:
         """A scope and everything below it, abstract or not."""
-        found = {scope}
-        stack = [scope]
-        while stack:
-            for member in self.members(stack.pop()):
-                if member not in found:
-                    found.add(member)
-                    stack.append(member)
-        return found
+        return _reached(scope, self.members)
 
     # --- where it is ----------------------------------------------------------------------------------
 
@@ -333,3 +319,14 @@ class Graph:
     def __repr__(self) -> str:
         edges = ", ".join(f"{edge.member} < {edge.scope or 'root'}" for edge in self.memberships())
         return f"Graph({self.version}: {edges})"
+
+
+def _reached(node: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
+    """A node and everything to which steps lead from it."""
+    found = {node}
+    stack = [node]
+    while stack:
+        new = [one for one in neighbours(stack.pop()) if one not in found]
+        found.update(new)
+        stack += new
+    return found

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from tidings.model import Constraint, Filter, Kind, Location, Negated, Scalar, UnsupportedFilter
 from tidings.model.operators import Contains, Exists, IsNull, Prefix, Range, Suffix, Within
-from tidings.model.operators.like import ANY, Like, Wild
+from tidings.model.operators.like import Like
 from tidings.store import Promoted, PromotedKind
 from tidings.store.archive import VALUE_FIELDS
 
@@ -188,7 +188,8 @@ def _compare(constraint: Constraint, field: str, value: str) -> str:
         case Contains():
             return f"contains({value}, {text(constraint.text)})"
         case Like():
-            return f"{value} RLIKE {text(_pattern(constraint))}"
+            whole = rf"(?s)\A{constraint.expression}\z"
+            return f"{value} RLIKE {text(whole)}"
         case Within(place=Location() as place):
             path = str(place)
             if path == "/":
@@ -258,19 +259,6 @@ def _float(side: str, bound: Any, open: bool) -> tuple[Any, bool]:
 
 
 _MOVES = {"as_int": _whole, "as_float": _float}
-
-
-def _pattern(constraint: Like) -> str:
-    """The pattern as a regular expression that never looks back; see `Like`."""
-    parts = [""]
-    for token in constraint.tokens:
-        if token is ANY:
-            parts.append("")
-        else:
-            parts[-1] += "." if isinstance(token, Wild) else re.escape(token)
-    first, *middle = parts
-    last = f".*{middle.pop()}" if middle else ""
-    return rf"(?s)\A{first}{''.join(f'(?>.*?{part})' for part in middle)}{last}\z"
 
 
 # --- literals -----------------------------------------------------------------------------------------

@@ -56,6 +56,15 @@ class Like(Constraint):
         """Whether the whole text fits the pattern."""
         return type(scalar) is str and _compiled(self.tokens).fullmatch(scalar) is not None
 
+    @property
+    def expression(self) -> str:
+        """A regular expression for the whole text, in which `.` stands for every character. It never looks back.
+
+        >>> Like("x", ("a", ANY, "b", ANY)).expression
+        'a(?>.*?b).*'
+        """
+        return _expression(self.tokens)
+
     def automaton(self) -> Automaton | None:
         """The texts of the pattern."""
         return _automaton(self.tokens)
@@ -178,6 +187,10 @@ def _compared(outer: Tokens, inner: Tokens) -> tuple[str | Verdict, int]:
 
 @functools.lru_cache(maxsize=4096)
 def _compiled(tokens: Tokens) -> re.Pattern[str]:
+    return re.compile(_expression(tokens), re.DOTALL)
+
+
+def _expression(tokens: Tokens) -> str:
     """The pattern as a regular expression that never looks back.
 
     What stands between two `%` is best found as early as possible, so each finding is final (`(?>...)`).
@@ -191,7 +204,7 @@ def _compiled(tokens: Tokens) -> re.Pattern[str]:
             parts[-1] += "." if isinstance(token, Wild) else re.escape(token)
     first, *middle = parts
     last = f".*{middle.pop()}" if middle else ""
-    return re.compile("".join((first, *(f"(?>.*?{part})" for part in middle), last)), re.DOTALL)
+    return "".join((first, *(f"(?>.*?{part})" for part in middle), last))
 
 
 def _pattern(tokens: Tokens) -> str:
