@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from bench import Report
+from bench._runtime import Idle
 from tidings.broker import Broker, Feature, Joinpoint, Link, LinkKind, RoutingOptions
 from tidings.history import FullReplay, HistoryOptions, MergingCaching, Strict
 from tidings.model import Filter, last
@@ -95,30 +96,9 @@ def _until_settled(past: Past | None) -> int:
     return built.network.scheduler.now - begun
 
 
-class _World:
-    """A runtime that takes everything and does nothing."""
-
-    epoch, log = 1, None
-
-    def now(self) -> int:
-        return 0
-
-    def send(self, link: Link, frame: Frame) -> None:
-        pass
-
-    def send_all(self, links: object, frame: Frame) -> None:
-        pass
-
-    def call_later(self, delay: int, action: object) -> _World:
-        return self
-
-    def cancel(self) -> None:
-        pass
-
-
 def _publish(features: list[Feature]) -> float:
     """Seconds for which a broker with one subscriber is busy with so many publications."""
-    broker = Broker("b", _World(), routing=RoutingOptions(), features=features)
+    broker = Broker("b", Idle(), routing=RoutingOptions(), features=features)
     publisher, subscriber = Link("p", LinkKind.CLIENT), Link("s", LinkKind.CLIENT)
     broker.attach(publisher)
     broker.attach(subscriber)

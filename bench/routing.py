@@ -6,11 +6,12 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from bench import Report
+from bench._runtime import Idle
 from tidings.broker import ALGORITHMS, Advice, Broker, Feature, Joinpoint, Link, LinkKind, RoutingOptions
 from tidings.model import Conjunction, Filter, Notification
 from tidings.model.operators import Equal, Range
@@ -70,24 +71,6 @@ def _wide_cover(report: Report, algorithm: str) -> None:
     report.figure(f"{algorithm}, withdrawal of a cover of {COVERED:,}", cost / 1_000, "ms")
 
 
-class _World:
-    """A runtime that takes everything and does nothing."""
-
-    epoch, log = 1, None
-
-    def now(self) -> int:
-        return 0
-
-    def send(self, link: Link, frame: Frame) -> None:
-        pass
-
-    def send_all(self, links: Iterable[Link], frame: Frame) -> None:
-        pass
-
-    def call_later(self, delay: int, action: Callable[[], None]) -> Any:
-        pass
-
-
 class _PlainBroker(Broker):
     """The same broker with its steps called by name, as if there were no joinpoints: what weaving is held against."""
 
@@ -114,7 +97,7 @@ def _features(report: Report) -> None:
     """Publications through a broker without features, with joinpoints as plain methods, and with one observer."""
 
     def publications(kind: type[Broker], features: list[Feature]) -> Callable[[], float]:
-        broker = kind("b", _World(), features=features)
+        broker = kind("b", Idle(), features=features)
         publisher, subscriber = Link("p", LinkKind.CLIENT), Link("s", LinkKind.CLIENT)
         broker.attach(publisher)
         broker.attach(subscriber)

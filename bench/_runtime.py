@@ -1,0 +1,31 @@
+"""A runtime for brokers that are measured alone: it takes everything and does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tidings.broker import Link
+from tidings.wire import Frame
+
+
+class Idle:
+    """What a broker says to it is lost, and no timer ever ends."""
+
+    epoch, log = 1, None
+
+    def now(self) -> int:
+        """The time stands still."""
+        return 0
+
+    def send(self, link: Link, frame: Frame) -> None:
+        """Nobody listens."""
+
+    def send_all(self, links: Iterable[Link], frame: Frame) -> None:
+        """Nobody listens."""
+
+    def call_later(self, delay: int, action: Callable[[], None]) -> Idle:
+        """It never calls."""
+        return self
+
+    def cancel(self) -> None:
+        """There is nothing to cancel."""
