@@ -148,16 +148,17 @@ def test_an_unadvised_joinpoint_is_the_plain_method() -> None:
         assert step.__name__.removeprefix("_") == joinpoint.label
 
 
+def frames_with(features: Callable[[str], Iterable[Feature]]) -> list[tuple[str, str, object]]:
+    network = Network(seed=3, routing=RoutingOptions("covering", advertisements=True), features=features)
+    frames = frames_of(network)
+    network.add_brokers("abc", links=["ab", "bc"])
+    network.run()
+    scripted_run(network)
+    return frames
+
+
 @pytest.mark.req("AGG-031", "AGG-042")
 def test_observers_change_no_frame_and_their_order_does_not_matter() -> None:
-    def frames_with(features: Callable[[str], Iterable[Feature]]) -> list[tuple[str, str, object]]:
-        network = Network(seed=3, routing=RoutingOptions("covering", advertisements=True), features=features)
-        frames = frames_of(network)
-        network.add_brokers("abc", links=["ab", "bc"])
-        network.run()
-        scripted_run(network)
-        return frames
-
     plain = frames_with(lambda name: ())
     assert len(plain) > 100
     assert frames_with(lambda name: [Watcher()]) == plain
@@ -266,14 +267,6 @@ def test_a_failure_in_tolerated_advice_never_affects_routing(joinpoint: Joinpoin
             proceed()
             proceed()
         raise RuntimeError("a bug in a feature")
-
-    def frames_with(features: Callable[[str], Iterable[Feature]]) -> list[tuple[str, str, object]]:
-        network = Network(seed=3, routing=RoutingOptions("covering", advertisements=True), features=features)
-        frames = frames_of(network)
-        network.add_brokers("abc", links=["ab", "bc"])
-        network.run()
-        scripted_run(network)
-        return frames
 
     assert frames_with(lambda name: [At(joinpoint, fails, fail_stop=False)]) == frames_with(lambda name: [])
 

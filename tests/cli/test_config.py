@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from tidings.cli._described import described
 from tidings.cli._lines import lines_of
 from tidings.cli._settings import ACCESS, ARCHIVE, CACHING, ENTRIES, HISTORY, LIMITS, ROUTING, STORE, TABLES, TLS, TOP
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
-from tidings.net import ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, serve
+from tidings.net import ArchiveOptions, Identity, Limits, Options, Server, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECTIONS = {
@@ -102,27 +104,34 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
 
 
+@contextlib.asynccontextmanager
+async def linked(one: Options, other: Options) -> AsyncIterator[tuple[Server, tidings.Client, tidings.Client]]:
+    """Two brokers with a link, of which the first comes out, and a client at each."""
+    async with serve(replace(one, name="a")) as first:
+        address = f"tidings://127.0.0.1:{first.port}"
+        async with (
+            serve(replace(other, name="b", neighbours=(address,))) as second,
+            tidings.connect(address) as near,
+            tidings.connect(f"tidings://127.0.0.1:{second.port}") as far,
+            asyncio.timeout(20),
+        ):
+            while not first.host.broker.adjacency.open_links or not second.host.broker.adjacency.open_links:
+                await asyncio.sleep(0.01)
+            yield first, near, far
+
+
 @pytest.mark.req("ARC-018")
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging", "imperfect-merging"])
 def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_path: Path, algorithm: str) -> None:
     configured = load(written(tmp_path, f'port = 0\n[routing]\nalgorithm = "{algorithm}"\n')).options
 
     async def run() -> list[int]:
-        async with serve(replace(configured, name="a")) as first:
-            address = f"tidings://127.0.0.1:{first.port}"
-            async with (
-                serve(replace(configured, name="b", neighbours=(address,))) as second,
-                tidings.connect(address) as publisher,
-                tidings.connect(f"tidings://127.0.0.1:{second.port}") as subscriber,
-                asyncio.timeout(20),
-            ):
-                while not first.host.broker.adjacency.open_links or not second.host.broker.adjacency.open_links:
-                    await asyncio.sleep(0.01)
-                wide, narrow = await subscriber.subscribe("n > 1"), await subscriber.subscribe("n > 2")
-                await publisher.publish_many({"n": n} for n in range(5))
-                heard = [(await anext(subscription))["n"] for subscription in (wide, wide, wide, narrow, narrow)]
-                told = first.host.broker.root.subscriptions
-                return [*heard, len(told)]
+        async with linked(configured, configured) as (first, publisher, subscriber):
+            wide, narrow = await subscriber.subscribe("n > 1"), await subscriber.subscribe("n > 2")
+            await publisher.publish_many({"n": n} for n in range(5))
+            heard = [(await anext(subscription))["n"] for subscription in (wide, wide, wide, narrow, narrow)]
+            told = first.host.broker.root.subscriptions
+            return [*heard, len(told)]
 
     *heard, told = asyncio.run(run())
     assert heard == [2, 3, 4, 3, 4]
@@ -138,26 +147,17 @@ def test_the_file_chooses_how_the_past_is_found(tmp_path: Path, strategy: str) -
     large = load(written(tmp_path, text)).options
 
     async def run() -> list[int]:
-        async with serve(replace(small, name="a")) as first:
-            address = f"tidings://127.0.0.1:{first.port}"
-            async with (
-                serve(replace(large, name="b", neighbours=(address,))) as second,
-                tidings.connect(address) as near,
-                tidings.connect(f"tidings://127.0.0.1:{second.port}") as far,
-                asyncio.timeout(20),
-            ):
-                while not first.host.broker.adjacency.open_links or not second.host.broker.adjacency.open_links:
-                    await asyncio.sleep(0.01)
-                early = await near.subscribe("n > 0")
-                await far.publish_many({"n": n} for n in range(1, 6))
-                assert [(await anext(early))["n"] for _ in range(5)] == [1, 2, 3, 4, 5]
-                late = near.subscribe("n > 0", past=tidings.last(4))
-                await late
-                await far.publish(n=6)
-                heard = []
-                while not heard or heard[-1] != 6:
-                    heard.append((await anext(late))["n"])
-                return heard
+        async with linked(small, large) as (_, near, far):
+            early = await near.subscribe("n > 0")
+            await far.publish_many({"n": n} for n in range(1, 6))
+            assert [(await anext(early))["n"] for _ in range(5)] == [1, 2, 3, 4, 5]
+            late = near.subscribe("n > 0", past=tidings.last(4))
+            await late
+            await far.publish(n=6)
+            heard = []
+            while not heard or heard[-1] != 6:
+                heard.append((await anext(late))["n"])
+            return heard
 
     if strategy == "off":
         with pytest.raises(tidings.TidingsError, match="keeps no history"):

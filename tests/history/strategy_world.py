@@ -248,14 +248,14 @@ def sized(each: int, **options: object) -> StrategyOptions:
     return StrategyOptions(limits=limits, **options)  # type: ignore[arg-type]
 
 
-def filled_line(make: type[CachingStrategy], sizes: dict[str, int], count: int = 6, **routing: object) -> Network:
+def filled_line(make: type[CachingStrategy], sizes: dict[str, int], count: int = 6) -> Network:
+    """A line of brokers with one strategy, and memories of these sizes."""
+    return fed_line(lambda name: make(sized(sizes[name])), count)
+
+
+def fed_line(make: Callable[[str], CachingStrategy], count: int = 6) -> Network:
     """A line of brokers; the feed is at the last one, and a reader at the first has seen everything."""
-    network = network_of(
-        lambda name: make(sized(sizes[name])),
-        LINE,
-        weather=STEADY,
-        routing=RoutingOptions("identity", **routing),  # type: ignore[arg-type]
-    )
+    network = network_of(make, LINE, weather=STEADY, routing=RoutingOptions("identity"))
     feed = network.add_client("feed", "d")
     Reader(network.add_client("early", "a"), "n > 0", None)
     network.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from history.history_world import Messages, Reader, network_of, strategy_at
-from history.strategy_world import LATENCY, LINE, STEADY, Silent, filled_line, sized
+from history.strategy_world import LATENCY, STEADY, Silent, fed_line, filled_line, sized
 
 from tidings.broker import RoutingOptions
 from tidings.history import CachingStrategy, FullReplay, MergingCaching, TimerScheme
@@ -21,15 +21,7 @@ def test_no_request_goes_deeper_than_it_may(
     make: type[CachingStrategy], depth: int | None, expected: list[int]
 ) -> None:
     sizes = {"a": 1, "b": 2, "c": 3, "d": 4}
-    network = network_of(
-        lambda name: make(sized(sizes[name], max_depth=depth)), LINE, routing=RoutingOptions("identity")
-    )
-    feed = network.add_client("feed", "d")
-    Reader(network.add_client("early", "a"), "n > 0", None)
-    network.run()
-    for n in range(1, 7):
-        feed.publish(n=n)
-    network.run()
+    network = fed_line(lambda name: make(sized(sizes[name], max_depth=depth)))
     messages = Messages(network)
     late = Reader(network.add_client("late", "a"), "n > 0", last(9))
     network.run()
@@ -60,13 +52,7 @@ def test_without_an_answer_a_broker_passes_on_what_it_has_in_time(scheme: TimerS
     def make(name: str) -> CachingStrategy:
         return (Silent if name == "d" else MergingCaching)(sized(sizes[name], timer_scheme=scheme))
 
-    network = network_of(make, LINE, routing=RoutingOptions("identity"), weather=STEADY)
-    feed = network.add_client("feed", "d")
-    Reader(network.add_client("early", "a"), "n > 0", None)
-    network.run()
-    for n in range(1, 7):
-        feed.publish(n=n)
-    network.run()
+    network = fed_line(make)
     begin = network.scheduler.now
     late = Reader(network.add_client("late", "a"), "n > 0", last(9), timeout=5_000_000)
     network.run(seconds=6)
