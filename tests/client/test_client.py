@@ -152,7 +152,7 @@ async def test_a_refusal_that_nobody_asked_about_is_raised_when_flushing() -> No
                 await client.publish(type="quote")
         async with tidings.connect(url(servers["b"])) as client:
             await client.publish(type="quote", quality="fire")
-            await until(lambda: client._failures)
+            await until(lambda: client._publications._unheard)
             with pytest.raises(NotAdvertised):
                 await client.flush()
 

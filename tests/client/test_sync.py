@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from serving import serving
@@ -14,7 +16,8 @@ from serving import serving
 import tidings
 from tidings import sync
 from tidings.broker import RoutingOptions
-from tidings.model import NotAdvertised
+from tidings.client import Admin
+from tidings.model import AlreadyPublished, NotAdvertised
 from tidings.net import Access, Identity, Options
 
 
@@ -179,3 +182,105 @@ def test_it_works_where_a_loop_is_running(address: str) -> None:
             return client.publish_many([{"n": 1}, {"n": 2}])
 
     assert asyncio.run(cell()) == 2
+
+
+# --- the facade offers what the asynchronous client does ------------------------------------------------
+
+INTERNAL = {
+    "durable": "whether it is, the caller has said itself",
+    "past": "the same",
+    "receive_own": "the same",
+    "duplicates": "the same",
+    "with_origin": "the same",
+    "begin": "for the client",
+    "finish": "for the client",
+    "has_settled": "for the client",
+    "is_kept": "for the client",
+    "lost": "for the client",
+    "notify": "for the client",
+    "position": "for the client",
+    "refused": "for the client",
+    "remembered": "for the client",
+}
+"""What a subscription has that no application uses."""
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def parameters(function: Callable[..., object]) -> dict[str, tuple[object, object]]:
+    """The names of what one may give, how, and what is given otherwise."""
+    return {one.name: (one.kind, one.default) for one in inspect.signature(function).parameters.values()}
+
+
+def test_everything_that_the_asynchronous_client_offers_is_there(address: str) -> None:
+    with sync.connect(address, token="all") as client, client.subscribe("TRUE") as subscription:
+        assert public(client._twin) <= public(client)
+        assert public(client.admin._twin) - {"answered", "failed", "renewed"} <= public(client.admin)
+        assert public(subscription._twin) - set(INTERNAL) <= public(subscription)
+        assert set(INTERNAL) <= public(subscription._twin)
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        *((sync.Client, name) for name in sorted(public(tidings.Client))),
+        *((sync.Admin, name) for name in sorted(public(Admin) - {"answered", "failed", "renewed"})),
+        *((sync.Subscription, name) for name in ("acknowledge", "update", "unsubscribe")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_everything_that_a_method_can_be_given_is_the_same(here: type, there: str) -> None:
+    twin = {sync.Client: tidings.Client, sync.Admin: Admin, sync.Subscription: tidings.Subscription}[here]
+    assert parameters(getattr(twin, there)).items() <= parameters(getattr(here, there)).items()
+
+
+def test_both_connect_with_the_same() -> None:
+    assert parameters(sync.connect) == parameters(tidings.connect)
+
+
+def test_the_past_durable_subscriptions_and_scopes_work_without_a_loop(tmp_path: Path) -> None:
+    routing = RoutingOptions(advertisements=True)
+    with (
+        serving(Options(name="b", port=0, data=tmp_path, routing=routing)) as url,
+        sync.connect(url, name="alice") as client,
+    ):
+        client.advertise("EXISTS(n)")
+        assert [str(offer) for offer in client.browse(timeout=10).filters] == ["n EXISTS"]
+        client.publish_many(({"n": n} for n in range(5)), quality="stored")
+        kept = client.subscribe("EXISTS(n)", durable="numbers")
+        past = client.subscribe("EXISTS(n)", past=tidings.last(2), with_origin=True)
+        assert [past.receive(timeout=10)["n"] for _ in range(2)] == [3, 4]  # type: ignore[index]
+        assert past.history_report is not None
+        assert (past.history_report.count, past.settled, past.ended, past.waiting) == (2, True, False, 0)
+        client.publish(n=5)
+        assert [next(kept)["n"], next(past)["n"]] == [5, 5]
+        kept.acknowledge()
+        kept.unsubscribe()
+        assert (kept.ended, str(kept.filter)) == (True, "n EXISTS")
+        client.publish(n=6)
+        assert next(client.subscribe("EXISTS(n)", durable="numbers"))["n"] == 6
+        client.forget("numbers")
+        measured = client.measure_log(timeout=10)
+        read = list(client.read_log((0, 0), measured.end, timeout=10))
+        assert [envelope.notification["n"] for page in read for envelope in page.envelopes] == [0, 1, 2, 3, 4]
+        assert client.admin.create_scope("team").version == 1
+        assert "team" in client.admin.graph().scopes
+        assert client.status(timeout=10).name == "b"
+
+
+def test_a_refusal_of_what_was_only_fired_is_raised_when_flushing(address: str) -> None:
+    with sync.connect(address, token="quotes") as client:
+        client.publish(q=2, quality="fire")
+        client.publish(q=1)  # what was refused before it has been heard of
+        with pytest.raises(tidings.TidingsError, match="'q' may only publish"):
+            client.flush()
+
+
+def test_an_application_numbers_what_it_publishes(address: str) -> None:
+    with sync.connect(address, name="numbering", token="all", own_numbers=True, serialiser="json") as client:
+        first = client.publish(n=1, publisher_seq=7)
+        with pytest.raises(AlreadyPublished, match="'numbering' has published number 7 already"):
+            client.publish(n=1, publisher_seq=7)
+        assert first is not None

@@ -18,7 +18,7 @@ from net.proxy import Proxy
 import tidings
 from tidings.model import EventKey, Notification
 from tidings.sim import Op, Trace, check, describe
-from tidings.wire import Deliver, Frame, Gap, Quality, Refused, Settled, Welcome
+from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Quality, Refused, Settled, Welcome
 
 SETTINGS = """
 [limits]
@@ -214,6 +214,9 @@ class TracedClient(tidings.Client):
         self._reach: frozenset[str] = frozenset()
         self._attached = False
         self._link.receive = self._traced
+        assert self._local.observer is not None
+        self._told = self._local.observer
+        self._local.observer = self
 
     async def record_publication(self, quality: Quality, **attributes: object) -> None:
         notification = Notification(attributes)
@@ -271,20 +274,32 @@ class TracedClient(tidings.Client):
 
     def settled(self, id: str, advertisement: bool) -> None:
         self.trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
-        super().settled(id, advertisement)
+        self._told.settled(id, advertisement)
 
     def acknowledged(self, seq: int, key: EventKey) -> None:
         self.trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=key)
-        super().acknowledged(seq, key)
+        self._told.acknowledged(seq, key)
 
     def refused(self, refusal: Refused) -> None:
         self.trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
-        super().refused(refusal)
+        self._told.refused(refusal)
 
     def gap(self, gap: Gap) -> None:
         for id in gap.subscriptions:
             self.trace.add(Op.GAP, self.name, subscription=id, detail=(gap.origin, gap.epoch, gap.first, gap.last))
-        super().gap(gap)
+        self._told.gap(gap)
+
+    def remembered(self, report: HistoryReport) -> None:
+        self._told.remembered(report)
+
+    def answered(self, reply: Answer) -> None:
+        self._told.answered(reply)
+
+    def progressed(self) -> None:
+        self._told.progressed()
+
+    def extended(self, message: Extension) -> None:
+        self._told.extended(message)
 
 
 @contextlib.asynccontextmanager

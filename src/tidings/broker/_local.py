@@ -100,7 +100,8 @@ class LocalBroker:
         """
         self.name = name
         self._send = send
-        self._observer = observer
+        self.observer = observer
+        """Who is told what the border broker says; None: nobody."""
         self._window = duplicate_window
         self._repetitions = Repetitions(duplicate_window)
         self._subscriptions: dict[str, LocalSubscription] = {}
@@ -186,12 +187,14 @@ class LocalBroker:
             duplicates=duplicates,
             past=past,
         )
-        self._subscriptions[id] = subscription = LocalSubscription(message, callback)
+        subscription = LocalSubscription(message, callback)
         if known is not None:
             subscription.follows(known)
         elif after is not None:
             subscription.goes_on(after)
+        # A filter that cannot be sent is refused here: it must not be in the way of what is announced later.
         self._out(message if after is None else msgspec.structs.replace(message, after=dict(after)))
+        self._subscriptions[id] = subscription
         return id
 
     def new_id(self) -> str:
@@ -217,8 +220,9 @@ class LocalBroker:
             self._numbers += 1
             id = f"a{self._numbers}"
         self._requests += 1
-        message = self._advertisements[id] = Advertise(id, filter, number=self._requests)
+        message = Advertise(id, filter, number=self._requests)
         self._out(message)
+        self._advertisements[id] = message
         return id
 
     def unadvertise(self, id: str) -> None:
@@ -282,8 +286,8 @@ class LocalBroker:
                     return
             case Refused():
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
-        if self._observer is not None:
-            self._observe(self._observer, message)
+        if self.observer is not None:
+            self._observe(self.observer, message)
 
     def _settled(self, message: Settled) -> bool:
         """Whether this is about what the application wants now, and not about what it wanted before."""

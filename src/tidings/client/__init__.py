@@ -2,12 +2,13 @@
 
 from ._address import ConnectionFailed, NotAdmitted
 from ._admin import Admin, Changed
-from ._client import Client, ClientStatistics, connect
+from ._client import MAX_UNACKNOWLEDGED, Client, ClientStatistics, connect
 from ._receipt import Receipt, RefusedByService
 from ._subscription import Subscription
 from ._traced import Traced
 
 __all__ = [
+    "MAX_UNACKNOWLEDGED",
     "Admin",
     "Changed",
     "Client",

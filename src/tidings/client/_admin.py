@@ -7,11 +7,10 @@ refused is raised as a `ScopeError`, with the reason and the remedy, and has cha
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tidings import scopes
 from tidings.model import Duplicates, Filter, Notification, ScopeError, TidingsError
@@ -54,7 +53,12 @@ from tidings.scopes import (
     refusal_in,
 )
 
+from ._arguments import choice_of
+from ._awaited import Awaited
+
 log = logging.getLogger("tidings.client")
+
+_Reply: TypeAlias = Answer | Reviewed | Seen
 
 ADMIN_TIMEOUT = 30.0
 """Seconds to wait for the authority, unless the caller says otherwise."""
@@ -86,8 +90,8 @@ class Admin:
     def __init__(self, send: Callable[[bytes], None], check: Callable[[], None]) -> None:
         self._send = send
         self._check = check
-        self._questions: dict[str, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count(1)
+        self._replies: Awaited[_Reply] = Awaited()
+        self._count = 0
         self.on_scope_end: Callable[[ScopeEnded], None] = lambda ended: log.warning("%s", ended)
         """Called when a scope has ended that this client is a member of; unless it is set, a warning is logged."""
 
@@ -238,7 +242,7 @@ class Admin:
             _interface(selective, OPEN),
             _interface(imposed, OPEN),
             _mapping(mapping),
-            Placement(placement),
+            _placement(placement),
             gateway,
         )
         return await self.change(join, mode=mode, credentials=credentials, timeout=timeout)
@@ -286,7 +290,7 @@ class Admin:
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
         """At which brokers notifications cross between a scope and a superscope."""
-        change = SetPlacement(member, scope, Placement(placement), gateway)
+        change = SetPlacement(member, scope, _placement(placement), gateway)
         return await self.change(change, mode=mode, timeout=timeout)
 
     # --- everything at once, and looking ---------------------------------------------------------------
@@ -299,17 +303,15 @@ class Admin:
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
         """Make several changes as one: all of them take effect together, or none does."""
-        number = self._number()
-        ask = Ask(number, changes, Mode(mode), tuple(credentials))
-        answer: Answer = await self._ask(number, scopes.encode(ask), timeout, "make the change")
-        if (refusal := refusal_in(answer)) is not None:
-            raise refusal
+        mode = choice_of(Mode, mode, "mode", ScopeError)
+        answer = await self._ask(lambda id: Ask(id, changes, mode, tuple(credentials)), timeout, "make the change")
+        assert isinstance(answer, Answer)
         return Changed(answer.version, answer.warnings, answer.changes)
 
     async def graph(self, *, timeout: float = ADMIN_TIMEOUT) -> Graph:
         """The newest version of the scope graph, as far as this client may see it."""
-        number = self._number()
-        seen: Seen = await self._ask(number, scopes.encode(Look(number)), timeout, "show the scope graph")
+        seen = await self._ask(Look, timeout, "show the scope graph")
+        assert isinstance(seen, Seen)
         return seen.graph.graph()
 
     async def log(self, limit: int = 100, *, timeout: float = ADMIN_TIMEOUT) -> list[AuditEntry]:
@@ -317,12 +319,9 @@ class Admin:
 
         Those who may change everything see all of it, others what they have asked for themselves.
         """
-        number = self._number()
-        question = Review(number, min(limit, MAX_REVIEW))
-        answer: Answer | Reviewed = await self._ask(number, scopes.encode(question), timeout, "show the log")
-        if isinstance(answer, Answer):
-            raise refusal_in(answer) or TidingsError("the broker answered another question")
-        return list(answer.entries)
+        reviewed = await self._ask(lambda id: Review(id, min(limit, MAX_REVIEW)), timeout, "show the log")
+        assert isinstance(reviewed, Reviewed)
+        return list(reviewed.entries)
 
     async def explain(
         self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT
@@ -333,41 +332,46 @@ class Admin:
 
     # --- questions and answers ------------------------------------------------------------------------
 
-    def _number(self) -> str:
-        return f"admin-{next(self._numbers)}"
-
-    async def _ask(self, number: str, question: bytes, timeout: float, what: str) -> Any:
+    async def _ask(self, question: Callable[[str], Ask | Look | Review], timeout: float, what: str) -> _Reply:
+        """What is answered; `question` makes the message of an id. Asked once: a lost session may have done it."""
         self._check()
-        future = self._questions[number] = asyncio.get_running_loop().create_future()
-        self._send(question)
+        self._count += 1
+        id = f"admin-{self._count}"
+        self._send(scopes.encode(question(id)))
         try:
             async with asyncio.timeout(timeout):
-                return await future
+                reply = await self._replies.wait(id)
         except TimeoutError:
             raise AuthorityUnreachable(
                 f"nobody answered the wish to {what} within {timeout:g} seconds; "
                 "it may still come true: look at the graph before you try again"
             ) from None
-        finally:
-            del self._questions[number]
+        if isinstance(reply, Answer) and (refusal := refusal_in(reply)) is not None:
+            raise refusal
+        return reply
 
     def answered(self, body: bytes) -> None:
         """The broker has sent something about scopes."""
-        message = scopes.decode(body)
-        if isinstance(message, ScopeEnded):
-            self.on_scope_end(message)
+        try:
+            message = scopes.decode(body)
+        except ScopeError as error:
+            log.warning("the broker has sent something that this client cannot read: %s", error)
             return
-        future = self._questions.get(getattr(message, "request", ""))
-        if future is None or future.done():
-            return
-        if isinstance(message, Answer | Reviewed | Seen):
-            future.set_result(message)
+        match message:
+            case ScopeEnded():
+                self._ended(message)
+            case Answer() | Reviewed() | Seen():
+                self._replies.came(message.request, message)
+
+    def _ended(self, ended: ScopeEnded) -> None:
+        try:
+            self.on_scope_end(ended)
+        except Exception:  # a mistake of the application must not cost it the connection
+            log.exception("`on_scope_end` failed")
 
     def failed(self, error: TidingsError) -> None:
         """No answer can come any more."""
-        for future in self._questions.values():
-            if not future.done():
-                future.set_exception(error)
+        self._replies.failed(error)
 
     def renewed(self) -> None:
         """The client is connected anew: what it asked before will not be answered here."""
@@ -390,11 +394,11 @@ def _interface(given: AnyInterface | Mapping[str, AnyFilter | None] | None, defa
 
 
 def _rule(given: Duplicates | str) -> Duplicates:
-    try:
-        return Duplicates[given.upper()] if isinstance(given, str) else given
-    except KeyError:
-        rules = ", ".join(f"'{rule.name.lower()}'" for rule in Duplicates)
-        raise ScopeError(f"'{given}' is no rule for second copies; choose one of {rules}") from None
+    return choice_of(Duplicates, given, "rule for second copies", ScopeError)
+
+
+def _placement(given: Placement | str) -> Placement:
+    return choice_of(Placement, given, "placement", ScopeError)
 
 
 def _mapping(given: AnyMapping | None) -> EdgeMapping | None:

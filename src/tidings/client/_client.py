@@ -7,7 +7,6 @@ connection and one for each durable subscription, nothing in the background. Lea
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import ssl
 import time
@@ -15,20 +14,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
-from tidings.broker import MAX_TIMEOUT, LocalBroker
+from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker
 from tidings.history import CacheLimits, RememberingLocalBroker
-from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification, TidingsError
 from tidings.wire import (
     Answer,
     Browse,
     Consistency,
     Extension,
-    Forget,
     Frame,
     Gap,
-    HistoryReport,
-    Keep,
     Measure,
     Measured,
     Offers,
@@ -37,7 +34,6 @@ from tidings.wire import (
     Quality,
     Question,
     Read,
-    Refused,
     Status,
     StatusReply,
     StatusRequest,
@@ -47,13 +43,17 @@ from tidings.wire import (
 
 from ._address import Address, ConnectionFailed
 from ._admin import Admin
-from ._durable import Durable, Durables
+from ._arguments import choice_of, filter_of, microseconds_of
+from ._awaited import Awaited
 from ._link import Link
+from ._publications import Publications
 from ._questions import Questions
-from ._receipt import UNHEARD, Receipt, error_of
+from ._receipt import UNHEARD, Receipt
+from ._reception import Reception
 from ._subscription import Subscription
+from ._subscriptions import Subscriptions
 
-log = logging.getLogger("tidings.client")
+_Answer = TypeVar("_Answer", bound=Answer)
 
 STATUS_TIMEOUT = 5.0
 """Seconds to wait for a broker to say how it is."""
@@ -105,27 +105,23 @@ class Client:
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
         published = 0 if own_numbers else time.time_ns() // 1_000
         if remember is None:
-            self._local = LocalBroker(self.name, self._link.send, self, published=published)
+            self._local = LocalBroker(self.name, self._link.send, published=published)
         else:
             self._local = RememberingLocalBroker(
-                self.name, self._link.send, self, published=published, limits=remember, now=_now
+                self.name, self._link.send, published=published, limits=remember, now=_now
             )
         self._own_numbers = own_numbers
         self._link.receive = self._local.receive
+        self._publications = Publications(max_unacknowledged)
+        self._questions = Questions(lambda question: self._link.send(Frame(question)), self._check)
+        self._subscriptions = Subscriptions(self._local, self._link, self._questions)
+        self._advertisements: Awaited[None] = Awaited()
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
-        self._max_unacknowledged = max_unacknowledged
-        self._receipts: dict[int, Receipt] = {}
-        self._failures: list[TidingsError] = []
-        self._room: asyncio.Event = asyncio.Event()
-        self._idle: asyncio.Event = asyncio.Event()
-        self._subscriptions: dict[str, Subscription] = {}
-        self._advertisements: dict[str, asyncio.Future[None]] = {}
-        self._questions = Questions(lambda question: self._link.send(Frame(question)))
-        self._durables = Durables()
-        self._behind: set[Subscription] = set()
+        self._local.observer = Reception(
+            self._publications, self._subscriptions, self._advertisements, self._questions, self.admin
+        )
         self._published = 0
-        self._gaps = 0
 
     # --- coming and going -----------------------------------------------------------------------------
 
@@ -139,21 +135,17 @@ class Client:
         try:
             if error is None:
                 await self.flush()
-                await self._durables.keep()
+                await self._subscriptions.durables.keep()
         finally:
-            self._durables.end()
-            for subscription in list(self._subscriptions.values()):
-                subscription.finish(None)
+            self._subscriptions.durables.end()
+            self._subscriptions.finish(None)
             await self._link.close()
+            assert self._link.failure is not None
+            self._failed(self._link.failure)  # other tasks may still wait for something
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
-        while self._receipts:
-            self._idle.clear()
-            await self._idle.wait()
-        if self._failures:
-            failures, self._failures = self._failures, []
-            raise failures[0]
+        await self._publications.flush()
 
     # --- publishing -----------------------------------------------------------------------------------
 
@@ -179,28 +171,22 @@ class Client:
             notification = attributes
         elif attributes:
             notification = Notification(notification, **attributes)
-        if isinstance(quality, str):
-            quality = Quality[quality.upper()]
-        receipts = self._receipts
-        if not self._link.flowing or len(receipts) >= self._max_unacknowledged:
+        if not isinstance(quality, Quality):
+            quality = choice_of(Quality, quality, "quality")
+        if not self._link.flowing or self._publications.full:
             await self._may_publish()
-        lifetime = None if ttl is None else int(ttl * 1_000_000)
+        lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
         number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
         if quality is Quality.FIRE:
             return Receipt(number, UNHEARD)
-        receipt = receipts[number] = Receipt(number)
-        return receipt
+        return self._publications.add(number)
 
     async def _may_publish(self) -> None:
         """Wait until the broker takes more; raise the reason if it never will."""
         self._check()
-        while not self._link.flowing or len(self._receipts) >= self._max_unacknowledged:
-            if not self._link.flowing:
-                await self._link.flow()
-            else:
-                self._room.clear()
-                await self._room.wait()
+        while not self._link.flowing or self._publications.full:
+            await (self._publications.moved() if self._link.flowing else self._link.flow())
             self._check()
 
     async def publish_many(
@@ -248,97 +234,36 @@ class Client:
         `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
         """
         self._check()
-        if isinstance(filter, str):
-            filter = Filter.parse(filter)
-        if isinstance(consistency, str):
-            consistency = _consistency(consistency)
-        if isinstance(duplicates, str):
-            duplicates = Duplicates[duplicates.upper()]
-        subscription = Subscription(self, filter, callback, on_gap, receive_own)
-        subscription.duplicates = duplicates
+        subscription = Subscription(self._subscriptions, filter_of(filter), callback, on_gap, receive_own)
+        subscription.duplicates = choice_of(Duplicates, duplicates, "rule for second copies")
         subscription.with_origin = with_origin
+        consistency = choice_of(Consistency, consistency, "consistency")
         if past is not None:
             if durable is not None:
                 raise TidingsError(
                     f"the durable subscription '{durable}' goes on where it was; give either `durable` or `past`"
                 )
-            subscription.past = Past(past, consistency, _microseconds(timeout), respect_ttl)
-        if durable is not None:
-            self._durables.claim(durable)
-            subscription.id = self._local.new_id()
-            subscription.durable = Durable(self, subscription, durable)
-            self._durables.add(subscription.durable)
+            patience = None if timeout is None else microseconds_of(timeout, "a timeout", MAX_TIMEOUT)
+            subscription.past = Past(past, consistency, patience, respect_ttl)
+        if durable is None:
+            self._subscriptions.add(subscription)
         else:
-            subscription.id = self._local.subscribe(
-                filter,
-                subscription.notify,
-                receive_own=receive_own,
-                duplicates=duplicates,
-                past=subscription.past,
-            )
-        self._subscriptions[subscription.id] = subscription
+            self._subscriptions.add_durable(subscription, durable)
         return subscription
-
-    def begin(self, subscription: Subscription, after: dict[str, tuple[int, int]] | None) -> None:
-        """Begin a durable subscription where it goes on; see `Subscription.begin`."""
-        self._local.subscribe(
-            subscription.filter,
-            subscription.notify,
-            id=subscription.id,
-            receive_own=subscription.receive_own,
-            after=after,
-            duplicates=subscription.duplicates,
-        )
 
     async def forget(self, name: str) -> None:
         """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
-        self._durables.forget(name)
-        await self.ask(lambda id: Forget(id, name))
-
-    def tell(self, message: Keep) -> None:
-        """Tell the broker something whose answer nobody waits for."""
-        self._link.send(Frame(message))
-
-    def position(self, subscription: Subscription) -> dict[str, tuple[int, int]] | None:
-        """How far a subscription has seen each origin; None if it has ended."""
-        return self._local.position(subscription.id)
-
-    @property
-    def delivering(self) -> Identity:
-        """Who published what is being handed over, and where."""
-        assert self._local.delivering is not None
-        return self._local.delivering
-
-    @property
-    def delivering_past(self) -> bool:
-        """Whether what is being handed over comes from the past."""
-        return self._local.delivering_past
-
-    def change(self, subscription: Subscription) -> None:
-        """Tell the service the new filter of a subscription; see `Subscription.update`."""
-        if subscription.id not in self._local.subscriptions:
-            return  # a durable one that has not begun; it will, with this filter
-        self._local.subscribe(
-            subscription.filter,
-            subscription.notify,
-            id=subscription.id,
-            receive_own=subscription.receive_own,
-            duplicates=subscription.duplicates,
-        )
-
-    def end(self, subscription: Subscription) -> None:
-        """End a subscription; see `Subscription.unsubscribe`."""
-        if subscription.durable is not None:
-            subscription.durable.unsubscribed()
-        self._local.unsubscribe(subscription.id)
-        self._subscriptions.pop(subscription.id, None)
+        await self._subscriptions.durables.forget(name)
 
     async def advertise(self, filter: Matches | str) -> str:
         """Announce what this client may publish; returns its id once the network knows."""
         self._check()
         id = self._local.advertise(filter)
-        settled = self._advertisements[id] = asyncio.get_running_loop().create_future()
-        await settled
+        try:
+            await self._advertisements.wait(id)
+        except BaseException:  # it was refused, or whoever waited no longer does: nobody can take it back later
+            self._local.unadvertise(id)
+            raise
         return id
 
     def unadvertise(self, id: str) -> None:
@@ -349,10 +274,10 @@ class Client:
         """What this client has done so far."""
         return ClientStatistics(
             self._published,
-            len(self._receipts),
+            len(self._publications),
             self._link.frames,
             self._local.duplicates,
-            self._gaps,
+            self._subscriptions.gaps,
             self._link.reconnects,
             self._link.broker,
             self._link.connected,
@@ -360,12 +285,7 @@ class Client:
 
     async def status(self, timeout: float = STATUS_TIMEOUT) -> Status:
         """What the broker says about itself; only those who may administer it are answered."""
-        try:
-            async with asyncio.timeout(timeout):
-                reply = await self.ask(StatusRequest)
-        except TimeoutError:
-            raise TidingsError(f"the broker did not say how it is within {timeout:g} seconds; try again") from None
-        assert isinstance(reply, StatusReply)
+        reply = await self._ask(StatusRequest, StatusReply, timeout)
         return decode_status(reply.body)
 
     async def browse(self, filter: Matches | str = EVERYTHING, *, timeout: float = STATUS_TIMEOUT) -> Offers:
@@ -374,10 +294,8 @@ class Client:
         Each filter is shown as far as this client may subscribe to it. Refused where brokers route without
         advertisements.
         """
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
-        answer = await self._ask_in_time(lambda id: Browse(id, wanted), timeout)
-        assert isinstance(answer, Offers)
-        return answer
+        wanted = filter_of(filter)
+        return await self._ask(lambda id: Browse(id, wanted), Offers, timeout)
 
     async def measure_log(
         self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None
@@ -386,9 +304,7 @@ class Client:
 
         A broker that is down is waited for, for `timeout` seconds; then `ConnectionFailed` is raised.
         """
-        answer = await self._ask_in_time(lambda id: Measure(id, after, rows, size), timeout)
-        assert isinstance(answer, Measured)
-        return answer
+        return await self._ask(lambda id: Measure(id, after, rows, size), Measured, timeout)
 
     async def read_log(
         self,
@@ -403,154 +319,45 @@ class Client:
         The log holds what clients of that broker have published with quality `stored`, as far as it is synced. A page
         that does not come within `timeout` seconds is a `ConnectionFailed`.
         """
-        wanted = Filter.parse(filter) if isinstance(filter, str) else filter
+        wanted = filter_of(filter)
         while after < upto:
-            answer = await self._ask_in_time(partial(_read, after, upto, wanted), timeout)
-            assert isinstance(answer, Page)
-            yield answer
-            if answer.reached <= after:
+            page = await self._ask(partial(Read, after=after, upto=upto, filter=wanted), Page, timeout)
+            yield page
+            if page.reached <= after:
                 return  # the log ends before
-            after = answer.reached
+            after = page.reached
 
-    async def _ask_in_time(self, question: Callable[[str], Question], timeout: float | None) -> Answer:
+    async def _ask(self, question: Callable[[str], Question], kind: type[_Answer], timeout: float | None) -> _Answer:
+        """What the broker answers in time; `question` makes the message of an id, which a new session is asked, too."""
         try:
             async with asyncio.timeout(timeout):
-                return await self.ask(question)
+                answer = await self._questions.ask(question)
         except TimeoutError:
             where = self._link.broker or "the broker"
             raise ConnectionFailed(f"'{where}' has not answered for {timeout:g} seconds; is it running?") from None
-
-    async def ask(self, question: Callable[[str], Question]) -> Answer:
-        """What the broker answers; `question` makes the message of an id. It is asked again in a new session."""
-        self._check()
-        return await self._questions.ask(question)
-
-    # --- flow control ---------------------------------------------------------------------------------
-
-    def falls_behind(self, subscription: Subscription) -> None:
-        """The application does not keep up: stop reading."""
-        self._behind.add(subscription)
-        self._link.pause()
-
-    def keeps_up(self, subscription: Subscription) -> None:
-        """The application keeps up again."""
-        self._behind.discard(subscription)
-        if not self._behind:
-            self._link.resume()
+        assert isinstance(answer, kind)
+        return answer
 
     def _check(self) -> None:
         """Raise the reason if this client has ended."""
         if self._link.failure is not None:
             raise self._link.failure
 
-    # --- what the link and the local broker call ------------------------------------------------------
+    # --- what the link calls --------------------------------------------------------------------------
 
     def _renewed(self, welcome: Welcome) -> None:
         self.admin.renewed()
         if not self._own_numbers:
             self._local.go_on_after(welcome.published)
         self._local.announce()
-        for question in self._questions:
-            self._link.send(Frame(question))
+        self._questions.ask_again()
 
     def _failed(self, error: ConnectionFailed) -> None:
-        for subscription in list(self._subscriptions.values()):
-            subscription.finish(error)
-        for future in self._advertisements.values():
-            if not future.done():
-                future.set_exception(error)
-        self._questions.end(error)
+        self._subscriptions.finish(error)
+        self._publications.failed(error)
+        self._advertisements.failed(error)
+        self._questions.answers.failed(error)
         self.admin.failed(error)
-        for number in list(self._receipts):
-            self._settle(number, error)
-
-    def settled(self, id: str, advertisement: bool) -> None:
-        """A subscription or advertisement has settled."""
-        if advertisement:
-            future = self._advertisements.pop(id, None)
-            if future is not None and not future.done():
-                future.set_result(None)
-        elif (subscription := self._subscriptions.get(id)) is not None:
-            subscription.has_settled()
-
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        """A publication has reached its quality."""
-        receipt = self._receipts.pop(seq, None)
-        if receipt is not None:
-            receipt.done(key)
-            self._make_room()
-
-    def _settle(self, seq: int, error: TidingsError) -> None:
-        receipt = self._receipts.pop(seq, None)
-        if receipt is not None:
-            receipt.failed(error, self._failures)
-            self._make_room()
-
-    def _make_room(self) -> None:
-        self._room.set()
-        if not self._receipts:
-            self._idle.set()
-
-    def refused(self, refusal: Refused) -> None:
-        """The service has refused something."""
-        error = error_of(refusal)
-        if refusal.reference.isdecimal():
-            if int(refusal.reference) not in self._receipts:
-                self._failures.append(error)  # a publication of quality FIRE: nobody else would hear of it
-            self._settle(int(refusal.reference), error)
-        elif (subscription := self._subscriptions.pop(refusal.reference, None)) is not None:
-            self._local.unsubscribe(refusal.reference)
-            subscription.finish(error)
-        elif (future := self._advertisements.pop(refusal.reference, None)) is not None and not future.done():
-            self._local.unadvertise(refusal.reference)
-            future.set_exception(error)
-        elif not self._questions.refused(refusal.reference, error):
-            log.warning("refused: %s", error)
-
-    def answered(self, reply: Answer) -> None:
-        """The broker has answered a question."""
-        self._questions.answered(reply)
-
-    def remembered(self, report: HistoryReport) -> None:
-        """The past of a subscription has come."""
-        if (subscription := self._subscriptions.get(report.id)) is not None:
-            subscription.remembered(report)
-
-    def progressed(self) -> None:
-        """The broker says how far everything has been sent: durable subscriptions may have come further."""
-        self._durables.moved()
-
-    def extended(self, message: Extension) -> None:
-        """A feature of the broker has sent something."""
-        if message.feature == "scopes":
-            self.admin.answered(message.body)
-
-    def gap(self, gap: Gap) -> None:
-        """Something was lost for some subscriptions."""
-        self._gaps += 1
-        told = [self._subscriptions[id].lost(gap) for id in gap.subscriptions if id in self._subscriptions]
-        if not all(told):
-            last = "an unknown end" if gap.last is None else gap.last
-            log.warning("lost: numbers %s to %s of broker %s, epoch %s", gap.first, last, gap.origin, gap.epoch)
-
-
-def _read(after: tuple[int, int], upto: tuple[int, int], filter: Matches, id: str) -> Read:
-    return Read(id, after, upto, filter)
-
-
-def _consistency(word: str) -> Consistency:
-    try:
-        return Consistency[word.upper()]
-    except KeyError:
-        raise TidingsError(f'\'{word}\' is no consistency; choose "strict" or "best_effort"') from None
-
-
-def _microseconds(timeout: float | None) -> int | None:
-    if timeout is None:
-        return None
-    if not 0 <= timeout <= MAX_TIMEOUT / 1_000_000:  # refuses NaN, too
-        raise TidingsError(f"a timeout of {timeout} seconds; give one from 0 to {MAX_TIMEOUT // 1_000_000:,}")
-    return round(timeout * 1_000_000)
 
 
 def connect(

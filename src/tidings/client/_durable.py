@@ -16,10 +16,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from tidings.model import Identity, TidingsError
-from tidings.wire import Keep, Kept, Recall, Recalled
+from tidings.wire import Forget, Keep, Kept, Recall, Recalled
+
+from ._questions import Questions
 
 if TYPE_CHECKING:
-    from ._client import Client
     from ._subscription import Subscription
 
 log = logging.getLogger("tidings.client")
@@ -33,8 +34,8 @@ RETRY = 1.0
 class Durable:
     """The durable side of one subscription."""
 
-    def __init__(self, client: Client, subscription: Subscription, name: str) -> None:
-        self._client = client
+    def __init__(self, questions: Questions, subscription: Subscription, name: str) -> None:
+        self._questions = questions
         self.subscription = subscription
         self.name = name
         self._queued: deque[Identity] = deque()
@@ -89,7 +90,7 @@ class Durable:
     def leave(self) -> None:
         """Somebody else takes the name over, and is to go on where this one has come to."""
         if self._kept is not None:
-            self._client.tell(Keep("", self.name, self._filter, self._position()))
+            self._questions.tell(Keep("", self.name, self._filter, self._position()))
         self.end()
 
     def end(self) -> None:
@@ -110,7 +111,7 @@ class Durable:
 
     async def _run(self) -> None:
         try:
-            recalled = await self._client.ask(lambda id: Recall(id, self.name))
+            recalled = await self._questions.ask(lambda id: Recall(id, self.name))
             assert isinstance(recalled, Recalled)
             if recalled.found:
                 self._handled = dict(recalled.positions)
@@ -144,7 +145,7 @@ class Durable:
         positions, filter = self._position(), str(self.subscription.filter)
         try:
             if positions != self._kept or filter != self._filter:
-                answer = await self._client.ask(lambda id: Keep(id, self.name, filter, positions))
+                answer = await self._questions.ask(lambda id: Keep(id, self.name, filter, positions))
                 assert isinstance(answer, Kept)
                 self._kept, self._filter = positions, filter
         finally:
@@ -156,11 +157,7 @@ class Durable:
 
     def _position(self) -> dict[str, tuple[int, int]]:
         """How far the application has handled each origin."""
-        if (
-            not self._queued
-            and self._in_hand is None
-            and (seen := self._client.position(self.subscription)) is not None
-        ):
+        if not self._queued and self._in_hand is None and (seen := self.subscription.position()) is not None:
             self._handled = seen
         return dict(self._handled)
 
@@ -174,31 +171,29 @@ class Durable:
 class Durables:
     """The durable subscriptions of one client, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
         self._by_name: dict[str, Durable] = {}
 
-    def add(self, durable: Durable) -> None:
-        """One begins."""
-        self._by_name[durable.name] = durable
-
-    def claim(self, name: str) -> None:
-        """A name is to be used: by one part of the application at a time."""
+    def add(self, subscription: Subscription, name: str) -> None:
+        """One begins. A name is used by one part of the application at a time."""
         known = self._by_name.get(name)
-        if known is None:
-            return
-        if not known.subscription.ended:
-            raise TidingsError(
-                f"durable subscription '{name}' is in use by this client; unsubscribe it first, or choose another name"
-            )
-        del self._by_name[name]
-        known.leave()
+        if known is not None:
+            if not known.subscription.ended:
+                raise TidingsError(
+                    f"durable subscription '{name}' is in use by this client; "
+                    "unsubscribe it first, or choose another name"
+                )
+            known.leave()
+        subscription.durable = self._by_name[name] = Durable(self._questions, subscription, name)
 
-    def forget(self, name: str) -> None:
+    async def forget(self, name: str) -> None:
         """One is to be kept no longer, here or anywhere."""
         known = self._by_name.pop(name, None)
         if known is not None:
             known.subscription.unsubscribe()
             known.end()
+        await self._questions.ask(lambda id: Forget(id, name))
 
     def moved(self) -> None:
         """There may be progress."""

@@ -15,8 +15,8 @@ from tidings.wire import Gap, HistoryReport, Past
 from ._traced import Traced
 
 if TYPE_CHECKING:
-    from ._client import Client
     from ._durable import Durable
+    from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
 
@@ -35,13 +35,13 @@ class Subscription(AsyncIterator[Notification]):
 
     def __init__(
         self,
-        client: Client,
+        subscriptions: Subscriptions,
         filter: Matches,
         callback: Callable[[Notification], None] | None,
         on_gap: Callable[[Gap], None] | None,
         receive_own: bool,
     ) -> None:
-        self._client = client
+        self._subscriptions = subscriptions
         self.filter = filter
         self.receive_own = receive_own
         """Whether what this client publishes is wanted, too."""
@@ -55,10 +55,12 @@ class Subscription(AsyncIterator[Notification]):
         self._callback = callback
         self._on_gap = on_gap
         self._queue: deque[Notification] = deque()
-        self._wakeup: asyncio.Future[None] | None = None
+        self._news = asyncio.Event()
         self._settled = asyncio.Event()
         self._error: TidingsError | None = None
         self._ended = False
+        self._unsettled = False
+        """Whether it has ended before it settled."""
         self._paused = False
         self.durable: Durable | None = None
         """What makes it outlive this client, if it was asked for."""
@@ -80,17 +82,14 @@ class Subscription(AsyncIterator[Notification]):
                 raise self._error
             if self._ended:
                 raise StopAsyncIteration
-            self._wakeup = asyncio.get_running_loop().create_future()
-            try:
-                await self._wakeup
-            finally:
-                self._wakeup = None
+            self._news.clear()
+            await self._news.wait()
         notification = self._queue.popleft()
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
             self._paused = False
-            self._client.keeps_up(self)
+            self._subscriptions.keeps_up(self)
         return notification
 
     def __await__(self) -> Generator[None, None, Subscription]:
@@ -100,12 +99,14 @@ class Subscription(AsyncIterator[Notification]):
         await self._settled.wait()
         if self._error is not None:
             raise self._error
+        if self._unsettled:
+            raise TidingsError(f"subscription {self.id} has ended before the network knew it; subscribe again")
         return self
 
     @property
     def settled(self) -> bool:
         """Whether everything that must know this subscription knows it."""
-        return self._settled.is_set() and self._error is None
+        return self._settled.is_set() and self._error is None and not self._unsettled
 
     @property
     def ended(self) -> bool:
@@ -134,12 +135,12 @@ class Subscription(AsyncIterator[Notification]):
         self._settled.clear()
         if self.durable is not None:
             self.durable.changes()
-        self._client.change(self)
+        self._subscriptions.change(self)
 
     def unsubscribe(self) -> None:
         """End the subscription; what is waiting can still be read. Ending it again does nothing."""
         if not self._ended:
-            self._client.end(self)
+            self._subscriptions.end(self)
             self.finish(None)
 
     async def __aenter__(self) -> Subscription:
@@ -155,23 +156,24 @@ class Subscription(AsyncIterator[Notification]):
     def notify(self, notification: Notification) -> None:
         """A notification has come."""
         if self.with_origin:
-            notification = Traced.of(notification, self._client.delivering, self._client.delivering_past)
+            notification = Traced.of(notification, self._subscriptions.delivering, self._subscriptions.delivering_past)
         if self._callback is not None:
             try:
                 self._callback(notification)
             except Exception:  # a mistake of the application must not cost it the connection
-                log.exception("the callback of subscription %s failed", self.id)
+                log.exception("a callback failed; subscription %s goes on", self.id)
             if self.durable is not None:
                 self.durable.moved()
             return
         self._queue.append(notification)
         if self.durable is not None:
-            self.durable.queued(self._client.delivering)
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
-        if len(self._queue) >= MAX_QUEUE and not self._paused:
+            self.durable.queued(self._subscriptions.delivering)
+        waiting = len(self._queue)
+        if waiting == 1:  # only then can anybody have found nothing
+            self._news.set()
+        if waiting >= MAX_QUEUE and not self._paused:
             self._paused = True
-            self._client.falls_behind(self)
+            self._subscriptions.falls_behind(self)
 
     def has_settled(self) -> None:
         """The service says so."""
@@ -180,10 +182,14 @@ class Subscription(AsyncIterator[Notification]):
         else:
             self._settled.set()
 
+    def position(self) -> dict[str, tuple[int, int]] | None:
+        """How far it has seen each origin; None if it has ended."""
+        return self._subscriptions.position(self)
+
     def begin(self, after: dict[str, tuple[int, int]] | None) -> None:
         """Of a durable one: it is known where it goes on."""
         if not self._ended:
-            self._client.begin(self, after)
+            self._subscriptions.begin(self, after)
 
     def is_kept(self) -> None:
         """Of a durable one: it has settled, and the broker has it on disk."""
@@ -191,7 +197,7 @@ class Subscription(AsyncIterator[Notification]):
 
     def refused(self, error: TidingsError) -> None:
         """Of a durable one: the broker does not keep it."""
-        self._client.end(self)
+        self._subscriptions.end(self)
         self.finish(error)
 
     def remembered(self, report: HistoryReport) -> None:
@@ -201,18 +207,23 @@ class Subscription(AsyncIterator[Notification]):
     def lost(self, gap: Gap) -> bool:
         """Something was lost; whether the application was told."""
         self.gaps.append(gap)
-        if self._on_gap is not None:
+        if self._on_gap is None:
+            return False
+        try:
             self._on_gap(gap)
-        return self._on_gap is not None
+        except Exception:  # as in `notify`
+            log.exception("`on_gap` failed; subscription %s goes on", self.id)
+        return True
 
     def finish(self, error: TidingsError | None) -> None:
         """Nothing more will come."""
+        if self._ended:
+            return
         self._ended = True
-        self._error = self._error or error
+        self._error = error
         if self._paused:
             self._paused = False
-            self._client.keeps_up(self)
-        if error is not None:
-            self._settled.set()
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+            self._subscriptions.keeps_up(self)
+        self._unsettled = not self._settled.is_set()
+        self._settled.set()
+        self._news.set()

@@ -1,0 +1,79 @@
+"""What the service tells a client, brought to whoever waits for it."""
+
+from __future__ import annotations
+
+import logging
+
+from tidings.model import EventKey
+from tidings.wire import Answer, Extension, Gap, HistoryReport, Refused
+
+from ._admin import Admin
+from ._awaited import Awaited
+from ._publications import Publications
+from ._questions import Questions
+from ._receipt import error_of
+from ._subscriptions import Subscriptions
+
+log = logging.getLogger("tidings.client")
+
+
+class Reception:
+    """Who hears what; the observer of the local broker."""
+
+    def __init__(
+        self,
+        publications: Publications,
+        subscriptions: Subscriptions,
+        advertisements: Awaited[None],
+        questions: Questions,
+        admin: Admin,
+    ) -> None:
+        self._publications = publications
+        self._subscriptions = subscriptions
+        self._advertisements = advertisements
+        self._questions = questions
+        self._admin = admin
+
+    def settled(self, id: str, advertisement: bool) -> None:
+        """The network knows a subscription or an advertisement."""
+        if advertisement:
+            self._advertisements.came(id, None)
+        else:
+            self._subscriptions.settled(id)
+
+    def acknowledged(self, seq: int, key: EventKey) -> None:
+        """A publication has reached its quality."""
+        self._publications.acknowledged(seq, key)
+
+    def refused(self, refusal: Refused) -> None:
+        """Something was not done."""
+        reference, error = refusal.reference, error_of(refusal)
+        if reference.isdecimal():
+            self._publications.refused(int(reference), error)
+        elif not (
+            self._subscriptions.refused(reference, error)
+            or self._advertisements.refused(reference, error)
+            or self._questions.answers.refused(reference, error)
+        ):
+            log.warning("refused: %s", error)
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past of a subscription has come."""
+        self._subscriptions.remembered(report)
+
+    def gap(self, gap: Gap) -> None:
+        """Something was lost for some subscriptions."""
+        self._subscriptions.gap(gap)
+
+    def answered(self, reply: Answer) -> None:
+        """The broker has answered a question."""
+        self._questions.answers.came(reply.id, reply)
+
+    def progressed(self) -> None:
+        """The broker says how far everything has been sent: durable subscriptions may have come further."""
+        self._subscriptions.durables.moved()
+
+    def extended(self, message: Extension) -> None:
+        """A feature of the broker has sent something."""
+        if message.feature == "scopes":
+            self._admin.answered(message.body)

@@ -1,0 +1,136 @@
+"""The subscriptions of one client: what they need of it, and what the service says about them."""
+
+from __future__ import annotations
+
+import logging
+
+from tidings.broker import LocalBroker
+from tidings.model import Identity, TidingsError
+from tidings.wire import Gap, HistoryReport, Past
+
+from ._durable import Durables
+from ._link import Link
+from ._questions import Questions
+from ._subscription import Subscription
+
+log = logging.getLogger("tidings.client")
+
+
+class Subscriptions:
+    """All that have not ended, by id."""
+
+    def __init__(self, local: LocalBroker, link: Link, questions: Questions) -> None:
+        self._local = local
+        self._link = link
+        self._by_id: dict[str, Subscription] = {}
+        self._behind: set[Subscription] = set()
+        """Those whose application does not keep up."""
+        self.durables = Durables(questions)
+        self.gaps = 0
+        """How many times something was lost."""
+
+    def add(self, subscription: Subscription) -> None:
+        """One begins now."""
+        subscription.id = self._local.new_id()
+        self._announce(subscription, past=subscription.past)
+        self._by_id[subscription.id] = subscription
+
+    def add_durable(self, subscription: Subscription, name: str) -> None:
+        """One begins once the broker has said where it goes on."""
+        self.durables.add(subscription, name)
+        subscription.id = self._local.new_id()
+        self._by_id[subscription.id] = subscription
+
+    def finish(self, error: TidingsError | None) -> None:
+        """The client has ended; with an error, if that was not its own wish."""
+        for subscription in list(self._by_id.values()):
+            subscription.finish(error)
+
+    # --- what a subscription calls --------------------------------------------------------------------
+
+    def begin(self, subscription: Subscription, after: dict[str, tuple[int, int]] | None) -> None:
+        """A durable one goes on after these positions; None: it has none yet."""
+        self._announce(subscription, after=after)
+
+    def change(self, subscription: Subscription) -> None:
+        """One has another filter."""
+        if subscription.id in self._local.subscriptions:  # a durable one may still have to begin, and will with this
+            self._announce(subscription)
+
+    def _announce(
+        self,
+        subscription: Subscription,
+        *,
+        after: dict[str, tuple[int, int]] | None = None,
+        past: Past | None = None,
+    ) -> None:
+        self._local.subscribe(
+            subscription.filter,
+            subscription.notify,
+            id=subscription.id,
+            receive_own=subscription.receive_own,
+            after=after,
+            duplicates=subscription.duplicates,
+            past=past,
+        )
+
+    def end(self, subscription: Subscription) -> None:
+        """Nothing more is wanted for one."""
+        if subscription.durable is not None:
+            subscription.durable.unsubscribed()
+        self._local.unsubscribe(subscription.id)
+        self._by_id.pop(subscription.id, None)
+
+    def position(self, subscription: Subscription) -> dict[str, tuple[int, int]] | None:
+        """How far one has seen each origin; None if it has ended."""
+        return self._local.position(subscription.id)
+
+    @property
+    def delivering(self) -> Identity:
+        """Who published what is being handed over, and where."""
+        assert self._local.delivering is not None
+        return self._local.delivering
+
+    @property
+    def delivering_past(self) -> bool:
+        """Whether what is being handed over comes from the past."""
+        return self._local.delivering_past
+
+    def falls_behind(self, subscription: Subscription) -> None:
+        """The application does not keep up: stop reading."""
+        self._behind.add(subscription)
+        self._link.pause()
+
+    def keeps_up(self, subscription: Subscription) -> None:
+        """The application keeps up again."""
+        self._behind.discard(subscription)
+        if not self._behind:
+            self._link.resume()
+
+    # --- what the service says ------------------------------------------------------------------------
+
+    def settled(self, id: str) -> None:
+        """The network knows one."""
+        if (subscription := self._by_id.get(id)) is not None:
+            subscription.has_settled()
+
+    def refused(self, id: str, error: TidingsError) -> bool:
+        """Something was refused; whether it was one of these."""
+        subscription = self._by_id.pop(id, None)
+        if subscription is not None:
+            self._local.unsubscribe(id)
+            subscription.finish(error)
+        return subscription is not None
+
+    def remembered(self, report: HistoryReport) -> None:
+        """The past of one has come."""
+        if (subscription := self._by_id.get(report.id)) is not None:
+            subscription.remembered(report)
+
+    def gap(self, gap: Gap) -> None:
+        """Something was lost for some."""
+        self.gaps += 1
+        told = [self._by_id[id].lost(gap) for id in gap.subscriptions if id in self._by_id]
+        if not all(told):
+            last = "an unknown end" if gap.last is None else gap.last
+            log.warning("lost: numbers %s to %s of broker %s, epoch %s", gap.first, last, gap.origin, gap.epoch)

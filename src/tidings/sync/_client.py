@@ -1,0 +1,212 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+
+from tidings import client as asynchronous
+from tidings.client import MAX_UNACKNOWLEDGED, ClientStatistics
+from tidings.history import CacheLimits
+from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Matches, Notification
+from tidings.wire import Consistency, Gap, Page, Quality
+
+from ._admin import Admin
+from ._subscription import Subscription
+from ._thread import BATCH, LoopThread, waiting_for
+
+
+class Client:
+    """A connection to the service. Made by `tidings.sync.connect`."""
+
+    def __init__(self, make: Callable[[], asynchronous.Client]) -> None:
+        self._thread = LoopThread()
+        try:
+            self._twin = self._thread.call(_opened(make))
+        except BaseException:
+            self._thread.stop()
+            raise
+        self._closed = False
+        self.admin = Admin(self._thread, self._twin.admin)
+        """The scope graph: who sees what."""
+
+    @property
+    def name(self) -> str:
+        """The name of this client at the broker."""
+        return self._twin.name
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(error)
+
+    def close(self) -> None:
+        """Wait for what is under way, say goodbye, end the thread. Closing again does nothing."""
+        self._close(None)
+
+    def _close(self, error: BaseException | None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._thread.call(self._twin.__aexit__(type(error) if error else None, error, None))
+        finally:
+            self._thread.stop()
+
+    def publish(
+        self,
+        notification: Mapping[str, object] | None = None,
+        /,
+        *,
+        quality: Quality | str = Quality.ACCEPTED,
+        ttl: float | None = None,
+        publisher_seq: int | None = None,
+        **attributes: object,
+    ) -> EventKey | None:
+        """Publish, wait until the publication has reached its quality, and return the key of the event.
+
+        Quality `fire` does not wait, and has no key. `publish_many` is the fast way for many. All else is as in
+        `tidings.Client.publish`.
+        """
+
+        async def work() -> EventKey | None:
+            receipt = await self._twin.publish(
+                notification, quality=quality, ttl=ttl, publisher_seq=publisher_seq, **attributes
+            )
+            return await receipt
+
+        return self._thread.call(work())
+
+    def publish_many(
+        self,
+        notifications: Iterable[Mapping[str, object]],
+        *,
+        quality: Quality | str = Quality.ACCEPTED,
+        first: int | None = None,
+    ) -> int:
+        """Publish one after the other without waiting for each, then wait for all; how many there were.
+
+        `first` is the number of the first one, for clients that were connected with `own_numbers`.
+        """
+        source = iter(notifications)  # read here, in the thread of the caller: it may be slow
+        count = 0
+        while batch := list(itertools.islice(source, BATCH)):
+            self._thread.call(self._publish_batch(batch, quality, None if first is None else first + count))
+            count += len(batch)
+        self._thread.call(self._twin.flush())
+        return count
+
+    async def _publish_batch(
+        self, batch: list[Mapping[str, object]], quality: Quality | str, first: int | None
+    ) -> None:
+        for at, notification in enumerate(batch):
+            await self._twin.publish(notification, quality=quality, publisher_seq=None if first is None else first + at)
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[Notification], None] | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        past: Bound | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+    ) -> Subscription:
+        """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
+
+        Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
+        not use this client.
+        """
+
+        async def work() -> asynchronous.Subscription:
+            subscription = self._twin.subscribe(
+                filter,
+                callback=callback,
+                on_gap=on_gap,
+                receive_own=receive_own,
+                durable=durable,
+                past=past,
+                consistency=consistency,
+                timeout=timeout,
+                respect_ttl=respect_ttl,
+                with_origin=with_origin,
+                duplicates=duplicates,
+            )
+            return await subscription
+
+        return Subscription(self._thread, self._thread.call(work()))
+
+    flush = waiting_for(asynchronous.Client.flush)
+    forget = waiting_for(asynchronous.Client.forget)
+    advertise = waiting_for(asynchronous.Client.advertise)
+    status = waiting_for(asynchronous.Client.status)
+    browse = waiting_for(asynchronous.Client.browse)
+    measure_log = waiting_for(asynchronous.Client.measure_log)
+
+    def read_log(
+        self,
+        after: tuple[int, int],
+        upto: tuple[int, int],
+        filter: Matches | str = EVERYTHING,
+        *,
+        timeout: float | None = None,
+    ) -> Iterator[Page]:
+        """What the log of the broker holds after one position, up to another; as `tidings.Client.read_log`."""
+        pages = self._twin.read_log(after, upto, filter, timeout=timeout)
+        while (page := self._thread.call(_next(pages))) is not None:
+            yield page
+
+    def unadvertise(self, id: str) -> None:
+        """Take an advertisement back."""
+        self._thread.visit(self._twin.unadvertise, id)
+
+    def statistics(self) -> ClientStatistics:
+        """What this client has done so far."""
+        return self._thread.visit(self._twin.statistics)
+
+
+def connect(
+    urls: str | Sequence[str] = "tidings://localhost:7311",
+    *,
+    name: str | None = None,
+    token: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    serialiser: str = "msgpack",
+    max_unacknowledged: int = MAX_UNACKNOWLEDGED,
+    remember: CacheLimits | None = None,
+    own_numbers: bool = False,
+) -> Client:
+    """A blocking client of the service, connected. Use it with `with`, or call `close`.
+
+    The parameters are those of `tidings.connect`.
+    """
+    return Client(
+        lambda: asynchronous.connect(
+            urls,
+            name=name,
+            token=token,
+            tls=tls,
+            serialiser=serialiser,
+            max_unacknowledged=max_unacknowledged,
+            remember=remember,
+            own_numbers=own_numbers,
+        )
+    )
+
+
+async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Client:
+    return await make().__aenter__()
+
+
+async def _next(pages: AsyncIterator[Page]) -> Page | None:
+    return await anext(pages, None)

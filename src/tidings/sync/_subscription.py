@@ -1,0 +1,119 @@
+"""A subscription of a blocking client: iterate over it, wait for what comes, change it, end it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+
+from tidings import client as asynchronous
+from tidings.model import Matches, Notification
+from tidings.wire import Gap, HistoryReport
+
+from ._thread import BATCH, LoopThread, waiting_for
+
+
+class Subscription(Iterator[Notification]):
+    """What `Client.subscribe` returns. Iterating waits for notifications, until the subscription ends."""
+
+    def __init__(self, thread: LoopThread, twin: asynchronous.Subscription) -> None:
+        self._thread = thread
+        self._twin = twin
+        self._here: deque[Notification] = deque()
+
+    @property
+    def id(self) -> str:
+        """What it is called between this client and its broker."""
+        return self._twin.id
+
+    @property
+    def filter(self) -> Matches:
+        """What it wants."""
+        return self._twin.filter
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that must know this subscription knows it."""
+        return self._twin.settled
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._twin.ended
+
+    @property
+    def waiting(self) -> int:
+        """How many notifications wait for the application."""
+        return len(self._here) + self._twin.waiting
+
+    @property
+    def history_report(self) -> HistoryReport | None:
+        """What came from the past, once that is known; None for a subscription that does not reach back."""
+        return self._twin.history_report
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What was lost, as far as it is known."""
+        return list(self._twin.gaps)
+
+    def __iter__(self) -> Subscription:
+        return self
+
+    def __next__(self) -> Notification:
+        return self._next(None)
+
+    def receive(self, timeout: float | None = None) -> Notification | None:
+        """The next notification; None if none came in `timeout` seconds, or if the subscription has ended."""
+        try:
+            return self._next(timeout)
+        except (StopIteration, TimeoutError):
+            return None
+
+    def within(self, timeout: float) -> Iterator[Notification]:
+        """Iterate until nothing has come for `timeout` seconds."""
+        while (notification := self.receive(timeout)) is not None:
+            yield notification
+
+    def _next(self, timeout: float | None) -> Notification:
+        while True:
+            try:
+                return self._here.popleft()
+            except IndexError:
+                if not self._thread.call(self._fetch(timeout)):
+                    raise StopIteration from None
+
+    async def _fetch(self, timeout: float | None) -> bool:
+        """Bring what has come, at least one; False at the end. What came is kept here, so cancelling loses nothing."""
+        try:
+            async with asyncio.timeout(timeout):
+                self._here.append(await anext(self._twin))
+        except StopAsyncIteration:
+            return False
+        if self._twin.durable is not None:
+            return True  # asking for more would say that this one has been handled
+        for _ in range(min(self._twin.waiting, BATCH)):
+            self._here.append(await anext(self._twin))
+        return True
+
+    acknowledge = waiting_for(asynchronous.Subscription.acknowledge)
+
+    def update(self, filter: Matches | str) -> None:
+        """Change the filter. What passes both the old and the new one arrives without loss and once."""
+        self._thread.call(self._updated(filter))
+
+    async def _updated(self, filter: Matches | str) -> None:
+        self._twin.update(filter)
+        await self._twin
+
+    def unsubscribe(self) -> None:
+        """End the subscription; what is waiting can still be read. Ending it again does nothing."""
+        self._thread.visit(self._twin.unsubscribe)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.unsubscribe()

@@ -1,0 +1,200 @@
+"""What becomes of those who wait when a client ends, and of a client whose application makes a mistake."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from net.proxy import Proxy, proxy
+from net.world import brokers, options, running, take, until, url
+
+import tidings
+from tidings.broker import RoutingOptions
+from tidings.model import Matches, NotAdvertised, TidingsError, UnsupportedFilter
+from tidings.net import serve
+
+
+@contextlib.asynccontextmanager
+async def cut_off(most: int = 1) -> AsyncIterator[tuple[tidings.Client, Proxy]]:
+    """A client that the broker does not hear any more, and with it `most` publications."""
+    async with brokers("b") as servers, proxy(servers["b"].port) as way:
+        with contextlib.suppress(ZeroDivisionError):
+            async with tidings.connect(way.url, max_unacknowledged=most) as client:
+                way.closed = True
+                way.cut()
+                await until(lambda: not client.statistics().connected)
+                yield client, way
+                raise ZeroDivisionError  # whoever has no error waits for the broker
+
+
+WAITING = {
+    "an advertisement": lambda client: client.advertise("TRUE"),
+    "a question": lambda client: client.browse(timeout=None),
+    "a question about scopes": lambda client: client.admin.graph(timeout=None),
+    "a publication": lambda client: client.publish(n=1),
+    "a flush": lambda client: client.flush(),
+    "what is forgotten": lambda client: client.forget("quotes"),
+}
+
+
+@pytest.mark.parametrize("what", list(WAITING))
+@running
+async def test_who_waits_for_the_broker_hears_that_the_client_was_closed(what: str) -> None:
+    async with cut_off() as (client, _):
+        client._link.flowing = True  # one publication is under way, and there is room for no more
+        receipt = await client.publish(n=0)
+        waiting = asyncio.create_task(WAITING[what](client))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+    with pytest.raises(tidings.ConnectionFailed, match="is closed"):
+        await waiting
+    with pytest.raises(tidings.ConnectionFailed, match="is closed"):
+        await receipt
+
+
+@running
+async def test_who_waits_until_a_subscription_settles_hears_that_it_has_ended() -> None:
+    async with cut_off() as (client, _):
+        taken_back, left = client.subscribe("n = 1"), client.subscribe("n = 2")
+        waiting = [asyncio.ensure_future(taken_back._wait()), asyncio.ensure_future(left._wait())]
+        await asyncio.sleep(0.01)
+        taken_back.unsubscribe()
+        with pytest.raises(TidingsError, match="ended before the network knew it"):
+            await waiting[0]
+        assert not waiting[1].done()
+        assert not taken_back.settled
+    with pytest.raises(TidingsError, match="ended before the network knew it"):
+        await waiting[1]
+    with pytest.raises(StopAsyncIteration):
+        await anext(left)
+
+
+@running
+async def test_an_advertisement_that_nobody_waits_for_any_more_is_taken_back() -> None:
+    async with (
+        brokers("b", routing=RoutingOptions(advertisements=True)) as servers,
+        proxy(servers["b"].port) as way,
+        tidings.connect(way.url) as client,
+    ):
+        way.closed = True
+        way.cut()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.advertise("EXISTS(n)")
+        way.closed = False
+        with pytest.raises(NotAdvertised):
+            await (await client.publish(n=1))
+        id = await client.advertise("EXISTS(n)")
+        await (await client.publish(n=1))
+        client.unadvertise(id)
+
+
+class Odd:
+    """A filter of the application's own, with no name under which it could travel."""
+
+    def matches(self, notification: tidings.Notification) -> bool:
+        return bool(notification["n"])
+
+
+@running
+async def test_a_filter_that_cannot_travel_is_refused_and_is_not_in_the_way_later() -> None:
+    odd: Matches = Odd()
+    async with (
+        brokers("b", limits={"client_resume": 0.05}) as servers,
+        proxy(servers["b"].port) as way,
+        tidings.connect(way.url) as client,
+    ):
+        subscription = await client.subscribe("EXISTS(n)")
+        with pytest.raises(UnsupportedFilter, match="Odd"):
+            client.subscribe(odd)
+        with pytest.raises(UnsupportedFilter, match="Odd"):
+            await client.advertise(odd)
+        way.closed = True
+        way.cut()
+        await until(lambda: not servers["b"].host.broker.clients)
+        way.closed = False
+        await client.publish(n=1)
+        assert [n["n"] for n in await take(subscription, 1)] == [1]
+        assert client.statistics().reconnects == 1
+
+
+@running
+async def test_an_on_gap_that_fails_does_not_cost_the_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            await client.subscribe("EXISTS(n)", durable="quotes")
+        async with tidings.connect(url(server)) as writer:
+            await writer.publish_many([{"n": n} for n in range(3)], quality="stored")
+    async with serve(options(data=tmp_path)) as server:
+        assert server.store is not None
+        server.store.retain(older_than=2**62)
+        async with tidings.connect(url(server)) as writer:
+            await writer.publish_many([{"n": 4}], quality="stored")
+        await until(lambda: server.store is not None and server.store.bounds(server.store.epochs()[0]) is None)
+
+        def broken(gap: tidings.Gap) -> None:
+            raise RuntimeError(f"not from {gap.first}")
+
+        with caplog.at_level(logging.ERROR, "tidings.client"):
+            async with tidings.connect(url(server), name="alice") as client:
+                subscription = await client.subscribe("EXISTS(n)", durable="quotes", on_gap=broken)
+                assert [n["n"] for n in await take(subscription, 1)] == [4]
+                assert len(subscription.gaps) == 1
+                assert client.statistics().reconnects == 0
+        assert "not from 1" in caplog.text
+
+
+@running
+async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(ended: object) -> None:
+        raise RuntimeError("not this one")
+
+    async with brokers("b") as servers, tidings.connect(url(servers["b"]), name="alice") as client:
+        client.admin.on_scope_end = broken
+        await client.admin.create_scope("team")
+        await client.admin.join("@alice", "team")
+        with caplog.at_level(logging.ERROR, "tidings.client"):
+            await client.admin.destroy_scope("team", cascade=True)
+            await until(lambda: "not this one" in caplog.text)
+        assert "team" not in (await client.admin.graph()).scopes
+        assert client.statistics().reconnects == 0
+
+
+@running
+async def test_what_cannot_be_chosen_is_refused_with_what_can() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        with pytest.raises(TidingsError, match='\'sure\' is no quality; choose "fire", "accepted" or "stored"'):
+            await client.publish(n=1, quality="sure")
+        with pytest.raises(TidingsError, match="7 is no quality"):
+            await client.publish(n=1, quality=7)  # type: ignore[arg-type]
+        with pytest.raises(TidingsError, match="'all' is no rule for second copies; choose \"default\", "):
+            client.subscribe("TRUE", duplicates="all")
+        with pytest.raises(TidingsError, match='\'lax\' is no consistency; choose "strict" or "best_effort"'):
+            client.subscribe("TRUE", consistency="lax")
+        for ttl in (-1, float("nan"), float("inf")):
+            with pytest.raises(TidingsError, match=f"a time to live of {ttl} seconds; give one from 0"):
+                await client.publish(n=1, ttl=ttl)
+        with pytest.raises(tidings.model.ScopeError, match="'soon' is no mode; choose \"relaxed\", "):
+            await client.admin.create_scope("team", mode="soon")
+        with pytest.raises(tidings.model.ScopeError, match="'there' is no placement; choose \"once\", "):
+            await client.admin.join("a", "b", placement="there")
+        assert client.statistics().published == 0
+
+
+@running
+async def test_several_tasks_may_take_from_one_subscription() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        subscription = await client.subscribe("EXISTS(n)")
+        tasks = [asyncio.create_task(anext(subscription)) for _ in range(3)]
+        await asyncio.sleep(0)
+        tasks.pop().cancel()
+        for n in (1, 2):
+            await (await client.publish(n=n))
+        async with asyncio.timeout(10):
+            assert [(await task)["n"] for task in tasks] == [1, 2]
