@@ -39,11 +39,18 @@ class Address(NamedTuple):
 
         >>> Address.parse("tidings://localhost")
         Address(host='localhost', port=7311, tls=False)
+        >>> str(Address.parse("tidings+tls://[::1]:99"))
+        'tidings+tls://[::1]:99'
         """
-        parts = urlsplit(url if "://" in url else f"tidings://{url}")
-        if parts.scheme not in ("tidings", "tidings+tls"):
+        try:
+            parts = urlsplit(url if "://" in url else f"tidings://{url}")
+            port = parts.port or DEFAULT_PORT
+        except ValueError:  # no port, or no IPv6 address
+            parts = None
+        if parts is None or parts.scheme not in ("tidings", "tidings+tls"):
             raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
-        return cls(parts.hostname or "localhost", parts.port or DEFAULT_PORT, parts.scheme == "tidings+tls")
+        return cls(parts.hostname or "localhost", port, parts.scheme == "tidings+tls")
 
     def __str__(self) -> str:
-        return f"tidings{'+tls' if self.tls else ''}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tidings{'+tls' if self.tls else ''}://{host}:{self.port}"

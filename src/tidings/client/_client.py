@@ -20,6 +20,7 @@ from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker
 from tidings.history import CacheLimits, RememberingLocalBroker
 from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification, TidingsError
 from tidings.wire import (
+    SERIALISERS,
     Answer,
     Browse,
     Consistency,
@@ -91,8 +92,15 @@ class Client:
         remember: CacheLimits | None,
         own_numbers: bool,
     ) -> None:
+        if serialiser not in SERIALISERS:
+            known = " or ".join(f'"{known}"' for known in SERIALISERS)
+            raise TidingsError(f"'{serialiser}' is no serialiser; choose {known}")
+        if max_unacknowledged < 1:
+            raise TidingsError(f"max_unacknowledged is {max_unacknowledged}, with which nothing is ever sent; give 1")
         self.name = name or f"client-{secrets.token_hex(6)}"
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
+        if not addresses:
+            raise TidingsError("no broker is named; give its address: tidings://host:port")
         self._link = Link(
             self.name,
             addresses,

@@ -1,4 +1,4 @@
-"""What becomes of those who wait when a client ends, and of a client whose application makes a mistake."""
+"""What becomes of those who wait when a client ends, and of a client whose application makes mistakes."""
 
 from __future__ import annotations
 
@@ -198,3 +198,17 @@ async def test_several_tasks_may_take_from_one_subscription() -> None:
             await (await client.publish(n=n))
         async with asyncio.timeout(10):
             assert [(await task)["n"] for task in tasks] == [1, 2]
+
+
+def test_what_one_cannot_connect_with_is_refused_at_once() -> None:
+    with pytest.raises(TidingsError, match='\'xml\' is no serialiser; choose "msgpack" or "json"'):
+        tidings.connect(serialiser="xml")
+    with pytest.raises(TidingsError, match="max_unacknowledged is 0"):
+        tidings.connect(max_unacknowledged=0)
+    with pytest.raises(TidingsError, match="no broker is named"):
+        tidings.connect([])
+    for address in ("tidings://host:port", "tidings://host:70000", "tidings://[::1:7311", "nats://host"):
+        with pytest.raises(
+            tidings.ConnectionFailed, match=r"is not the address of a broker; write tidings://host:port"
+        ):
+            tidings.connect(address)
