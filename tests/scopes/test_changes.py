@@ -40,7 +40,7 @@ from tidings.scopes import (
     mapping,
     warnings,
 )
-from tidings.scopes._changes import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ID, MAX_PATHS, MAX_SUPERSCOPES
+from tidings.scopes._applying import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ID, MAX_PATHS, MAX_SUPERSCOPES
 from tidings.scopes._steps import Rename
 
 QUOTES = Interface.parse(output="type = 'quote'")
@@ -81,7 +81,7 @@ def test_a_scope_is_created_once() -> None:
 
 
 def test_there_are_only_so_many_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.scopes._changes.MAX_SCOPES", 4)
+    monkeypatch.setattr("tidings.scopes._applying.MAX_SCOPES", 4)
     refused(SMALL, CreateScope("U"), match="there are 4 scopes already; destroy some first")
 
 

@@ -26,8 +26,7 @@ whatever is lost can be noticed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
@@ -36,20 +35,15 @@ from ._bounds import check_filter, check_positions
 from ._links import Link
 from ._progress import decode_marks
 from ._registration import Registration
+from ._suspension import RETRY_INTERVAL, Held, Position, Suspension
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
-RETRY_INTERVAL = 2_000_000
-"""Microseconds after which an unanswered fetch is sent again."""
 MARKS_RETRY = 250_000
 """Microseconds after which the marks are asked for again while the tree is still coming together."""
 ORIGIN_TIMEOUT = 60_000_000
 """Microseconds for which an origin that cannot be reached is waited for."""
-MAX_HELD = 10_000
-"""The most notifications of one origin that are held back; older ones are left to the origin's answer."""
-MAX_HELD_BYTES = 16_777_216
-"""The most bytes that the bodies of these may have together."""
 MAX_SUSPENSIONS = 10_000
 """The most origins and positions that are waited for at a time; a client that asks for more is refused."""
 CONTINUE_INTERVAL = 50_000
@@ -59,52 +53,6 @@ MAX_FETCHES = 8
 MAX_FETCH_FILTERS = 262_144
 """The most characters of filters in a fetch; with more, everything is asked for and sorted out here."""
 
-Position: TypeAlias = tuple[int, int]
-"""An origin's epoch and number."""
-
-
-class _Held(NamedTuple):
-    """A notification, in one form, that is held back from some subscriptions."""
-
-    envelope: Envelope
-    subscriptions: list[Registration]
-
-    def replaced(self, old: Registration, new: Registration) -> _Held:
-        return _Held(self.envelope, [new if one is old else one for one in self.subscriptions])
-
-
-@dataclass(slots=True, eq=False)
-class _Suspension:
-    """Subscriptions that may have missed what an origin published after a position."""
-
-    origin: str
-    since: Position
-    owed: dict[Registration, None]
-    attempt: int
-    """The number of the latest wave for marks that was sent before; it knows nothing of these subscriptions."""
-    held: dict[Position, list[_Held]] = field(default_factory=dict)
-    held_bytes: int = 0
-    fetched: dict[Position, Envelope] = field(default_factory=dict)
-    number: int | None = None
-    """The number of the fetch under way."""
-    watched: bool = False
-    """Whether there is an end to waiting for the origin."""
-    patience: int = RETRY_INTERVAL
-    """Microseconds after which the fetch under way is sent again."""
-
-    def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> None:
-        position = (envelope.identity.epoch, envelope.identity.seq)
-        self.held.setdefault(position, []).append(_Held(envelope, subscriptions))
-        self.held_bytes += len(envelope.body)
-        while len(self.held) > MAX_HELD or self.held_bytes > MAX_HELD_BYTES:
-            self.let_go(next(iter(self.held)))
-
-    def let_go(self, position: Position) -> list[_Held]:
-        """What is held of one event, and held no longer."""
-        held = self.held.pop(position, [])
-        self.held_bytes -= sum(len(one.envelope.body) for one in held)
-        return held
-
 
 class Recovery:
     """The origins that are suspended, for whom, and the way back."""
@@ -112,8 +60,8 @@ class Recovery:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._holds = broker.holds.all
-        self._suspended: dict[str, list[_Suspension]] = {}
-        self._fetches: dict[int, _Suspension] = {}
+        self._suspended: dict[str, list[Suspension]] = {}
+        self._fetches: dict[int, Suspension] = {}
         self._number = 0
         self._attempt = 0
         self._tree_marks: dict[str, Position] = {}
@@ -239,12 +187,9 @@ class Recovery:
         """A subscription has a new filter: it is owed what passes both."""
         for suspension in self._all():
             if old in suspension.owed:
-                del suspension.owed[old]
-                suspension.owed[new] = None
-                for held in suspension.held.values():
-                    held[:] = [one.replaced(old, new) for one in held]
+                suspension.replace(old, new)
 
-    def _fewer_owed(self, suspension: _Suspension) -> None:
+    def _fewer_owed(self, suspension: Suspension) -> None:
         if not suspension.owed:
             self._end(suspension)
         elif suspension.number is None:
@@ -265,16 +210,16 @@ class Recovery:
     def _suspend(self, origin: str, since: Position, entries: list[Registration]) -> None:
         if not entries:
             return
-        suspension = _Suspension(origin, since, dict.fromkeys(entries), self._attempt)
+        suspension = Suspension(origin, since, dict.fromkeys(entries), self._attempt)
         self._suspended.setdefault(origin, []).append(suspension)
         self._watch(suspension)
 
-    def _watch(self, suspension: _Suspension) -> None:
+    def _watch(self, suspension: Suspension) -> None:
         """Wait for an origin for so long and no longer."""
         suspension.watched = True
         self._broker.call_later(ORIGIN_TIMEOUT, lambda: self._timed_out(suspension))
 
-    def _timed_out(self, suspension: _Suspension) -> None:
+    def _timed_out(self, suspension: Suspension) -> None:
         if suspension not in self._suspended.get(suspension.origin, ()):
             return
         if not self._reachable(suspension.origin):
@@ -288,7 +233,7 @@ class Recovery:
         else:
             suspension.watched = False  # it waits for its subscriptions; the next tree looks after the origin again
 
-    def _go_on_without(self, suspension: _Suspension) -> None:
+    def _go_on_without(self, suspension: Suspension) -> None:
         """The scopes of some subscriptions cannot be had here: they get what reaches them, and are told of the rest."""
         epoch, seq = suspension.since
         self._broker.delivery.report_gap(Gap(suspension.origin, epoch, seq + 1, None), suspension.owed)
@@ -297,7 +242,7 @@ class Recovery:
             for one in suspension.held[at]:
                 self._broker.delivery.deliver_held(one.envelope, one.subscriptions)
 
-    def _has_settled(self, suspension: _Suspension) -> bool:
+    def _has_settled(self, suspension: Suspension) -> bool:
         return self.baseline and all(entry.settled for entry in suspension.owed)
 
     def _ask(self, attempt: int) -> None:
@@ -331,7 +276,7 @@ class Recovery:
 
     # --- fetching -------------------------------------------------------------------------------------
 
-    def _fetch(self, suspension: _Suspension) -> None:
+    def _fetch(self, suspension: Suspension) -> None:
         """Ask the origin; wait until the subscriptions are settled on a tree that leads there."""
         if not self._has_settled(suspension) or not self._reachable(suspension.origin):
             return  # the settling of the last one, or the next tree, brings us back here
@@ -363,7 +308,7 @@ class Recovery:
 
         self._broker.call_later(suspension.patience, again)
 
-    def _fetch_later(self, suspension: _Suspension) -> None:
+    def _fetch_later(self, suspension: Suspension) -> None:
         if suspension.number is None and suspension in self._suspended.get(suspension.origin, ()):
             self._fetch(suspension)
 
@@ -405,7 +350,7 @@ class Recovery:
             else:
                 self._complete(suspension, message)
 
-    def _advance(self, suspension: _Suspension, message: Fetched) -> None:
+    def _advance(self, suspension: Suspension, message: Fetched) -> None:
         """As much as one answer may hold has come: hand it over, and ask for the rest when it was taken."""
         upto = max(message.upto.items())
         held = {at: suspension.let_go(at) for at in list(suspension.held) if at <= upto or at in suspension.fetched}
@@ -418,7 +363,7 @@ class Recovery:
         suspension.patience = RETRY_INTERVAL
         self._broker.call_later(0, lambda: self._fetch_later(suspension))
 
-    def _complete(self, suspension: _Suspension, message: Fetched) -> None:
+    def _complete(self, suspension: Suspension, message: Fetched) -> None:
         self._end(suspension)
         if suspension.origin not in self._suspended and message.upto:
             epoch = max(message.upto)
@@ -427,9 +372,9 @@ class Recovery:
 
     def _hand_over(
         self,
-        suspension: _Suspension,
+        suspension: Suspension,
         fetched: dict[Position, Envelope],
-        held: dict[Position, list[_Held]],
+        held: dict[Position, list[Held]],
         since: Position,
         message: Fetched,
     ) -> None:
@@ -444,7 +389,7 @@ class Recovery:
                 for one in held[at]:
                     self._broker.delivery.deliver_held(one.envelope, one.subscriptions)
 
-    def _end(self, suspension: _Suspension) -> None:
+    def _end(self, suspension: Suspension) -> None:
         remaining = self._suspended[suspension.origin]
         remaining.remove(suspension)
         if not remaining:
@@ -462,5 +407,5 @@ class Recovery:
         if link is not None:
             self._broker.send(link, message)
 
-    def _all(self) -> Iterator[_Suspension]:
+    def _all(self) -> Iterator[Suspension]:
         return (suspension for known in list(self._suspended.values()) for suspension in list(known))

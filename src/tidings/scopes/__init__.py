@@ -1,5 +1,6 @@
 """Scopes: who sees what. The scope graph, interfaces, mappings, and the service that keeps them."""
 
+from ._applying import apply
 from ._audit import AuditEntry, Sight
 from ._changes import (
     Anchor,
@@ -17,7 +18,6 @@ from ._changes import (
     SetPlacement,
     SetSelective,
     Unanchor,
-    apply,
 )
 from ._constant import dec_hook, enc_hook
 from ._effective import Direction, EffectiveInterface, Terms, effective_interface, inward_terms, outward_terms

@@ -10,6 +10,7 @@ import msgspec
 
 from tidings.model import ROOT_SCOPE, ScopeError
 
+from ._applying import apply, check_turn
 from ._changes import (
     Anchor,
     AnyChange,
@@ -22,8 +23,6 @@ from ._changes import (
     SetPlacement,
     SetSelective,
     Unanchor,
-    apply,
-    check_turn,
 )
 from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import missing_anchors

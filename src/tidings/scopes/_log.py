@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ._applying import apply
 from ._audit import MAX_TEXT, AuditEntry, compared, described
-from ._changes import Anchor, AnyChange, Unanchor, apply
+from ._changes import Anchor, AnyChange, Unanchor
 from ._graph import Graph
 from ._messages import Ask, Review, Reviewed, Transaction
 

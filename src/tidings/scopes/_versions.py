@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from tidings.model import ScopeError
 
-from ._changes import apply, moved
+from ._applying import apply
+from ._changes import moved
 from ._graph import Graph
 from ._messages import Snapshot, State, Transaction
 from ._view import Plan
