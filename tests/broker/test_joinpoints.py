@@ -144,7 +144,7 @@ def test_an_unadvised_joinpoint_is_the_plain_method() -> None:
     broker = network.brokers["a"]
     for joinpoint in WOVEN:
         step = getattr(broker, f"at_{joinpoint.label}")
-        assert step.__self__ in (broker, broker.delivery, broker.entries)
+        assert step.__self__ in (broker, broker.delivery, broker.entries, broker.registrations)
         assert step.__name__.removeprefix("_") == joinpoint.label
 
 

@@ -122,7 +122,7 @@ class Inventory(Feature):
             case {"client": name}:
                 client = self.broker.client(name)
                 assert client is not None
-                held = self.broker.entries.subscriptions(client)
+                held = self.broker.registrations.subscriptions(client)
                 answer = {"filters": sorted(str(one.filter) for one in held.values())}
             case {"unsubscribe": [name, id]}:
                 client = self.broker.client(name)
@@ -156,7 +156,7 @@ def test_brokers_scopes_and_clients_can_be_given_a_management_interface_from_out
     world.network.run()
     assert ask(scope="S") == {"filters": 2, "lookups": 1, "copies": 2}
     assert ask(client="y") == {"filters": ["n > 3"]}
-    (id,) = world.network.brokers["b"].entries.subscriptions(world.network.brokers["b"].client("y"))
+    (id,) = world.network.brokers["b"].registrations.subscriptions(world.network.brokers["b"].client("y"))
     assert ask(unsubscribe=["y", id]) == "done"
     assert ask(client="y") == {"filters": []}
     assert "inventory" not in world.network.brokers["a"].features

@@ -292,7 +292,7 @@ def references(world: Watched, scope: str) -> list[str]:
             found += [f"{name}: gate or superscope of {table.scope}"] * (scope in table.gates or scope in table.supers)
             entries = (entry for entry in table.entries() if isinstance(entry.link, Gate))
             found += [f"{name}: entry in {table.scope}" for entry in entries if scope in vars_of(entry.link)]
-        subscriptions = (one for link in broker.clients for one in broker.entries.subscriptions(link).values())
+        subscriptions = (one for link in broker.clients for one in broker.registrations.subscriptions(link).values())
         found += [f"{name}: subscription {one.id}" for one in subscriptions if scope in one.entries]
     return found
 

@@ -48,7 +48,7 @@ class Planted(Feature):
         if chosen and self.fault == "leak":
             for other in self.broker.clients:
                 if other is not link:
-                    ids = [one.id for one in self.broker.entries.subscriptions(other).values()]
+                    ids = [one.id for one in self.broker.registrations.subscriptions(other).values()]
                     self.broker.send(other, Deliver(envelope, tuple(ids)))
         if chosen and self.fault == "stray":
             self.broker.send(link, Deliver(envelope, ("s99",)))

@@ -7,7 +7,8 @@ expired), the broker changes its state and sends frames through the runtime, the
 in between, so a turn needs no locks and leaves no half-done state.
 
     Publish, Notify            delivery: check and stamp what clients publish, find the links that want it, send
-    Subscribe, Advertise       entries: change the books, announce to the neighbours, withdraw what has ended
+    Subscribe, Advertise       registrations: what clients ask for, in the scopes that they are members of
+                               entries: change the books, announce to the neighbours, withdraw what has ended
     Settled                    settling: tell the owners of entries that everybody who must know them does
     LinkState, Attach          topology and adjacency: which links the tree uses, and who on them is ready
     Wave, Mark, Fetch          waves, progress, recovery: what the features build on
@@ -62,6 +63,7 @@ from ._publications import Publications
 from ._recovery import Recovery
 from ._reduction import ALGORITHMS, RoutingOptions
 from ._registration import Registration
+from ._registrations import Registrations
 from ._runtime import Runtime, Timer
 from ._scoping import Scoping
 from ._settling import Settling
@@ -120,6 +122,7 @@ class Broker:
         self.crossing = Crossing(self)
         self.ordering = Ordering(self)
         self.entries = Entries(self)
+        self.registrations = Registrations(self)
         self.settling = Settling(self)
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
             Notify: self.delivery.notified,
@@ -137,10 +140,10 @@ class Broker:
         }
         self._client_handlers: dict[type, Callable[[Link, Any], None]] = {
             Publish: self.delivery.published,
-            Subscribe: self.entries.subscribed,
-            Unsubscribe: self.entries.unsubscribed,
-            Advertise: self.entries.advertised,
-            Unadvertise: self.entries.unadvertised,
+            Subscribe: self.registrations.subscribed,
+            Unsubscribe: self.registrations.unsubscribed,
+            Advertise: self.registrations.advertised,
+            Unadvertise: self.registrations.unadvertised,
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
@@ -161,7 +164,7 @@ class Broker:
         def woven(joinpoint: Joinpoint, default: Step) -> Step:
             return weave(joinpoint, default, features, self.failures)
 
-        self.at_subscribe = woven(Joinpoint.SUBSCRIBE, self.entries.subscribe)
+        self.at_subscribe = woven(Joinpoint.SUBSCRIBE, self.registrations.subscribe)
         self.at_ad_add = woven(Joinpoint.AD_ADD, self.entries.ad_add)
         self.at_sub_add = woven(Joinpoint.SUB_ADD, self.entries.sub_add)
         self.at_ad_del = woven(Joinpoint.AD_DEL, self.entries.ad_del)
@@ -308,7 +311,7 @@ class Broker:
 
     def client_subscriptions(self) -> list[Registration]:
         """The subscriptions of attached clients."""
-        return [one for link in self.clients for one in self.entries.subscriptions(link).values()]
+        return [one for link in self.clients for one in self.registrations.subscriptions(link).values()]
 
     def arrived(self, feature: str) -> bytes | None:
         """What a feature attached to the message of this turn on the neighbour's side."""
@@ -326,7 +329,7 @@ class Broker:
     def _detach(self, link: Link) -> None:
         self.delivery.abandon(link)
         self.ordering.abandon(link)
-        self.entries.end(link)
+        self.registrations.end(link)
         self.scoping.detached(link)
         del self._clients[link.name]
 

@@ -188,7 +188,7 @@ class _Handed:
 
     def own(self, view: View, publisher: Link) -> None:
         """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""
-        subscriptions = self._broker.entries.subscriptions(publisher).values()
+        subscriptions = self._broker.registrations.subscriptions(publisher).values()
         if subscriptions and any(map(self._returns, view.memberships(publisher.name).values())):
             for subscription in subscriptions:
                 if subscription.receive_own and subscription.filter.matches(self._published.notification):

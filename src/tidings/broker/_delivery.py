@@ -99,7 +99,7 @@ class Delivery:
         notification = checked_body(message.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
-        if self._advertised and not advertises(broker.entries.advertisements(link).values(), notification):
+        if self._advertised and not advertises(broker.registrations.advertisements(link).values(), notification):
             raise NotAdvertised(
                 f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
             )
@@ -322,7 +322,7 @@ class Delivery:
             return
         handed: dict[tuple[Link, Route, bytes], tuple[Envelope, list[Registration]]] = {}
         for subscription in owed:
-            if self._broker.entries.is_current(subscription):
+            if self._broker.registrations.is_current(subscription):
                 for form in hand_over_late(view, envelope, subscription):
                     key = (subscription.link, form.routes[0], form.body)
                     handed.setdefault(key, (form, []))[1].append(subscription)
@@ -333,7 +333,9 @@ class Delivery:
         """Deliver a notification that was held back, to those of its subscriptions that still want it."""
         by_link: dict[Link, list[Registration]] = {}
         for subscription in subscriptions:
-            if self._broker.entries.is_current(subscription) and subscription.filter.matches(envelope.notification):
+            if self._broker.registrations.is_current(subscription) and subscription.filter.matches(
+                envelope.notification
+            ):
                 by_link.setdefault(subscription.link, []).append(subscription)
         for link, wanting in by_link.items():
             self._broker.at_deliver(envelope.routes[0], envelope, link, wanting)
@@ -346,7 +348,7 @@ class Delivery:
         """Tell subscriptions that notifications are lost."""
         by_link: dict[Link, list[str]] = {}
         for subscription in owed:
-            if self._broker.entries.is_current(subscription):
+            if self._broker.registrations.is_current(subscription):
                 by_link.setdefault(subscription.link, []).append(subscription.id)
         for link, ids in by_link.items():
             self._broker.statistics.gaps += 1

@@ -64,7 +64,7 @@ class Ordering:
             self._held[whose] = held[ready:]
         self._count -= ready
         for one in held[:ready]:
-            current = self._broker.entries.subscriptions(whose[0])  # the filter of one may have changed meanwhile
+            current = self._broker.registrations.subscriptions(whose[0])  # the filter of one may have changed meanwhile
             wanting = [current[known.id] for known in one.subscriptions if known.id in current]
             self._broker.delivery.deliver_held(one.envelope, wanting)
 

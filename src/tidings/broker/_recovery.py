@@ -125,7 +125,7 @@ class Recovery:
         """How far each client with subscriptions has certainly seen each origin."""
         common = None if self._suspended else self.marks_of(())
         for link in self._broker.clients:
-            if registrations := self._broker.entries.subscriptions(link).values():
+            if registrations := self._broker.registrations.subscriptions(link).values():
                 yield link, self.marks_of(registrations) if common is None else common
 
     # --- suspending -----------------------------------------------------------------------------------

@@ -312,7 +312,7 @@ class Scoping:
             links = [link for name in sorted(moved) if (link := self._broker.client(name)) is not None]
             for link in links:
                 self._passages.pop(link, None)
-            self._broker.entries.place_clients(links)
+            self._broker.registrations.place_clients(links)
             return
         self._passages.clear()
         self._work_out_gates()
@@ -325,7 +325,7 @@ class Scoping:
             self._close_gates(self.tables[scope])
         for scope in sorted(carried):
             self._open_gates(self.tables[scope])
-        self._broker.entries.place_clients(self._broker.clients)
+        self._broker.registrations.place_clients(self._broker.clients)
         for scope in sorted(self.tables.keys() - carried):
             self._dissolve(self.tables[scope])
         self._reconsider()
@@ -403,7 +403,7 @@ class Scoping:
         for other in self.tables.values():
             other.supers.pop(table.scope, None)
             other.gates.pop(table.scope, None)
-        self._broker.entries.dissolved(table)
+        self._broker.registrations.dissolved(table)
 
     def _reconsider(self) -> None:
         """Which neighbour lets something into a subscope itself may have changed, and, with advertisements, what may

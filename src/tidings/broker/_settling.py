@@ -49,7 +49,9 @@ class Settling:
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
             for registration, advertisement in waiting.items():
-                if self._broker.entries.is_current(registration) and self._still_settled(registration, advertisement):
+                if self._broker.registrations.is_current(registration) and self._still_settled(
+                    registration, advertisement
+                ):
                     self.tell(registration, advertisement=advertisement)
 
     def is_settled(self, registration: Registration) -> bool:

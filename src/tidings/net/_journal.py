@@ -36,7 +36,7 @@ class Journal(Feature):
     def start(self, broker: Broker) -> None:
         """Everybody who was here before has gone."""
         context = self.context
-        self._is_current = broker.entries.is_current
+        self._is_current = broker.registrations.is_current
         self.ledger = Ledger(self._store, context.now, context.call_later)
         self.ledger.write(JournalKind.START, "", epoch=broker.epoch)
 

@@ -1,0 +1,223 @@
+"""What clients ask for: their subscriptions and advertisements, and where these belong in the scopes.
+
+A client names no scope. What it asks for is a `Registration`, with an entry in the table of each scope that it is a
+member of; `_place` makes these entries agree with its memberships whenever either changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from tidings.model import TidingsError
+from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
+
+from ._book import Entry
+from ._bounds import check_filter, check_request
+from ._links import Link
+from ._registration import Registration
+from ._table import Table
+from ._visibility import Passage
+
+if TYPE_CHECKING:
+    from ._broker import Broker
+
+
+class Registrations:
+    """What the clients of one broker subscribe to and advertise."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._entries = broker.entries
+        self._tables = broker.scoping.tables
+        self._subscriptions: dict[Link, dict[str, Registration]] = {}
+        self._advertisements: dict[Link, dict[str, Registration]] = {}
+
+    # --- what clients ask for -------------------------------------------------------------------------
+
+    def subscriptions(self, client: Link) -> Mapping[str, Registration]:
+        """What a client subscribes to."""
+        return self._subscriptions.get(client, {})
+
+    def advertisements(self, client: Link) -> Mapping[str, Registration]:
+        """What a client advertises."""
+        return self._advertisements.get(client, {})
+
+    def is_current(self, registration: Registration) -> bool:
+        """Whether a client still subscribes to or advertises just this."""
+        link, id = registration.link, registration.id
+        return self.subscriptions(link).get(id) is registration or self.advertisements(link).get(id) is registration
+
+    def subscribed(self, link: Link, message: Subscribe) -> None:
+        """A client wants what passes a filter from now on."""
+        check_filter(message.filter)
+        self._entries.check(message.filter)
+        check_request(message, len(self.subscriptions(link)), self._broker.now())
+        if link.guard is not None:
+            link.guard.check_subscribe(message.filter)
+        known = self.subscriptions(link).get(message.id)
+        same = (message.filter, message.receive_own, message.duplicates)
+        unchanged = known is not None and (known.filter, known.receive_own, known.duplicates) == same
+        if known is not None and unchanged and not self._asks_again(known, message):
+            self._repeated(known, message.number, advertisement=False)
+            return
+        new = Registration(
+            link,
+            message.id,
+            message.filter,
+            receive_own=message.receive_own,
+            meta=message.meta,
+            number=message.number,
+            duplicates=message.duplicates,
+            past=_past(message),
+            after=message.after if known is None else None,
+        )
+        if new.past is not None:
+            self._broker.holds.check_room()
+        self._broker.at_subscribe(new)
+        if known is not None:
+            self._replaced(known, new)
+        elif message.after:
+            self._broker.recovery.resume(new, message.after)
+        self._subscriptions.setdefault(link, {})[message.id] = new
+        self._place(new, known, advertisement=False)
+
+    def _asks_again(self, known: Registration, message: Subscribe) -> bool:
+        """Whether a client asks for a past that it has got already, but has not heard of."""
+        return _past(message) is not None and known not in self._broker.holds
+
+    def _replaced(self, known: Registration, new: Registration) -> None:
+        """A subscription has a new filter; if its past has to come first, it begins anew."""
+        recovery, holds = self._broker.recovery, self._broker.holds
+        holds.end(known)
+        if new in holds:
+            recovery.ended(known)
+        else:
+            recovery.replaced(known, new)
+
+    def unsubscribed(self, link: Link, message: Unsubscribe) -> None:
+        """A subscription has ended."""
+        if (known := self.subscriptions(link).get(message.id)) is not None:
+            self._end(known, advertisement=False)
+
+    def advertised(self, link: Link, message: Advertise) -> None:
+        """A client will publish what passes a filter."""
+        check_filter(message.filter)
+        check_request(message, len(self.advertisements(link)), self._broker.now())
+        if link.guard is not None:
+            link.guard.check_advertise(message.filter)
+        if not self._broker.routing.advertisements:
+            self._broker.send(link, Settled(message.id, message.scope, True, number=message.number))  # nobody must know
+            return
+        self._entries.check(message.filter)
+        known = self.advertisements(link).get(message.id)
+        if known is not None and known.filter == message.filter:
+            self._repeated(known, message.number, advertisement=True)
+            return
+        new = Registration(link, message.id, message.filter, number=message.number)
+        self._advertisements.setdefault(link, {})[message.id] = new
+        self._place(new, known, advertisement=True)
+
+    def unadvertised(self, link: Link, message: Unadvertise) -> None:
+        """An advertisement has ended."""
+        if (known := self.advertisements(link).get(message.id)) is not None:
+            self._end(known, advertisement=True)
+
+    def _repeated(self, known: Registration, number: int, *, advertisement: bool) -> None:
+        """A client says again what it said before; it is told again."""
+        known.number = number
+        if known.settled:
+            self._broker.settling.tell(known, advertisement=advertisement)
+
+    def _end(self, registration: Registration, *, advertisement: bool) -> None:
+        of_link = (self._advertisements if advertisement else self._subscriptions)[registration.link]
+        del of_link[registration.id]
+        if not of_link:
+            del (self._advertisements if advertisement else self._subscriptions)[registration.link]
+        if not advertisement:
+            self._broker.holds.end(registration)
+            self._broker.recovery.ended(registration)
+        for scope in list(registration.entries):
+            self._entries.remove(self._entries.book(scope, advertisement), registration.entries.pop(scope))
+
+    # --- the scopes of clients ------------------------------------------------------------------------
+
+    def place_clients(self, links: Iterable[Link]) -> None:
+        """Memberships may have changed: what clients asked for moves with them."""
+        for link in links:
+            for registration in self.advertisements(link).values():
+                self._place(registration, None, advertisement=True)
+            for registration in self.subscriptions(link).values():
+                self._place(registration, None, advertisement=False)
+
+    def _place(self, new: Registration, old: Registration | None, *, advertisement: bool) -> None:
+        """Have one entry in each scope of the client; what `old` had there is replaced without a hole."""
+        scoping = self._broker.scoping
+        memberships = scoping.memberships(new.link.name) if scoping.ready else {}
+        parts = new.entries if old is None else old.entries
+        settled = old is None and new.settled and new.told
+        placed, new.placed = new.placed, scoping.places(new.link.name)
+        if placed and new.told and not new.placed and not advertisement:
+            self._broker.recovery.displaced(new)
+        for scope, passage in memberships.items():
+            if scope not in self._tables:
+                continue
+            known = parts.get(scope)
+            if known is None or known.registration is not new or _changed(known.passage, passage):
+                entry = self._part(new, passage, advertisement)
+                new.entries[scope] = entry
+                self._entries.exchange(self._entries.book(scope, advertisement), known, entry)
+        for scope in [scope for scope in parts if scope not in memberships]:
+            self._entries.remove(self._entries.book(scope, advertisement), parts.pop(scope))
+        if new.settled and not settled:
+            # What it waited for is gone, or there is nothing to wait for: a member of abstract scopes only.
+            self._broker.settling.tell(new, advertisement=advertisement)
+
+    def _part(self, registration: Registration, passage: Passage, advertisement: bool) -> Entry:
+        translate = passage.offered if advertisement else passage.wanted
+        return Entry(
+            registration.link,
+            registration.id,
+            translate(registration.filter),
+            public_id=self._entries.public_id(),
+            receive_own=registration.receive_own,
+            meta=registration.meta,
+            number=registration.number,
+            registration=registration,
+            passage=passage,
+        )
+
+    def end(self, link: Link) -> None:
+        """Everything that a link has said ends."""
+        for registration in list(self.subscriptions(link).values()):
+            self._end(registration, advertisement=False)
+        for registration in list(self.advertisements(link).values()):
+            self._end(registration, advertisement=True)
+
+    def dissolved(self, table: Table) -> None:
+        """A table is gone, and what clients had in it."""
+        for book in table.books:
+            for entry in book:
+                if entry.registration is not None and entry.registration.entries.get(table.scope) is entry:
+                    del entry.registration.entries[table.scope]
+
+    # --- the step that features advise ----------------------------------------------------------------
+
+    def subscribe(self, registration: Registration) -> None:
+        """Take a subscription of a client. What reaches into the past needs somebody who remembers."""
+        if registration.past is not None:
+            raise TidingsError(
+                f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
+                "subscribe without `past`, or switch history on in its configuration"
+            )
+
+
+def _past(message: Subscribe) -> Past | None:
+    """What is asked of the past; whoever says how far it has come goes on from there instead."""
+    if message.past is None or message.after or message.past.bound.asks_for_nothing:
+        return None
+    return message.past
+
+
+def _changed(known: Passage | None, passage: Passage) -> bool:
+    return known is None or known.since != passage.since
