@@ -17,11 +17,12 @@ fetched from it, as after a new tree (see `_recovery`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from tidings.model import TidingsError
 from tidings.wire import Envelope, Gap
 
+from ._progress import Position
 from ._registration import Registration
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ MAX_KEPT = 10_000
 """The most notifications that are kept for one subscription; beyond that, origins are asked for them later."""
 MAX_KEPT_BYTES = 16_777_216
 """The most bytes that the bodies of these may have together."""
-
-_Position: TypeAlias = tuple[int, int]
 
 
 class Holder(Protocol):
@@ -88,19 +87,19 @@ class Hold:
         self._kept, self._bytes, self.count = [], 0, 0
         self._overflowed.clear()
 
-    def behind(self, positions: Mapping[str, _Position]) -> Iterator[Envelope]:
+    def behind(self, positions: Mapping[str, Position]) -> Iterator[Envelope]:
         """What was kept and lies behind these positions, in the order in which it came."""
         for envelope in self._kept:
             identity = envelope.identity
             if identity.origin not in self._overflowed and _is_behind(envelope, positions):
                 yield envelope
 
-    def incomplete(self, positions: Mapping[str, _Position]) -> dict[str, _Position]:
+    def incomplete(self, positions: Mapping[str, Position]) -> dict[str, Position]:
         """The origins of which not everything was kept, and from where on they have to be asked."""
         return {origin: positions[origin] for origin in sorted(self._overflowed) if origin in positions}
 
 
-def _is_behind(envelope: Envelope, positions: Mapping[str, _Position]) -> bool:
+def _is_behind(envelope: Envelope, positions: Mapping[str, Position]) -> bool:
     position = positions.get(envelope.identity.origin)
     return position is None or (envelope.identity.epoch, envelope.identity.seq) > position
 
@@ -140,7 +139,7 @@ class Holds:
                 hold.holder.has_kept()
         return others
 
-    def release(self, hold: Hold, marks: Mapping[str, _Position] | None) -> None:
+    def release(self, hold: Hold, marks: Mapping[str, Position] | None) -> None:
         """It goes on. With `marks`, its client is told that it has settled, having seen everything up to there."""
         registration = self.all.pop(hold.registration).registration
         if marks is not None:
@@ -148,14 +147,14 @@ class Holds:
         elif registration.settled:
             self._broker.settling.tell(registration, advertisement=False)
 
-    def hand_over(self, hold: Hold, positions: Mapping[str, _Position]) -> None:
+    def hand_over(self, hold: Hold, positions: Mapping[str, Position]) -> None:
         """Deliver what was kept of a hold that is released, as far as it lies behind these positions."""
         for envelope in hold.behind(positions):
             self._broker.delivery.deliver_held(envelope, (hold.registration,))
         if lost := hold.incomplete(positions):
             self._fetch(hold.registration, lost)
 
-    def _fetch(self, registration: Registration, lost: dict[str, _Position]) -> None:
+    def _fetch(self, registration: Registration, lost: dict[str, Position]) -> None:
         try:
             self._broker.recovery.resume(registration, lost)
         except TidingsError:  # this broker is recovering too much already

@@ -14,9 +14,9 @@ from typing import TypeAlias
 from tidings.model import Duplicates, Identity, Notification, Route
 from tidings.wire import Subscribe
 
+from ._progress import Position
+
 Callback: TypeAlias = Callable[[Notification], None]
-Position: TypeAlias = tuple[int, int]
-"""An epoch of an origin, and a number in it."""
 
 _NOWHERE = (0, 0)
 

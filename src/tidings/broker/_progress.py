@@ -9,7 +9,7 @@ for all of them at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,9 @@ DETOUR_TIME = 5_000_000
 """Microseconds after which nothing is on a detour by a gateway any more."""
 MARK_INTERVAL = 1_000_000
 """Microseconds between a publication and the mark that follows it."""
+
+Position: TypeAlias = tuple[int, int]
+"""An origin's epoch and number: how far somebody has seen it."""
 
 _marks = msgspec.msgpack.Decoder(dict[str, tuple[int, int]])
 

@@ -33,9 +33,9 @@ from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._bounds import check_filter, check_positions
 from ._links import Link
-from ._progress import decode_marks
+from ._progress import Position, decode_marks
 from ._registration import Registration
-from ._suspension import RETRY_INTERVAL, Held, Position, Suspension
+from ._suspension import RETRY_INTERVAL, Held, Suspension
 
 if TYPE_CHECKING:
     from ._broker import Broker

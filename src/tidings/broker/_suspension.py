@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidings.wire import Envelope
 
+from ._progress import Position
 from ._registration import Registration
 
 RETRY_INTERVAL = 2_000_000
@@ -18,9 +19,6 @@ MAX_HELD = 10_000
 """The most notifications of one origin that are held back; older ones are left to the origin's answer."""
 MAX_HELD_BYTES = 16_777_216
 """The most bytes that the bodies of these may have together."""
-
-Position: TypeAlias = tuple[int, int]
-"""An origin's epoch and number."""
 
 
 class Held(NamedTuple):
