@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
+
 from tidings import sync
 from tidings.client import ConnectionFailed
 from tidings.model import TidingsError
@@ -20,12 +22,6 @@ from tidings.model import TidingsError
 PATIENCE = 120.0
 """Seconds after which something that must happen has not; a busy machine needs some."""
 END = (2**62, 0)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Child:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from cli.test_processes import Commands, Process
+from ports import free_ports
 from rich.console import Console
 from serving import serving
 from typer.testing import CliRunner, Result
@@ -311,11 +311,3 @@ def until_linked(root: sync.Client) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the brokers did not find each other")
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]

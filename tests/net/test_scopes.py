@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net.scopes_world import ALICE, OPERATOR, access, free_port, network
+from net.scopes_world import ALICE, OPERATOR, access, network
 from net.world import brokers, connected, options, running, take, until, url
+from ports import free_port, free_ports
 
 import tidings
 from tidings.model import ScopeError
@@ -140,7 +141,7 @@ def test_an_authority_without_a_disk_is_refused() -> None:
 @running
 async def test_an_authority_that_is_away_changes_nothing(tmp_path: Path) -> None:
     dead = f"tidings://127.0.0.1:{free_port()}"
-    ports = {name: free_port() for name in "abc"}
+    ports = dict(zip("abc", free_ports(3), strict=True))
     async with network(tmp_path, ports) as servers:
         async with tidings.connect(url(servers["b"])) as root:
             await root.admin.create_scope("market")
@@ -175,7 +176,7 @@ async def _sees(publisher: tidings.Client, reader: tidings.Client) -> bool:
 @running
 @pytest.mark.req("VIS-312", "VIS-324", "VIS-305")
 async def test_scopes_of_three_brokers_survive_a_restart_of_all(tmp_path: Path) -> None:
-    ports = {name: free_port() for name in "abc"}
+    ports = dict(zip("abc", free_ports(3), strict=True))
     async with network(tmp_path, ports) as servers:
         async with contextlib.AsyncExitStack() as stack:
             clients = {}
@@ -208,7 +209,7 @@ def _server_options(name: str, neighbours: str, ports: dict[str, int], data: Pat
 
 @running
 async def test_the_authority_comes_back_while_others_go_on(tmp_path: Path) -> None:
-    ports = {name: free_port() for name in "ab"}
+    ports = dict(zip("ab", free_ports(2), strict=True))
     async with serve(_server_options("a", "b", ports, tmp_path / "a")) as other:
         async with serve(_server_options("b", "", ports, tmp_path / "b")) as authority:
             await until(lambda: connected([other, authority]) and other.host.broker.scoping.ready)
@@ -227,7 +228,7 @@ async def test_the_authority_comes_back_while_others_go_on(tmp_path: Path) -> No
 
 @running
 async def test_a_broker_without_a_disk_waits_for_the_graph_before_it_lets_anything_out(tmp_path: Path) -> None:
-    ports = {name: free_port() for name in "ab"}
+    ports = dict(zip("ab", free_ports(2), strict=True))
     async with serve(_server_options("b", "", ports, tmp_path / "b")) as authority:
         async with tidings.connect(url(authority), name="root") as root, tidings.connect(url(authority)) as stranger:
             await root.admin.create_scope("market")
