@@ -12,8 +12,10 @@ from tidings.broker import Advice, Feature, Joinpoint, Link, RoutingOptions
 from tidings.model import EventKey, Notification, Route
 from tidings.scopes import OPEN, Answer, AnyChange, CreateScope, Join, Mode, Scopes, View
 from tidings.sim import Network, SimClient
+from tidings.sim._invariants import broken_invariants, overgrown
 from tidings.wire import Deliver, Envelope, Frame, Notify
 
+FX_3_BROKERS = ("B1", "B2", "B3", "B4", "B5")
 FX_3_LINKS = (("B1", "B2"), ("B1", "B5"), ("B2", "B3"), ("B2", "B4"))
 FX_3_PLACES = {"c1": "B1", "c2": "B1", "c3": "B3", "c4": "B4", "c6": "B4", "c5": "B5"}
 
@@ -159,7 +161,7 @@ def joins(*edges: str, **changed: Join) -> tuple[AnyChange, ...]:
 def fx_3(**options: Any) -> Watched:
     """The example of the documents: five brokers, three scopes, six clients."""
     changed = {name: options.pop(name) for name in list(options) if isinstance(options[name], Join)}
-    world = Watched(["B1", "B2", "B3", "B4", "B5"], FX_3_LINKS, FX_3_PLACES, **options)
+    world = Watched(FX_3_BROKERS, FX_3_LINKS, FX_3_PLACES, **options)
     world.make(*FX_3, **changed)
     return world
 
@@ -167,3 +169,11 @@ def fx_3(**options: Any) -> Watched:
 def random_links(dice: random.Random, brokers: Sequence[str]) -> list[tuple[str, str]]:
     """A random tree."""
     return [(dice.choice(brokers[:at]), brokers[at]) for at in range(1, len(brokers))]
+
+
+def at_rest(world: Watched) -> None:
+    """Nothing is kept without a reason."""
+    assert not broken_invariants(world.network)
+    assert not overgrown(world.network)
+    for broker in world.network.brokers:
+        assert world.scopes(broker).questions._trails == {}

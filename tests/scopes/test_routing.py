@@ -5,44 +5,33 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from scopes.graph_world import FX_6, note, random_world
-from scopes.network_world import FX_3_LINKS, FX_3_PLACES, Watched, fx_3, random_links
+from scopes.network_world import FX_3_BROKERS, FX_3_LINKS, FX_3_PLACES, Watched, at_rest, fx_3, random_links
 
-from tidings.broker import Feature, Gate, Link, Table
-from tidings.model import ROOT_SCOPE, Matches, Notification, RouteState
+from tidings.broker import Gate, Link, Table
+from tidings.model import ROOT_SCOPE, Notification, RouteState
 from tidings.scopes import (
     Anchor,
-    Answer,
-    AnyChange,
-    Ask,
     CreateScope,
-    Decision,
     DestroyScope,
     EdgeMapping,
     Graph,
     Interface,
     Join,
     Leave,
-    Look,
-    Seen,
     SetInterface,
     SetMapping,
-    Snapshot,
     Unanchor,
-    decode,
-    encode,
     mapping,
     sightings,
 )
 from tidings.scopes.steps import Convert, Rename
-from tidings.sim._invariants import broken_invariants, overgrown
-from tidings.wire import Extension, Frame
+from tidings.wire import Frame
 from tidings.wire import encode as encode_frame
 
-BROKERS = ("B1", "B2", "B3", "B4", "B5")
 FAR = Join("S", "T", mapping=EdgeMapping(mapping(Rename("x", "y")), mapping(Rename("y", "x"))))
 
 
@@ -66,14 +55,6 @@ def direction(world: Watched, broker: str, scope: str) -> str:
     hops = {world.network.brokers[broker].adjacency.tree.hops[other] for other in view.overlay(scope)}
     assert len(hops) == 1, "an overlay is connected, so one that one is not part of lies in one direction"
     return hops.pop()
-
-
-def at_rest(world: Watched) -> None:
-    """Nothing is kept without a reason."""
-    assert not broken_invariants(world.network)
-    assert not overgrown(world.network)
-    for broker in world.network.brokers:
-        assert world.scopes(broker).questions._trails == {}
 
 
 # --- where scopes are -----------------------------------------------------------------------------------
@@ -114,9 +95,9 @@ LOOKUP = {
 @pytest.mark.req("ARC-135", "ARC-141")
 def test_fx_3_every_broker_knows_in_which_direction_each_scope_is() -> None:
     world = fx_3()
-    assert {scope: {broker: direction(world, broker, scope) for broker in BROKERS} for scope in LOOKUP} == LOOKUP
+    assert {scope: {broker: direction(world, broker, scope) for broker in FX_3_BROKERS} for scope in LOOKUP} == LOOKUP
     world.change(CreateScope("V"), Join("@c3", "V"), at="B5")
-    assert {broker: direction(world, broker, "V") for broker in BROKERS} == {
+    assert {broker: direction(world, broker, "V") for broker in FX_3_BROKERS} == {
         "B1": "B2",
         "B2": "B3",
         "B3": "B3",
@@ -124,14 +105,14 @@ def test_fx_3_every_broker_knows_in_which_direction_each_scope_is() -> None:
         "B5": "B1",
     }
     world.change(DestroyScope("V", cascade=True), at="B4")
-    assert all("V" not in world.scopes(broker).graph.scopes for broker in BROKERS)
+    assert all("V" not in world.scopes(broker).graph.scopes for broker in FX_3_BROKERS)
     at_rest(world)
 
 
 @pytest.mark.req("ARC-130", "ARC-131")
 def test_each_scope_has_tables_of_its_own_at_the_brokers_of_its_overlay_and_nowhere_else() -> None:
     world = fx_3()
-    carried = {broker: set(world.network.brokers[broker].scoping.tables) - {ROOT_SCOPE} for broker in BROKERS}
+    carried = {broker: set(world.network.brokers[broker].scoping.tables) - {ROOT_SCOPE} for broker in FX_3_BROKERS}
     assert carried == {"B1": set("STU"), "B2": set("STU"), "B3": {"T"}, "B4": set("STU"), "B5": {"U"}}
 
 
@@ -308,7 +289,7 @@ def test_a_scope_that_ends_is_gone_everywhere() -> None:
     assert references(world, "S")
     assert not world.change(DestroyScope("S", cascade=True), at="B5").error
     assert references(world, "S") == []
-    assert all(world.scopes(broker).graph.scopes.keys() == {"", "T", "U"} for broker in BROKERS)
+    assert all(world.scopes(broker).graph.scopes.keys() == {"", "T", "U"} for broker in FX_3_BROKERS)
     world.publish("c2", x=1)
     assert world.getters() == {"c2", "c3", "c6"}
     world.publish("c1", x=1)
@@ -356,7 +337,7 @@ def test_a_member_that_leaves_has_unsubscribed_from_everything_in_the_scope() ->
 def test_an_overlay_is_extended_by_hand_and_stays_so_until_it_is_undone_by_hand() -> None:
     world = fx_3()
     assert not world.change(Anchor("S", "B5", stay=True), at="B3").error
-    assert all(world.view(broker).overlay("S") == {"B1", "B2", "B4", "B5"} for broker in BROKERS)
+    assert all(world.view(broker).overlay("S") == {"B1", "B2", "B4", "B5"} for broker in FX_3_BROKERS)
     assert "S" in world.network.brokers["B5"].scoping.tables, "though nobody there is a member"
     world.network.add_client("c7", "B5")
     world.change(Join("@c7", "S"))
@@ -377,7 +358,7 @@ def test_a_broker_that_was_let_in_for_members_it_does_not_have_gives_the_scope_u
 @pytest.mark.req("ARC-164", "ARC-146")
 @pytest.mark.parametrize("seed", range(5))
 def test_of_two_who_create_the_same_scope_at_once_one_wins(seed: int) -> None:
-    world = Watched(BROKERS, FX_3_LINKS, {}, seed=seed)
+    world = Watched(FX_3_BROKERS, FX_3_LINKS, {}, seed=seed)
     first = world.network.change("B3", (CreateScope("market", attributes={"by": "B3"}),))
     second = world.network.change("B5", (CreateScope("market", attributes={"by": "B5"}),))
     world.network.run()
@@ -385,181 +366,6 @@ def test_of_two_who_create_the_same_scope_at_once_one_wins(seed: int) -> None:
     assert sorted([bool(one.error), bool(two.error)]) == [False, True]
     loser, winner = (one, "B5") if one.error else (two, "B3")
     assert "a scope 'market' exists already" in loser.reason
-    for broker in BROKERS:
+    for broker in FX_3_BROKERS:
         assert world.scopes(broker).graph.scopes["market"].attributes == {"by": winner}
     at_rest(world)
-
-
-# --- asking to join -------------------------------------------------------------------------------------
-
-
-def everything(world: Watched) -> dict[str, object]:
-    """All that brokers hold about scopes and subscriptions."""
-    held: dict[str, object] = {}
-    for name, broker in world.network.brokers.items():
-        entries = sorted((entry.link.name, entry.id, str(entry.filter)) for entry in broker.scoping.entries())
-        held[name] = (Snapshot.of(world.scopes(name).graph), sorted(broker.scoping.tables), entries)
-    return held
-
-
-def only_with(word: str) -> Callable[[str, str, tuple[str, ...], str], Decision]:
-    """An admission rule of S: who knows the word sees everything, who does not gets small things only, c5 nothing."""
-
-    def admit(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
-        if (member, scope) == ("@c5", "S"):
-            return Decision(allow=False, reason=f"{len(credentials)} credentials, none for '{member}'")
-        if word in credentials or scope != "S" or member in ("@c1", "@c4"):
-            return Decision(allow=True)
-        return Decision(allow=True, imposed=Interface.parse(input="x < 10", output="x < 10"))
-
-    return admit
-
-
-def ask(world: Watched, broker: str, change: AnyChange, *credentials: str) -> list[Answer]:
-    """Ask as an administrator at a broker, and wait; all answers that came."""
-    answers: list[Answer] = []
-    template = Ask("", (change,), credentials=credentials)
-    world.scopes(broker).ask((change,), answers.append, who="root", administrator=True, template=template)
-    world.network.run()
-    return answers
-
-
-@pytest.mark.req("ARC-140", "ARC-142", "ARC-213", "ARC-215")
-def test_a_rejection_finds_its_way_back_says_why_and_leaves_everything_as_it_was() -> None:
-    world = fx_3(hook=only_with("please"))
-    world.subscribe()
-    before = everything(world)
-    version = world.scopes("B1").graph.version
-    (answer,) = ask(world, "B4", Join("@c5", "S"), "thanks")
-    assert (answer.version, answer.error) == (0, "NotAllowed")
-    assert answer.reason == "'@c5' is not admitted to 'S': 1 credentials, none for '@c5'"
-    assert everything(world) == before
-    assert world.scopes("B1").graph.version == version
-    at_rest(world)
-
-
-@pytest.mark.req("ARC-140", "ARC-141", "ARC-213", "ARC-214")
-def test_an_approval_says_what_was_granted_if_it_is_not_what_was_asked_for() -> None:
-    world = fx_3(hook=only_with("please"))
-    world.network.add_client("c7", "B3")
-    world.subscribe()
-    (answer,) = ask(world, "B5", Join("@c7", "S"))
-    narrow = Interface.parse(input="x < 10", output="x < 10")
-    assert answer.changes == (Join("@c7", "S", imposed=narrow),)
-    assert not answer.error
-    for x in (1, 11):
-        world.publish("c1", x=x)
-    assert world.got("c7") == [Notification(x=1)]
-    world.getters()
-    for x in (2, 12):
-        world.publish("c7", x=x)
-    assert world.got("c4") == [Notification(x=2)]
-    at_rest(world)
-
-
-@pytest.mark.req("ARC-214")
-def test_an_approval_of_what_was_asked_for_does_not_repeat_it() -> None:
-    world = fx_3(hook=only_with("please"))
-    (answer,) = ask(world, "B5", Join("@c3", "S"), "please")
-    assert (answer.error, answer.changes) == ("", ())
-    assert answer.version == world.scopes("B5").graph.version
-    at_rest(world)
-
-
-@pytest.mark.req("ARC-140")
-def test_every_broker_on_the_way_of_a_question_remembers_it_until_the_answer_has_passed() -> None:
-    world = fx_3()
-    answers = world.network.change("B4", (CreateScope("V"),))
-    trails = set()
-    while not answers:
-        world.network.run(0.0005)
-        trails |= {broker for broker in BROKERS if world.scopes(broker).questions._trails}
-    assert trails == {"B4", "B2", "B1"}, "from B4 to the authority"
-    at_rest(world)
-
-
-@pytest.mark.req("ARC-140")
-@pytest.mark.parametrize("cut_after", [0, 4, 8, 12, 16, 20, 30])
-def test_every_request_gets_one_answer_even_if_the_way_back_is_cut(cut_after: int) -> None:
-    world = fx_3()
-    answers = world.network.change("B4", (CreateScope("V"),))
-    world.network.run(cut_after / 1_000)
-    world.network.cut("B2", "B4")
-    world.network.run(2)
-    world.network.heal("B2", "B4")
-    world.network.run()
-    assert len(answers) == 1
-    made = {"V" in world.scopes(broker).graph.scopes for broker in BROKERS}
-    assert len(made) == 1
-    if not answers[0].error:
-        assert made == {True}
-    at_rest(world)
-
-
-# --- what is pluggable ----------------------------------------------------------------------------------
-
-
-class Greeter(Feature):
-    """A feature with messages of its own."""
-
-    name = "greeter"
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, bytes]] = []
-
-    def on_message(self, link: Link, body: bytes) -> None:
-        self.heard.append((link.name, body))
-
-
-@pytest.mark.req("ARC-162")
-def test_messages_about_scopes_go_to_whoever_registered_for_them() -> None:
-    world = Watched("a", [], {"x": "a"}, features=lambda name: [Greeter()])
-    broker = world.network.brokers["a"]
-    link = broker.client("x")
-    assert link is not None
-    seen: list[Seen] = []
-
-    def tap(name: str, to: Link, frame: Frame) -> None:
-        if isinstance(frame.message, Extension) and isinstance(message := decode(frame.message.body), Seen):
-            seen.append(message)
-
-    world.network.tap = tap
-    broker.receive(link, Frame(Extension("greeter", b"hello")))
-    broker.receive(link, Frame(Extension("scopes", encode(Look("1")))))
-    assert broker.features["greeter"].heard == [("x", b"hello")]  # type: ignore[attr-defined]
-    assert [message.request for message in seen] == ["1"]
-    refused = broker.statistics.refused
-    broker.receive(link, Frame(Extension("nobody", b"hello")))
-    assert broker.statistics.refused == refused + 1
-
-
-@pytest.mark.req("ARC-136")
-def test_a_scope_that_is_created_is_announced_to_every_broker_and_every_client_may_look() -> None:
-    world = fx_3()
-    world.change(CreateScope("V"), CreateScope("W", hidden=True), Join("@c3", "W"), at="B4")
-    looked: dict[str, set[str]] = {}
-
-    def tap(name: str, to: Link, frame: Frame) -> None:
-        if isinstance(frame.message, Extension) and isinstance(message := decode(frame.message.body), Seen):
-            looked[to.name] = {scope.id for scope in message.graph.scopes}
-
-    world.network.tap = tap
-    for client, name in FX_3_PLACES.items():
-        broker = world.network.brokers[name]
-        link = broker.client(client)
-        assert link is not None
-        link.guard = Plain()
-        broker.receive(link, Frame(Extension("scopes", encode(Look("1")))))
-    assert looked == {client: {"", *"STUV"} | ({"W"} if client == "c3" else set()) for client in FX_3_PLACES}
-
-
-class Plain:
-    """A client that may do what everybody may."""
-
-    administer = False
-
-    def check_publish(self, notification: Notification) -> None: ...
-
-    def check_subscribe(self, filter: Matches) -> None: ...
-
-    def check_advertise(self, filter: Matches) -> None: ...
