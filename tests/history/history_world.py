@@ -117,3 +117,7 @@ class Messages:
         if kind == "bounded":
             return [(one, two) for one, two, message in self.all if isinstance(message, tuple)]
         return [(one, two) for one, two, message in self.all if isinstance(message, kind)]  # type: ignore[arg-type]
+
+
+def prices(client: SimClient) -> list[object]:
+    return [notification["price"] for notification in client.received]
