@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType
 
 from tidings.spark import NoJava, SparkError, explained, progress, session, warm
 from tidings.spark._java import find_java, java_home, version_of
-from tidings.spark._warm import _path, kept
+from tidings.spark._warm import _path, _size, kept
 
 
 def test_there_is_one_session(spark: SparkSession) -> None:
@@ -162,13 +162,19 @@ def test_nothing_is_asked_of_java_before_anything_is_kept(monkeypatch: pytest.Mo
     assert kept(find_java()) == []
 
 
-def test_what_another_user_has_put_there_is_not_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_another_user_has_put_there_or_has_been_cut_off_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java = find_java()
     path = _path(java)
     path.parent.mkdir()
     path.write_bytes(b"classes")
+    _size(path).write_text("7")
     assert f"-XX:SharedArchiveFile={path}" in kept(java)
+    path.write_bytes(b"class")  # cut off: some Javas would crash
+    assert kept(java) == []
+    path.write_bytes(b"classes")
     monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
     assert kept(java) == []
 

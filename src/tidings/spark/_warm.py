@@ -41,6 +41,7 @@ def warm() -> Path:
                 f"Java did not keep the classes of Spark: {why}; sessions start as before, and another Java may do it "
                 "(set JAVA_HOME)"
             )
+        _size(path).write_text(str(made.stat().st_size))
         made.replace(path)
     return path
 
@@ -49,9 +50,15 @@ def kept(java: Path) -> list[str]:
     """The options with which a Java finds what has been kept for it; none if there is nothing."""
     path = _path(java)
     with contextlib.suppress(OSError):
-        if path.stat().st_uid == os.getuid():
+        known = path.stat()
+        if known.st_uid == os.getuid() and _size(path).read_text() == str(known.st_size):
             return [*_QUIET, f"-XX:SharedArchiveFile={path}"]
     return []
+
+
+def _size(path: Path) -> Path:
+    """Where the size of the file is written down: Java 17 ends with a crash if it was cut off."""
+    return path.with_suffix(".size")
 
 
 def _path(java: Path) -> Path:
