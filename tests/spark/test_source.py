@@ -8,6 +8,7 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from archive_world import HOUR, START, quotes
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from spark_world import archive_of, archived, places
 from tidings import sync
 from tidings.model import Filter, Location, Notification, TidingsError
 from tidings.net import Access, Identity, Options
-from tidings.spark import SourceError, SparkError, TidingsSource, explained, read_archive
+from tidings.spark import SourceError, SparkError, TidingsSource, column, explained, read_archive
 from tidings.spark._files import read as read_piece
 from tidings.spark._shape import Shape
 from tidings.spark._snapshot import pieces, taken
@@ -47,6 +48,8 @@ def test_an_archive_is_a_table_both_ways(spark: SparkSession, tmp_path: Path) ->
             micros = (row["published_at"].replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
             assert round(micros * 1e6) == one.identity.published_at
             assert (row["publisher"], row["publisher_seq"]) == (one.identity.publisher, one.identity.publisher_seq)
+            assert (row["graph_epoch"], row["ttl"]) == (one.identity.graph_epoch, one.identity.ttl)
+            assert (row["quality"], row["scope"]) == (one.quality, one.routes[0].scope)
             assert (row["type"], row["symbol"], row["price"]) == tuple(
                 one.notification[name] for name in ("type", "symbol", "price")
             )
@@ -150,6 +153,44 @@ def test_files_outside_the_time_are_not_opened(spark: SparkSession, tmp_path: Pa
     assert read_archive(spark, archive, until=until).count() == 10
     with pytest.raises(SourceError, match=r"cannot be read: .*; restore it"):
         read_archive(spark, archive)
+
+
+def test_large_files_are_shared_by_several_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(tmp_path, quotes(30, step=HOUR // 10))
+    monkeypatch.setattr("tidings.spark._source.SPLIT", 7)
+    made = TidingsSource({"path": str(archive)})
+    reader = made.reader(made.schema())
+    read = [[row for batch in reader.read(one) for row in batch.to_pylist()] for one in reader.partitions()]
+    assert len(read) > len(list(archive.rglob("*.parquet"))) == 3
+    assert all(len(rows) <= 7 for rows in read)
+    assert [row["seq"] for rows in read for row in rows] == list(range(2, 62, 2))
+
+
+def test_a_file_with_a_fallen_bit_is_named_and_never_read_as_something_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The bit is in a number of a page, where neither Parquet nor the compression would notice."""
+    archive = archived(tmp_path, 3_000)
+    (file,) = archive.rglob("*.parquet")
+    group = pq.read_metadata(file).row_group(0)
+    (seq,) = (group.column(n) for n in range(group.num_columns) if group.column(n).path_in_schema == "seq")
+    content = bytearray(file.read_bytes())
+    content[seq.data_page_offset + 100] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(SparkError, match=rf"{file.name}' cannot be read: .*checksum.*; restore it"), explained():
+        spark.read.format("tidings").load(str(archive)).select("seq").collect()
+    with pytest.raises(SparkError, match=rf"{file.name}.*`tidings archive verify` says which"), explained():
+        read_archive(spark, archive).select("seq").collect()
+
+
+def test_a_condition_on_an_attribute_without_a_column_is_explained(spark: SparkSession, tmp_path: Path) -> None:
+    table = read_archive(spark, archived(tmp_path, 3))
+    with pytest.raises(SparkError, match=r"`colour` cannot be resolved.*gets one by .option\('promote'"), explained():
+        table.where("colour = 'red'").count()
+    assert table.where(column("colour = 'red'")).count() == 0  # a filter knows no columns: it is missing everywhere
+    assert table.where(column("colour IS NULL", table)).count() == 3
 
 
 def test_the_log_of_a_broker_is_a_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -291,6 +332,9 @@ def test_a_broker_shows_spark_what_it_may_see(spark: SparkSession, tmp_path: Pat
             client.publish_many([{"type": "quote"}, {"type": "secret"}], quality="stored")
         table = spark.read.format("tidings").option("broker", url).option("token", token)
         assert table.option("filter", "type = 'quote'").load().count() == 1
+        pushing = spark.read.format("tidings").option("broker", url).option("token", token).option("pushdown", "once")
+        quotes_only = pushing.option("promote", "type").load().where("type = 'quote'")
+        assert quotes_only.count() == 1  # the broker was asked for no more
         with pytest.raises(SparkError, match=r"refuses: .*may only subscribe to what is covered"), explained():
             table.option("filter", "TRUE").load().count()
         with pytest.raises(SparkError, match=r"does not let Spark in: .*this token is not known here"), explained():

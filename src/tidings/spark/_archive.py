@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VERIFIED = "parquet.page.verify-checksum.enabled"
+"""Else a bit that has fallen over may be read as a number."""
 
 
 def read_archive(
@@ -40,7 +42,7 @@ def read_archive(
     begin, end = microseconds("since", since), microseconds("until", until)
     snapshot = taken(directory, since=begin, until=end)
     schema = schema_of(snapshot.columns.values(), with_body=snapshot.with_body)
-    reader = spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
+    reader = spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED").option(_VERIFIED, "true")
     whole = [piece.path for piece in snapshot.pieces if piece.whole]
     tables = [reader.parquet(*map(_escaped, whole))] if whole else []
     tables += [

@@ -57,6 +57,8 @@ _CONDITIONS = {
     "PATH_NOT_FOUND": "name the directory of an archive",
     "FAILED_READ_FILE.FILE_NOT_EXIST": "the archive has changed since the table was made: make a new one",
     "FAILED_READ_FILE": "`tidings archive verify` says which files are damaged",
+    "UNRESOLVED_COLUMN": "an attribute without a column of its own gets one by .option('promote', 'name:kind'), and "
+    "tidings.spark.column('a filter') is a condition on any attribute",
     "STREAMING_CHECKPOINT": "use a new checkpoint directory for a new query",
 }
 """What helps, by the beginning of the name that Spark gives an error."""
