@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark.audit_world import Planted, World, found, publish
 
-from tidings.scopes import CreateScope, Interface, Join, Leave, edge_mapping, mapping, steps
+from tidings.scopes import CreateScope, Interface, Join, Leave, SetInterface, edge_mapping, mapping, steps
 from tidings.spark import Kind
 
 MARKET = [
@@ -53,6 +53,29 @@ def test_scopes_decide_what_is_owed(tmp_path: Path) -> None:
     assert report.verdict.publications == 30
     assert report.verdict.sent == 30  # twenty for bob, ten for carol, none for mallory
     assert report.verdict.owed >= 28
+
+
+def test_interfaces_are_judged_as_they_were_when_something_was_published(tmp_path: Path) -> None:
+    """Judged by the first version, the last ones would be lost; by the last version, the first ones would be leaks."""
+    world = World(tmp_path)
+
+    async def main() -> None:
+        async with world.running("ab", authority="a"):
+            async with world.client("alice", "a") as alice, world.client("carol", "b") as carol:
+                await alice.admin.change(*MARKET)
+                await carol.subscribe("type = 'quote'", callback=lambda _: None)
+                await publish(alice, *range(1, 11), price=150)
+                await world.acknowledged()
+                await alice.admin.change(SetInterface("market/desk", Interface.parse(input="price > 200")))
+                await publish(alice, *range(11, 21), price=150)
+                await publish(alice, *range(21, 26), price=250)
+                await world.acknowledged()
+
+    asyncio.run(main())
+    report = world.audit()
+    assert report.clean, report.findings[:5]
+    assert (report.verdict.publications, report.verdict.sent) == (25, 15)
+    assert report.verdict.owed >= 5
 
 
 def test_a_leak_across_scopes_is_found_and_named(tmp_path: Path) -> None:

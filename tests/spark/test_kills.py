@@ -41,7 +41,7 @@ def check_that_each_came_once(
     assert Counter(target.numbers()) == dict.fromkeys(range(count), 1)
 
 
-def test_queries_that_are_stopped_and_brokers_that_are_killed_cost_nothing(
+def test_queries_drivers_and_brokers_that_are_killed_cost_nothing(
     spark: SparkSession, tmp_path: Path, brokers: tuple[BrokerProcess, BrokerProcess]
 ) -> None:
     origin, target = brokers
@@ -52,10 +52,18 @@ def test_queries_that_are_stopped_and_brokers_that_are_killed_cost_nothing(
 
     def started():
         source = spark.readStream.format("tidings").option("broker", origin.url).option("maxRowsPerTrigger", "300")
-        rows = source.option("promote", "n:integer").load(str(tmp_path / "archive")).select("n")
+        rows = source.option("promote", "n:integer").load(str(tmp_path / "archive")).select("n").repartition(2, "n")
         writing = rows.writeStream.format("tidings").option("broker", target.url)
         return writing.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
+    words = [sys.executable, CHILD, origin.url, target.url, str(tmp_path / "archive"), str(tmp_path / "checkpoint")]
+    driver = Child(words, tmp_path / "driver.log")
+    try:
+        until(lambda: not driver.alive or target.numbers(), pause=0.5)  # in the middle of something
+        time.sleep(chance.uniform(0, 2))
+    finally:
+        driver.kill()
+    assert target.numbers(), (tmp_path / "driver.log").read_text()
     for victim in ("query", "origin", "target", "query"):
         query = started()
         time.sleep(chance.uniform(0.5, 3))

@@ -109,7 +109,7 @@ def test_a_micro_batch_that_is_tried_again_publishes_nothing_twice(
     archive = archived(tmp_path, 300)
     checkpoint = tmp_path / "checkpoint"
 
-    def stream() -> None:
+    def stream(checkpoint: Path = checkpoint) -> None:
         table = source(spark, maxRowsPerTrigger="140").load(str(archive)).select("symbol", "price", "seq")
         writing = table.withColumnRenamed("seq", "number").repartition(3, "symbol").writeStream.format("tidings")
         query = writing.option("broker", url).option("checkpointLocation", str(checkpoint))
@@ -124,6 +124,8 @@ def test_a_micro_batch_that_is_tried_again_publishes_nothing_twice(
     (checkpoint / "commits" / f".{newest.name}.crc").unlink(missing_ok=True)
     stream()
     assert Counter(one["number"] for one in published(url)) == once
+    stream(tmp_path / "another query")
+    assert Counter(one["number"] for one in published(url)) == dict.fromkeys(once, 2)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +99,28 @@ def test_limits_hold_for_several_origins_and_nothing_stands_still(spark: SparkSe
         assert steps == 1 if isinstance(limit, ReadAllAvailable) else steps > 2
 
 
+def test_limits_come_from_options_and_hold_for_a_log_too(spark: SparkSession, tmp_path: Path) -> None:
+    with serving(broker(tmp_path)) as url, sync.connect(url) as client:
+        noise = random.Random(1)  # what is alike takes no room on the disk, and what comes together stays together
+        for ten in range(0, 100, 10):
+            some = [{"n": n, "text": noise.randbytes(50).hex()} for n in range(ten, ten + 10)]
+            client.publish_many(some, quality="stored")
+        for more, limit, most in (
+            ({"maxRowsPerTrigger": "30"}, ReadMaxRows(30), 30),
+            ({"maxBytesPerTrigger": "3000"}, ReadMaxBytes(3_000), 40),
+            ({"maxRowsPerTrigger": "50", "maxBytesPerTrigger": "3000"}, ReadMaxRows(50), 40),
+        ):
+            stream = reader(spark, broker=url, promote="n:integer", **more)
+            assert stream.getDefaultReadLimit() == limit
+            at, found = stream.initialOffset(), []
+            while at != (after := stream.latestOffset(at, limit)):
+                rows = rows_between(stream, at, after)
+                assert 0 < len(rows) <= most
+                at, found = after, [*found, *(row["n"] for row in rows)]
+            assert found == list(range(100))
+            stream.stop()
+
+
 def test_a_stream_may_begin_with_what_comes(spark: SparkSession, tmp_path: Path) -> None:
     with serving(broker(tmp_path)) as url, sync.connect(url) as client:
         client.publish_many([{"n": n} for n in range(20)], quality="stored")
@@ -150,6 +174,26 @@ def test_what_was_forgotten_is_an_error_or_a_row(spark: SparkSession, tmp_path: 
         tolerant.stop()
 
 
+def test_a_gap_reaches_a_query_as_an_error_or_as_a_row(spark: SparkSession, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    data = tmp_path / "data"
+    with serving(broker(data)) as url, sync.connect(url) as client:
+        client.publish_many([{"n": n} for n in range(10)], quality="stored")
+        run(source(spark, broker=url, promote="n:integer").load(), tmp_path, seen.extend)
+        client.publish_many([{"n": n} for n in range(10, 20)], quality="stored")
+    assert [row["n"] for row in seen] == list(range(10))
+    forget_everything(data)
+    with serving(broker(data)) as url, sync.connect(url) as client:
+        client.publish_many([{"n": n} for n in range(20, 23)], quality="stored")
+        with pytest.raises(SparkError, match=r"numbers 11 to 20 of broker 'berlin', epoch \d+, have been forgotten"):
+            run(source(spark, broker=url, promote="n:integer").load(), tmp_path, seen.extend)
+        assert len(seen) == 10
+        run(source(spark, broker=url, promote="n:integer", gaps="row").load(), tmp_path, seen.extend)
+    told, *rest = sorted(seen[10:], key=lambda row: row["lost_to"] is None)
+    assert (told["origin"], told["seq"], told["lost_to"], told["n"]) == ("berlin", 11, 20, None)
+    assert sorted((row["n"], row["lost_to"]) for row in rest) == [(n, None) for n in range(20, 23)]
+
+
 def test_what_a_broker_archives_and_forgets_after_planning_is_not_lost(spark: SparkSession, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     archive.mkdir()
@@ -198,6 +242,31 @@ def test_a_broker_that_is_down_is_waited_for_and_then_an_error(spark: SparkSessi
     assert time.monotonic() - began >= 0.7
     with pytest.raises(SourceError, match=r"could not be reached for 0.7 seconds"):
         stream.reportLatestOffset()
+
+
+def test_a_broker_that_comes_back_in_time_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    with serving(broker(tmp_path)) as url, sync.connect(url) as client:
+        client.publish_many([{"n": n} for n in range(5)], quality="stored")
+        stream = reader(spark, broker=url, promote="n:integer", patience="60")
+        end = stream.reportLatestOffset()
+    later = threading.Event()
+
+    def come_back() -> None:
+        time.sleep(1)
+        with serving(Options(name="berlin", port=int(url.rpartition(":")[2]), data=tmp_path)):
+            later.wait(60)
+
+    thread = threading.Thread(target=come_back)
+    thread.start()
+    try:
+        assert stream.reportLatestOffset() == end  # a connection that there was
+        fresh = reader(spark, broker=url, promote="n:integer", patience="60")
+        assert [row["n"] for row in rows_between(fresh, {}, end)] == list(range(5))
+    finally:
+        stream.stop()
+        fresh.stop()
+        later.set()
+        thread.join()
 
 
 def test_the_checkpoint_of_another_query_is_recognised(spark: SparkSession, tmp_path: Path) -> None:
