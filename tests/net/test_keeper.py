@@ -87,6 +87,31 @@ def test_without_an_archive_the_limits_hold_at_once(tmp_path: Path, monkeypatch:
     asyncio.run(run())
 
 
+def test_a_journal_that_cannot_forget_is_told_once_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keeper_module, "RETAIN_SECONDS", 0.02)
+
+    async def run() -> None:
+        async with serve(replace(options(tmp_path, journal_for=0.0), archive=None)) as server:
+            store = server.store
+            assert store is not None
+            await until(lambda: "horizon" in store.items("journal"))  # that it has started is forgotten
+            store.put("lives", "bob", b"nonsense")
+            async with tidings.connect(f"tidings://127.0.0.1:{server.port}", name="bob") as client:
+                await until(lambda: store.statistics().forget_failures >= 3)
+                assert (await client.status()).store["forget_failures"] >= 3  # type: ignore[index]
+            assert list(store.journal())
+            store.delete("lives", "bob")
+            await until(lambda: not list(store.journal()))
+
+    with caplog.at_level(logging.INFO, "tidings.net"):
+        asyncio.run(run())
+    told = [record.message for record in caplog.records if "what is old" in record.message]
+    assert [message.partition(" in ")[0] for message in told] == ["what is old", "the store forgets again what is old"]
+    assert "restore the store from a backup" in told[0]
+
+
 def test_a_failed_roll_is_told_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         (tmp_path / "archive").write_text("in the way")

@@ -36,9 +36,14 @@ def write(loop: Loop, store: Store, *records: JournalRecord) -> None:
     wait(loop, store)
 
 
-def forget(loop: Loop, store: Store, before: int) -> None:
-    store.retain(journal_before=before)
+def forget(loop: Loop, store: Store, before: int) -> list[str]:
+    """What was told of it: `done`, or what went wrong."""
+    told: list[str] = []
+    store.retain(
+        journal_before=before, synced=lambda: told.append("done"), failed=lambda error: told.append(str(error))
+    )
     wait(loop, store)
+    return told
 
 
 def came(at: int, client: str = "c") -> tuple[JournalRecord, JournalRecord]:
@@ -169,18 +174,88 @@ def test_what_is_carried_does_not_grow_with_what_happened(tmp_path: Path) -> Non
     assert sizes[-1] <= sizes[0] + 10, "but for digits"
 
 
-def test_a_journal_that_cannot_be_read_is_kept_and_nobody_else_suffers(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_read_is_kept_and_told_and_nobody_else_suffers(tmp_path: Path) -> None:
     loop = Loop()
     with loop.open(tmp_path) as store:
         write(loop, store, *came(1))
         store.put("lives", "c", b"nonsense")
         wait(loop, store)
-        forget(loop, store, 100)
+        (told,) = forget(loop, store, 100)
+        assert "stays, because its journal cannot be read" in told
+        assert "restore the store from a backup" in told
+        assert store.statistics().forget_failures == 1
         loop.append_all(store, 1)
         assert (loop.synced, loop.failed) == ([1], [])
         assert len(list(store.journal())) == 2
+        store.delete("lives", "c")
+        wait(loop, store)
+        assert forget(loop, store, 100) == ["done"], "once it can be read it goes on"
+        assert list(store.journal()) == []
+    with StoreReader(tmp_path) as reader:
+        assert list(reader.carried().clients) == ["c"]
+
+
+def test_an_audit_says_that_what_is_carried_cannot_be_read(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        store.put("lives", "c", b"nonsense")
+        wait(loop, store)
     with StoreReader(tmp_path) as reader, pytest.raises(StoreError, match=r"cannot be read: .*; restore"):
         reader.carried()
+
+
+def test_what_comes_before_a_row_that_cannot_be_followed_goes(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        for at in range(10):
+            write(loop, store, *came(at, f"c{at}"))
+        write(loop, store, JournalRecord(JournalKind.SETTLED, 10, "c3", {"id": "s1"}))
+        write(loop, store, *came(11, "late"))
+        told = forget(loop, store, 100)
+        while not store.statistics().forget_failures:
+            wait(loop, store)
+        wait(loop, store)
+        assert told[0] == "done"
+        assert "KeyError" in told[-1], "the slice that begins there was tried, too"
+        assert [record.at for record in store.journal()] == [10, 11, 11]
+    carried, _ = state(tmp_path)
+    assert carried.horizon == 10
+    assert sorted(carried.clients) == sorted(f"c{at}" for at in range(10))
+
+
+def test_a_damaged_row_goes_and_is_counted_and_told(tmp_path: Path) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        write(loop, store, *came(1, "a"))
+        write(loop, store, *came(2, "b"))
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+            connection.execute("UPDATE journal SET checksum = checksum + 1 WHERE id = 1")
+        (told,) = forget(loop, store, 100)
+        assert "1 damaged rows of the journal were forgotten unread" in told
+        assert (store.statistics().damaged, store.statistics().forget_failures) == (1, 0)
+        assert forget(loop, store, 100) == ["done"]
+    assert state(tmp_path)[0].horizon == 3
+    assert list(state(tmp_path)[0].clients) == ["b"]
+
+
+@pytest.mark.parametrize("table", ["journal", "publications"])
+def test_what_cannot_be_deleted_undoes_nothing_of_what_others_write(tmp_path: Path, table: str) -> None:
+    loop = Loop()
+    with loop.open(tmp_path) as store:
+        write(loop, store, *came(1))
+        loop.append_all(store, 1)
+        with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+            connection.execute(f"CREATE TRIGGER no BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END")
+        told: list[StoreError] = []
+        store.retain(older_than=1_500, journal_before=100, failed=told.append)
+        loop.append_all(store, 2)
+        assert (loop.synced, loop.failed) == ([1, 2], [])
+        assert [str(error).partition(";")[0] for error in told] == [
+            f"what is old in '{store.path}' stays, because it cannot be deleted: no"
+        ]
+        assert store.statistics().forget_failures == 1
+        assert bool(list(store.journal())) == (table == "journal"), "the other one is not to blame"
+        assert [found.identity.seq for found in store.query()] == ([2] if table == "journal" else [1, 2])
 
 
 def test_one_moment_stays_while_the_journal_forgets(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ class Keeper:
         self.archived = Position.in_(store.items(Position.TABLE))
         """How far the archive reaches."""
         self.rolls = self.failures = self.rows = 0
+        self._unforgotten = ""
+        """Why something old stays in the store, as the log has been told."""
 
     @property
     def counted(self) -> dict[str, int]:
@@ -67,8 +69,23 @@ class Keeper:
         archived = self.archived if self._options.archive is not None else None
         with contextlib.suppress(StoreError):  # too much waits for the disk: then next time
             self._store.retain(
-                max_bytes=limits.retain_bytes, older_than=older_than, archived=archived, journal_before=journal_before
+                max_bytes=limits.retain_bytes,
+                older_than=older_than,
+                archived=archived,
+                journal_before=journal_before,
+                synced=self._forgot,
+                failed=self._could_not_forget,
             )
+
+    def _forgot(self) -> None:
+        if self._unforgotten:
+            log.info("the store forgets again what is old")
+        self._unforgotten = ""
+
+    def _could_not_forget(self, error: StoreError) -> None:
+        if (problem := str(error)) != self._unforgotten:  # once, not every few seconds
+            log.error("%s", problem)
+        self._unforgotten = problem
 
     # --- archive --------------------------------------------------------------------------------------
 

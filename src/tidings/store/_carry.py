@@ -12,11 +12,14 @@ and by what those clients have; only a `HOLE`, which is about everybody, has all
 
 What is carried is bounded, too: clients that have gone and subscriptions that have ended are not in it, of a filter
 that was changed many times the last two are, and of each origin one gap.
+
+A row whose checksum is wrong goes unread, as an audit leaves it out, and is counted. What cannot be followed for
+another reason stays, with everything behind it: what it tells of those who are still there would be lost. Rows before
+it go.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -78,11 +81,20 @@ class Slice(NamedTuple):
     """What the clients have that it was about; empty: nothing."""
     more: bool
     """Whether there may be more to forget."""
+    damaged: int
+    """Rows among them that could not be read."""
 
     @property
     def size(self) -> int:
         """Bytes that are written, about."""
         return sum(map(len, self.clients.values()))
+
+
+class _Row(NamedTuple):
+    id: int
+    latest: int
+    records: list[JournalRecord] | None
+    """None: damaged."""
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -97,10 +109,24 @@ def carried_in(journal: dict[str, bytes], lives: dict[str, bytes]) -> Carried:
 
 
 def next_slice(connection: sqlite3.Connection, before: int) -> Slice | None:
-    """Read the next rows whose records are all from before an instant; None: there are none."""
-    ids, latest, records, more = _oldest(connection, before)
-    if not ids:
-        return None
+    """Read the next rows whose records are all from before an instant; None: there are none.
+
+    Raises whatever keeps the first row from being read.
+    """
+    rows, more = _oldest(connection, before)
+    while rows:
+        try:
+            return _read(connection, rows, more=more)
+        except Exception:
+            if len(rows) == 1:
+                raise
+            rows, more = rows[: len(rows) // 2], True  # as far as it goes; the rest is the next slice's
+    return None
+
+
+def _read(connection: sqlite3.Connection, rows: list[_Row], *, more: bool) -> Slice:
+    records = [record for row in rows for record in row.records or ()]
+    latest = max(row.latest for row in rows)
     horizon = _horizon(*connection.execute(_VALUE, (TABLE, KEY)).fetchone() or (None,))
     kinds = {record.kind for record in records}
     about = {record.who for record in records}
@@ -116,39 +142,47 @@ def next_slice(connection: sqlite3.Connection, before: int) -> Slice | None:
     for client, subscriptions in lives.clients.items():
         if standing := _standing(subscriptions.values(), latest):
             clients[client] = encode(standing)
-    return Slice(ids[-1], Horizon(max(horizon.at, latest + 1), lives.notes), started, clients, more)
+    behind = Horizon(max(horizon.at, latest + 1), lives.notes)
+    return Slice(rows[-1].id, behind, started, clients, more, sum(row.records is None for row in rows))
 
 
-def forget_journal(connection: sqlite3.Connection, slice: Slice) -> None:
-    """Within a transaction: what was read goes, what is known stays."""
+def forget_journal(connection: sqlite3.Connection, slice: Slice) -> bool:
+    """Within a transaction: what was read goes, what is known stays. Whether there may be more of it."""
     connection.execute("DELETE FROM journal WHERE id <= ?", (slice.last,))
     if slice.started:
         connection.execute("DELETE FROM state WHERE name = ?", (LIVES,))
     connection.executemany(_DELETE, [(LIVES, client) for client, value in slice.clients.items() if not value])
     connection.executemany(_PUT, [(LIVES, client, value) for client, value in slice.clients.items() if value])
     connection.execute(_PUT, (TABLE, KEY, encode(slice.horizon)))
+    return slice.more
 
 
 def _horizon(kept: bytes | None) -> Horizon:
     return Horizon() if kept is None else _horizon_in(kept)
 
 
-def _oldest(connection: sqlite3.Connection, before: int) -> tuple[list[int], int, list[JournalRecord], bool]:
-    """The ids, the latest instant and the records of a slice, and whether its bounds ended it."""
-    ids: list[int] = []
-    records: list[JournalRecord] = []
-    latest = size = 0
-    for number, until, length in connection.execute(_OLDEST, (SLICE_ROWS,)).fetchall():
-        if until >= before:
-            return ids, latest, records, False
-        checksum, batch = connection.execute(_ROW, (number,)).fetchone()
-        with contextlib.suppress(Unreadable):  # an audit leaves it out as well
-            records += unpack(batch, checksum, records_in)
-        ids.append(number)
-        latest, size = max(latest, until), size + length
-        if size >= SLICE_BYTES or len(records) >= SLICE_RECORDS:
-            return ids, latest, records, True
-    return ids, latest, records, len(ids) == SLICE_ROWS
+def _oldest(connection: sqlite3.Connection, before: int) -> tuple[list[_Row], bool]:
+    """The rows of a slice, and whether its bounds ended it."""
+    rows: list[_Row] = []
+    count = size = 0
+    for id, latest, length in connection.execute(_OLDEST, (SLICE_ROWS,)).fetchall():
+        if latest >= before:
+            return rows, False
+        try:
+            checksum, batch = connection.execute(_ROW, (id,)).fetchone()
+            records = unpack(batch, checksum, records_in)
+        except Unreadable:
+            records = None
+        except sqlite3.Error:
+            if not rows:
+                raise
+            return rows, True
+        rows.append(_Row(id, latest, records))
+        size += length
+        count += len(records or ())
+        if size >= SLICE_BYTES or count >= SLICE_RECORDS:
+            return rows, True
+    return rows, len(rows) == SLICE_ROWS
 
 
 def _carried(connection: sqlite3.Connection, clients: Iterable[str] | None) -> list[tuple[str, bytes]]:

@@ -93,3 +93,5 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Answers that could not be posted because the receiving loop had ended."""
     damaged: int
     """Batches found unreadable."""
+    forget_failures: int
+    """Times that something old could not be forgotten because it could not be read, or not be deleted."""

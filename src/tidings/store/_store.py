@@ -182,14 +182,19 @@ class Store(Queryable):
         older_than: int | None = None,
         archived: tuple[int, int] | None = None,
         journal_before: int | None = None,
+        synced: Synced | None = None,
+        failed: Failed | None = None,
     ) -> None:
         """Forget the oldest publications: from before `older_than`, and as many as make the file exceed `max_bytes`.
 
         A slice goes with each of the next commits. Epochs and small state are kept. With `archived`, an epoch and a
         number, nothing after that position is forgotten. The journal forgets what is from before `journal_before`; what
         that tells of subscriptions that still stand is carried on.
+
+        Later either `synced` is called, or `failed`: also if what was given with it is on disk, but something old could
+        not be read and therefore stays, or was damaged and is gone.
         """
-        self._queue.put(Operation(Retain(max_bytes, older_than, archived, journal_before), 0, None, None))
+        self._queue.put(Operation(Retain(max_bytes, older_than, archived, journal_before), 0, synced, failed))
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -282,7 +287,8 @@ class Store(Queryable):
             last_checkpoint=writer.last_checkpoint,
             slowest_checkpoint=writer.slowest_checkpoint,
             unheard=writer.unheard,
-            damaged=len(self._reader.damage),
+            damaged=len(self._reader.damage) + writer.damaged,
+            forget_failures=writer.forget_failures,
         )
 
     # --- the end --------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ a sync. Operations stay in order, and a commit is atomic: after a crash a prefix
 retried here, because only the publisher knows whether it still matters. The next commit is a new attempt: once there is
 space again, it succeeds.
 
+*Forgetting.* What is old goes with a commit, but is not allowed to undo it: what cannot be read or deleted stays, and
+whoever asked for it to be forgotten hears `failed`.
+
 *Checkpoints.* A commit goes into SQLite's write-ahead log; from time to time its pages are copied into the main file.
 That may take long (it syncs twice), and would delay the answers of the next commit. So another thread copies while
 the writer goes on, and the writer itself only copies the small rest, after which the log is used from its start again.
@@ -35,7 +38,7 @@ from ._carry import Slice, forget_journal, next_slice
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
-from ._queue import Line, Operation, Put, Retain, WriteQueue
+from ._queue import Failed, Line, Operation, Put, Retain, WriteQueue
 from ._retention import forget
 from ._segments import INSERT as _SEGMENTS
 from ._segments import OpenSegment, resumed
@@ -87,7 +90,10 @@ class Writer:
         self._copying: threading.Thread | None = None
         self._written = 0
         """Bytes in the write-ahead log since it was copied, about."""
+        self._troubles: list[str] = []
+        """What went wrong with forgetting in the last commit."""
         self.synced = self.failed = self.batches = self.bytes = self.unheard = 0
+        self.damaged = self.forget_failures = 0
         self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
 
     def start(self) -> None:
@@ -134,6 +140,8 @@ class Writer:
         records: list[Line] = []
         state: dict[tuple[str, str], bytes | None] = {}
         retain: Retain | None = None
+        unforgotten: Failed | None = None
+        self._troubles.clear()
         for operation in operations:
             what = operation.what
             if type(what) is Envelope:
@@ -144,7 +152,7 @@ class Writer:
                 state[what.table, what.key] = what.value
                 self._written += operation.size
             elif type(what) is Retain:
-                retain = what  # the latest of several is meant
+                retain, unforgotten = what, operation.failed  # the latest of several is meant
         written = [self._batch(batch) for batch in batches(envelopes)]
         publications = [batch.row for batch in written]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
@@ -162,16 +170,13 @@ class Writer:
         connection.executemany(_JOURNAL, journal)
         connection.executemany(_DELETE, [at for at, value in state.items() if value is None])
         connection.executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
-        more = retain is not None and forget(connection, retain)
-        if carry is not None:
-            forget_journal(connection, carry)
-            more = more or carry.more
+        more = retain is not None and self._forget(retain, carry)
         connection.execute("COMMIT")
         self._closed.clear()
         self._add_to_segment(written)
         if more and retain is not None:
             with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
-                self._queue.put(Operation(retain, 0, None, None))
+                self._queue.put(Operation(retain, 0, None, unforgotten))
 
     def _batch(self, batch: Sequence[Envelope]) -> _Batch:
         self._last_id += 1  # a commit that fails leaves a hole in these numbers, which nobody minds
@@ -202,26 +207,68 @@ class Writer:
         self._count(blob)
         return min(times), max(times), zlib.crc32(blob), blob
 
+    # --- forgetting -----------------------------------------------------------------------------------
+
     def _next_slice(self, limits: Retain) -> Slice | None:
         """Read what the journal is to forget; only this thread ever takes something out of it."""
         if limits.journal_before is None:
             return None
         try:
             carry = next_slice(self._connection, limits.journal_before)
-        except Exception:  # whatever it is, it must not undo what others commit: the journal stays as it is
+        except Exception as error:  # whatever it is, it must not undo what others commit
+            self._stays(f"its journal cannot be read: {type(error).__name__}: {error}")
             return None
         self._written += carry.size if carry is not None else 0
         return carry
+
+    def _forget(self, limits: Retain, carry: Slice | None) -> bool:
+        """Within the transaction. Whether there may be more to forget."""
+        more = self._tried(lambda: forget(self._connection, limits))
+        return (carry is not None and self._tried(lambda: self._forget_journal(carry))) or more
+
+    def _forget_journal(self, carry: Slice) -> bool:
+        more = forget_journal(self._connection, carry)
+        if carry.damaged:
+            self.damaged += carry.damaged
+            self._troubles.append(
+                f"'{self._path}': {carry.damaged} damaged rows of the journal were forgotten unread, and no audit "
+                "knows what they told; check the disk"
+            )
+        return more
+
+    def _tried(self, forget: Callable[[], bool]) -> bool:
+        """Forget something, or undo that alone."""
+        connection = self._connection
+        connection.execute("SAVEPOINT forgetting")
+        try:
+            more = forget()
+        except sqlite3.Error as error:
+            if not connection.in_transaction:
+                raise  # so bad that the engine has undone everything
+            connection.execute("ROLLBACK TO forgetting")
+            self._stays(f"it cannot be deleted: {error}")
+            more = False
+        connection.execute("RELEASE forgetting")
+        return more
+
+    def _stays(self, problem: str) -> None:
+        self.forget_failures += 1
+        self._troubles.append(
+            f"what is old in '{self._path}' stays, because {problem}; check the disk, restore the store from a backup, "
+            "or use the version of Tidings that wrote it"
+        )
 
     # --- answers --------------------------------------------------------------------------------------
 
     def _answer(self, operations: list[Operation], error: StoreError | None) -> None:
         answers: list[Callable[[], None]] = []
+        unforgotten = StoreError("; ".join(self._troubles)) if self._troubles else None
         for operation in operations:
-            if error is None and operation.synced is not None:
+            problem = error or (unforgotten if type(operation.what) is Retain else None)
+            if problem is None and operation.synced is not None:
                 answers.append(operation.synced)
-            elif error is not None and operation.failed is not None:
-                answers.append(partial(operation.failed, error))
+            elif problem is not None and operation.failed is not None:
+                answers.append(partial(operation.failed, problem))
         if not answers:
             return
         try:
