@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +112,20 @@ def test_a_journal_that_cannot_forget_is_told_once_and_counted(
     told = [record.message for record in caplog.records if "what is old" in record.message]
     assert [message.partition(" in ")[0] for message in told] == ["what is old", "the store forgets again what is old"]
     assert "restore the store from a backup" in told[0]
+
+
+def test_what_reads_archives_is_loaded_before_anybody_can_ask(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys, pathlib\n"
+        "from tidings.net import ArchiveOptions, Options, serve\n"
+        "home = pathlib.Path(sys.argv[1])\n"
+        "async def run(archive):\n"
+        "    async with serve(Options('b', port=0, data=home / 'data', archive=archive)):\n"
+        "        return 'tidings.store.archive._reader' in sys.modules\n"
+        "print(asyncio.run(run(None)), asyncio.run(run(ArchiveOptions(home / 'archive'))))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True"]
 
 
 def test_a_failed_roll_is_told_and_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -27,9 +28,10 @@ from tidings.store._file import lock
 from tidings.store._layout import file_at, files_in, path_of
 from tidings.store._promoted import RESERVED
 from tidings.store._query import Query
-from tidings.store.archive import ArchiveReader, Promoted, PromotedKind, roll, schema_of
+from tidings.store.archive import ArchiveReader, Promoted, PromotedKind, _reader, roll, schema_of
 from tidings.store.archive._pushdown import predicate
 from tidings.store.archive._row_group import columns_of, envelopes_in, row_group
+from tidings.wire import Envelope
 
 QUOTED = [Promoted.parse(text) for text in ("type", "symbol", "price:float")]
 EVERY_KIND = [Promoted("a", kind) for kind in PromotedKind]
@@ -439,3 +441,41 @@ def test_bloom_filters_tell_duckdb_that_a_value_is_nowhere(archive: Path) -> Non
 
 def test_everything_is_asked_without_a_filter(archive: Path) -> None:
     assert sum(len(step) for step in ArchiveReader(archive).query_in_steps(EVERYTHING)) == 6_000
+
+
+# --- steps --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("asked", ["TRUE", "price > 90", "n >= 0", "symbol = 'S01' OR n < 30", "n < 0"])
+def test_a_step_is_short_however_large_the_row_group(tmp_path: Path, asked: str, newest_first: bool) -> None:
+    content = quotes(5_000, step=1_000)
+    expected = [one for one in fill(tmp_path / "data", content) if Filter.parse(asked).matches(one.notification)]
+    roll(tmp_path / "data", tmp_path / "archive", QUOTED)
+    reader = ArchiveReader(tmp_path / "archive")
+    (file,) = reader.files()
+    assert pq.read_metadata(file.path).num_row_groups == 1
+    read: list[int] = []
+    made: list[int] = []
+    real, made_of = pq.ParquetFile.iter_batches, envelopes_in
+
+    def batches(self: pq.ParquetFile, *words: object, **options: object) -> Iterator[pa.RecordBatch]:
+        for batch in real(self, *words, **options):
+            read.append(len(batch))
+            yield batch
+
+    def envelopes(table: pa.Table) -> list[Envelope]:
+        made.append(len(table))
+        return made_of(table)
+
+    found = []
+    since = START + 1_000 if newest_first else None
+    with patch.object(pq.ParquetFile, "iter_batches", batches), patch.object(_reader, "envelopes_in", envelopes):
+        for step in reader.query_in_steps(Filter.parse(asked), since=since, newest_first=newest_first):
+            found += step
+            assert sum(read) <= _reader.STEP_ROWS, "in one step"
+            assert sum(made) <= _reader.STEP, "in one step"
+            read.clear()
+            made.clear()
+    wanted = [one for one in expected if since is None or one.identity.published_at >= since]
+    assert [one.identity for one in found] == [one.identity for one in (wanted[::-1] if newest_first else wanted)]

@@ -364,4 +364,6 @@ def _in_form(route: Route, version: int, tags: tuple[str, ...]) -> Route:
 def _with_routes(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
     if envelope.routes == routes:
         return envelope
-    return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)
+    changed = Envelope(envelope.identity, routes, envelope.body, envelope.quality)
+    changed.__dict__.update(envelope.__dict__)  # a body that has been decoded is not decoded again
+    return changed

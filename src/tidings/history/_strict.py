@@ -44,7 +44,7 @@ from ._origin import Search, Shelf
 
 RETRY = 250_000
 """Microseconds after which an incomplete wave is sent again."""
-STEPS_AT_ONCE = 8
+STEPS_AT_ONCE = 2
 """The steps of a search that a broker takes before it does something else."""
 MAX_SEARCHES = 64
 """The most searches that one broker does at a time; to further questions it has no answer yet."""

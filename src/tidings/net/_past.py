@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -34,13 +35,18 @@ def history_features(options: Options) -> Iterator[Feature]:
         yield feature
 
 
+def load_archive() -> None:
+    """Load what reads archives, which takes half a second: before anybody is there who would have to wait for it."""
+    importlib.import_module("tidings.store.archive")
+
+
 def _archive(options: Options) -> Callable[[], Shelf | None]:
     """Opens the archive of this broker; there may be none, or none yet."""
 
     def opened() -> ArchiveReader | None:
         if options.archive is None or not options.archive.directory.is_dir():
             return None
-        from tidings.store.archive import ArchiveReader  # noqa: PLC0415 - an extra, and slow to load
+        from tidings.store.archive import ArchiveReader  # noqa: PLC0415 - an extra
 
         return ArchiveReader(options.archive.directory, origin=options.name)
 

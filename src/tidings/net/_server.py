@@ -27,7 +27,7 @@ from ._keeper import Keeper, can_archive
 from ._log import LogReading
 from ._offers import Browsing
 from ._options import Options, TlsOptions
-from ._past import history_features
+from ._past import history_features, load_archive
 from ._status import Reporter
 
 log = logging.getLogger("tidings.net")
@@ -75,6 +75,8 @@ class Server:
         options = self.options
         tls = _server_tls(options.tls) if options.tls is not None else None
         client_tls = _client_tls(options.tls)
+        if options.archive is not None:
+            load_archive()
         if options.data is not None:
             self._store = Store.open(
                 options.data, post=loop.call_soon_threadsafe, owner=options.name, promoted=options.store.index

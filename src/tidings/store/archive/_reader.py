@@ -6,6 +6,10 @@ Paths tell hour and origin, so files outside the range are never opened. The sta
 promoted values; those that cannot hold anything of interest are not read. What is read is filtered by Arrow as far as
 columns go, then by the filter itself: so the answer is exact.
 
+A row group is read in steps, because whoever shares a thread with a broker's loop has to wait for each: first the
+columns that decide which rows are wanted, then all that are needed, some rows at a time, of which the wanted ones are
+kept; these runs are merged by number, and become publications, some at a time.
+
 Each origin is a stream of its own, in the order of its log. Streams are merged by `published_at`: between origins the
 order is that of their clocks. Memory holds what is left of one row group for each origin.
 
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -42,13 +47,16 @@ from ._row_group import envelopes_in
 from ._schema import promoted_in
 
 _DISK = LocalFileSystem()
-STEP = 1_000
-"""Publications that are made of a row group at a time."""
+STEP_ROWS = 1_024
+"""Rows of a row group that are read at a time."""
+STEP = 250
+"""Publications that are made of these at a time."""
 ATTEMPTS = 10
 """How often the files are listed anew if some of them have been merged before they could be opened."""
 UNREADABLE = (pa.ArrowException, OSError, StoreError, ValueError, KeyError)
 """What reading a file raises that is not what it should be."""
 
+_number = pa.Int64Scalar.as_py
 _FORMAT = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -188,35 +196,60 @@ class ArchiveReader(Queryable):
             part = (pc.field("seq") >= piece.start) & (pc.field("seq") <= piece.end)
             wanted = part if wanted is None else wanted & part
             asked.append("seq")
+        names = [name for name in schema.names if name not in promoted]
+        columns = pq.ParquetFile(source, metadata=fragment.metadata, page_checksum_verification=True)
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
             yield []
-            table = _rows(group, wanted, asked, set(promoted))
-            starts = range(0, len(table), STEP)
+            passed = None if wanted is None else _passing(group, wanted, asked)
+            if passed is not None and not len(passed):
+                continue
+            runs: list[pa.RecordBatch] = []
+            for rows in _rows(columns, group.row_groups[0].id, names, passed):
+                runs.append(rows.take(pc.sort_indices(rows.column("seq"))))
+                yield []
+            numbers = pa.chunked_array([run.column("seq") for run in runs], pa.int64()).sort()
+            starts = range(0, len(numbers), STEP)
             for start in reversed(starts) if query.newest_first else starts:
-                yield query.chosen(envelopes_in(table.slice(start, STEP)))
+                first, last = numbers[start], numbers[min(start + STEP, len(numbers)) - 1]
+                yield query.chosen(envelopes_in(_merged(runs, first.as_py(), last.as_py())))
 
     def damaged(self, path: Path, error: Exception) -> None:
         """Note that a file could not be read."""
         self._damage[path] = ArchiveDamage(path, str(error).partition("\n")[0])
 
 
-def _rows(
-    group: ds.ParquetFileFragment, wanted: pc.Expression | None, asked: list[str], promoted: set[str]
-) -> pa.Table:
-    """The rows of a row group that pass the predicate, in the order of the log.
+def _passing(group: ds.ParquetFileFragment, wanted: pc.Expression, asked: list[str]) -> pa.Int64Array:
+    """Which rows of a row group pass the predicate. Often none does, and the other columns are not needed."""
+    seen = group.to_table(schema=group.physical_schema, columns=asked, use_threads=False)
+    return seen.append_column("", pa.arange(0, len(seen))).filter(wanted).column("").combine_chunks()
 
-    The columns that the predicate asks about are read first: often nothing passes, and the others are not needed.
-    """
-    schema = group.physical_schema
-    names = [name for name in schema.names if name not in promoted]
-    if wanted is None:
-        return group.to_table(schema=schema, columns=names, use_threads=False).sort_by("seq")
-    seen = group.to_table(schema=schema, columns=asked, use_threads=False)
-    passed = seen.append_column("", pa.arange(0, len(seen))).filter(wanted).column("")
-    if not len(passed):
-        return seen.slice(0, 0)
-    return group.to_table(schema=schema, columns=names, use_threads=False).take(passed).sort_by("seq")
+
+def _rows(
+    columns: pq.ParquetFile, group: int, names: list[str], passed: pa.Int64Array | None
+) -> Iterator[pa.RecordBatch]:
+    """Those rows of a row group, as they are on disk, some at a time."""
+    start = 0
+    for rows in columns.iter_batches(STEP_ROWS, row_groups=[group], columns=names, use_threads=False):
+        end = start + len(rows)
+        if passed is None:
+            yield rows.select(names)
+        else:
+            first, last = (bisect_left(passed, at, key=_number) for at in (start, end))
+            yield rows.select(names).take(pc.subtract(passed.slice(first, last - first), start))
+        start = end
+
+
+def _merged(runs: list[pa.RecordBatch], first: int, last: int) -> pa.Table:
+    """The rows with these numbers, in their order, of runs that are each in order."""
+    parts = []
+    for run in runs:
+        numbers = run.column("seq")
+        start = bisect_left(numbers, first, key=_number)
+        end = bisect_right(numbers, last, lo=start, key=_number)
+        if start < end:
+            parts.append(run.slice(start, end - start))
+    return pa.Table.from_batches(parts).sort_by("seq")
 
 
 def _without_overlaps(files: Iterable[ArchiveFile]) -> Iterator[_Piece]:
