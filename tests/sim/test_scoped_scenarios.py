@@ -1,6 +1,7 @@
 """Random runs with scopes: graphs, interfaces and mappings that change while everything is under way.
 
-`make replay SEED=s...`, or `m...` where mappings undo each other, shows one of them.
+`make replay SEED=s...` shows one of them, `m...` where mappings undo each other, `p...` where the places change at
+which edges are crossed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ CHUNK = 5
 """Seeds per test: small enough to be shared among processes, large enough to cost little."""
 
 
-def run(seed: int, *, mirrored: bool = False) -> None:
-    result = Scenario.scoped(seed, mirrored=mirrored).run(PROMISES)
+def run(seed: int, *, mirrored: bool = False, placed: bool = False) -> None:
+    result = Scenario.scoped(seed, mirrored=mirrored, placed=placed).run(PROMISES)
     assert not result.violations, result.report()
 
 
@@ -48,6 +49,12 @@ def test_mappings_that_undo_each_other_make_no_second_copies(first: int) -> None
         run(seed, mirrored=True)
 
 
+@pytest.mark.parametrize("first", range(0, 8 * CHUNK, CHUNK))
+def test_where_an_edge_is_crossed_may_change_at_any_time(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        run(seed, placed=True)
+
+
 ONCE_BROKEN = (130, 179, 264, 265, 285, 538, 595, 597, 681, 707, 1039, 1197, 50_000, 50_014, 50_052)
 """Seeds that have found something: entries withdrawn before the version that needs them, brokers that a change left
 behind, announcements to neighbours that no longer listen, forms of one event torn apart."""
@@ -69,9 +76,19 @@ def test_what_was_broken_where_mappings_undo_each_other_stays_mended(seed: int) 
     run(seed, mirrored=True)
 
 
+ONCE_BROKEN_PLACED = (408, 2372, 3578, 5292)
+"""A broker died that asked a version of the graph about a scope that it does not know any more; a broker that became a
+gateway did not pass on advertisements that it had heard before."""
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN_PLACED)
+def test_what_was_broken_where_places_change_stays_mended(seed: int) -> None:
+    run(seed, placed=True)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(8))
 def test_thousands_of_graphs(part: int) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
     for seed in spread_seeds(part):
-        run(seed, mirrored=seed % 4 >= 2)
+        run(seed, mirrored=seed % 4 >= 2, placed=seed % 8 < 2)

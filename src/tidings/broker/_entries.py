@@ -147,6 +147,10 @@ class Entries:
             if link.is_broker:
                 self._announce(table.subscriptions, link, table.subscriptions.reconsider(link, entries))
 
+    def reconsider_gate(self, table: Table, gate: Gate) -> None:
+        """A superscope has to hear of other advertisements than before: this is its gateway now, or is no longer."""
+        self._announce(table.advertisements, gate, table.advertisements.reconsider(gate))
+
     # --- neighbours -----------------------------------------------------------------------------------
 
     def tell_all(self, link: Link) -> None:

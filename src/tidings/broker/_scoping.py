@@ -299,7 +299,8 @@ class Scoping:
 
     def _mingles(self, scope: str, above: str) -> bool:
         """Whether what is in a superscope crosses into a scope elsewhere than at a gateway, in some version."""
-        return any(above in view.supers(scope) and view.gateway(scope, above) is None for view in self._views.values())
+        views = (view for view in self._views.values() if scope in view.scopes)  # others may not know it
+        return any(above in view.supers(scope) and view.gateway(scope, above) is None for view in views)
 
     # --- tables ---------------------------------------------------------------------------------------
 
@@ -376,15 +377,23 @@ class Scoping:
         for scope, passage in self._gates(table.scope).items():
             gate = table.gates.get(scope)
             if gate is None:
-                designated = self.newest.gateway(table.scope, scope) is not None
-                gate = table.gates[scope] = Gate(passage, designated=designated)
+                gate = table.gates[scope] = Gate(passage, designated=self._designated(table.scope, scope))
                 table.supers[scope] = self.tables[scope]
                 for book in table.books:
                     book.expect_also(self._wanted_links(table))
                 self._broker.entries.tell(table, gate)
-            elif gate.passage.since != passage.since:
+                continue
+            if gate.passage.since != passage.since:
                 gate.passage = passage
                 self._broker.entries.retranslate(table, gate)
+            if gate.designated != (designated := self._designated(table.scope, scope)):
+                gate.designated = designated
+                self._broker.entries.reconsider_gate(table, gate)
+
+    def _designated(self, scope: str, above: str) -> bool:
+        """Whether everything that crosses between two scopes crosses here, in some version."""
+        views = (view for view in self._views.values() if above in view.gates(scope))
+        return any(view.gateway(scope, above) is not None for view in views)
 
     def _close_gates(self, table: Table) -> None:
         for scope in table.gates.keys() - self._gates(table.scope).keys():

@@ -53,37 +53,50 @@ class Scenario:
     """The broker that orders changes of the scope graph; empty: there are no scopes."""
     mirrored: bool = False
     """Whether mappings undo what others do."""
+    placed: bool = False
+    """Whether the places change at which edges of the scope graph are crossed."""
     history: bool = False
     """Whether brokers remember, and subscriptions reach into the past."""
 
     @property
     def name(self) -> str:
         """What to give to `make replay`."""
-        kind = ("m" if self.mirrored else "s") if self.authority else ""
+        kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else ""
         return f"{'h' if self.history else ''}{kind}{self.seed}"
 
     @classmethod
     def scoped(
-        cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None, mirrored: bool = False
+        cls,
+        seed: int,
+        *,
+        faults: bool | None = None,
+        routing: RoutingOptions | None = None,
+        mirrored: bool = False,
+        placed: bool = False,
     ) -> Scenario:
         """The scenario of a seed, with scopes that are there from the start and change all the time."""
         flat = cls.random(seed, faults=faults, routing=routing)
+        if placed and not seed % 2:  # nobody moves, so that there may be gateways
+            steps = tuple(step for step in flat.steps if step.verb is not Verb.MOVE)
+            flat = dataclasses.replace(flat, steps=steps)
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
         clients = [client for client, _ in flat.clients]
         broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE) for step in flat.steps)
-        plan = ScopePlan(rng, flat.shape.brokers, clients, authority, gateways=not broken, mirrored=mirrored)
+        plan = ScopePlan(
+            rng, flat.shape.brokers, clients, authority, gateways=not broken, mirrored=mirrored, placed=placed
+        )
         length = max((step.at for step in flat.steps), default=0)
-        steps = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
-        return dataclasses.replace(flat, steps=tuple(steps), authority=authority, mirrored=mirrored)
+        together = sorted([*plan.steps(length), *flat.steps], key=lambda step: step.at)
+        return dataclasses.replace(flat, steps=tuple(together), authority=authority, mirrored=mirrored, placed=placed)
 
     @classmethod
     def named(cls, name: str) -> Scenario:
         """The scenario that a report has named."""
         if name.startswith("h"):
             return cls.named(name[1:]).with_past()
-        if name[:1] in ("s", "m"):
-            return cls.scoped(int(name[1:]), mirrored=name.startswith("m"))
+        if name[:1] in ("s", "m", "p"):
+            return cls.scoped(int(name[1:]), mirrored=name.startswith("m"), placed=name.startswith("p"))
         return cls.random(int(name))
 
     def with_past(self) -> Scenario:

@@ -22,6 +22,7 @@ from tidings.scopes import (
     SetDelivery,
     SetInterface,
     SetMapping,
+    SetPlacement,
     SetSelective,
     apply,
     client_node,
@@ -56,20 +57,22 @@ class ScopePlan:
         *,
         gateways: bool,
         mirrored: bool = False,
+        placed: bool = False,
     ) -> None:
         """`gateways`: whether edges may be crossed at designated brokers. What happens then if these break is not
         promised (docs/promises.md), so runs with faults have none. `mirrored`: mappings undo what others do, and
-        scopes are ordered."""
+        scopes are ordered. `placed`: where edges are crossed changes."""
         self._rng = rng
         self._brokers = brokers
         self._clients = [client_node(client) for client in clients]
         self._authority = authority
         self._graph = Graph()
         self._mirrored = mirrored
+        self._placed = placed
         self._mapped = rng.random() < 0.6 or mirrored
         self._filtered = rng.random() < 0.7
         self._everywhere = rng.random() < 0.15
-        self._gateways = rng.random() < (0.6 if mirrored else 0.15) and gateways
+        self._gateways = (rng.random() < (0.6 if mirrored else 0.15) or placed) and gateways
 
     def steps(self, length: int) -> Iterator[Step]:
         """A graph at the start, and changes from then on."""
@@ -116,6 +119,9 @@ class ScopePlan:
         scopes = [id for id in self._graph.scopes if id]
         edges = list(self._graph.memberships())
         draw = self._rng.random()
+        if self._placed and draw < 0.5 and (between := [edge for edge in edges if not is_client(edge.member)]):
+            edge = self._rng.choice(between)
+            return SetPlacement(edge.member, edge.scope, *self._placement())
         if draw < 0.30 and scopes:
             member = self._rng.choice([*self._clients, *scopes])
             return self._join(member, self._rng.choice(scopes))
@@ -153,6 +159,10 @@ class ScopePlan:
         selective = self._interface() if self._rng.random() < 0.2 else OPEN
         imposed = self._interface() if self._rng.random() < 0.2 else OPEN
         return Join(member, scope, selective, imposed, self._mapping(), placement, gateway)
+
+    def _placement(self) -> tuple[Placement, str]:
+        placement = self._rng.choice((*Placement,) if self._gateways else (Placement.ONCE, Placement.EVERYWHERE))
+        return placement, self._rng.choice(self._brokers) if placement is Placement.GATEWAY else ""
 
     def _interface(self) -> Interface:
         return Interface(self._side(), self._side())
