@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 master, archive, origin, target, home, *data = sys.argv[1:]
 spark = session(master, options={"spark.executor.memory": "512m", "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.cores.max": "2",
+    "spark.sql.shuffle.partitions": "4",
     "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false",
     "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"})
 with explained():
