@@ -43,7 +43,7 @@ class Scoping:
         self._broker = broker
         self.touched: dict[Book, None] = {}
         """The books in which this turn may have settled something."""
-        self._unconfirmed: dict[Book, None] = {}
+        self.unconfirmed: dict[Book, None] = {}
         """The books in which something may have been announced and not confirmed."""
         self.root = self._table(ROOT_SCOPE)
         self.tables: dict[str, Table] = {ROOT_SCOPE: self.root}
@@ -62,7 +62,6 @@ class Scoping:
         self.ready = True
         """Whether the graph is known. Until then clients are members of nothing, and what they publish waits."""
         self._holds: dict[str, Callable[[str], bool]] = {}
-        self._waiters: list[tuple[list[tuple[Book, Link, str, int]], Callable[[], None]]] = []
         self.activated: Callable[[int], None] = lambda version: None
         """Called with every version by which this broker begins to judge."""
         self._floors: dict[Link, int] = {}
@@ -154,23 +153,6 @@ class Scoping:
             self.refresh()
             self._broker.delivery.release()
 
-    def when_settled(self, action: Callable[[], None]) -> None:
-        """Call `action` once everything that has been announced so far is settled or withdrawn."""
-        self._waiters.append((self.announced(), action))
-
-    def end_turn(self) -> bool:
-        """At the end of a turn: call those who wait for what has settled; whether there were any."""
-        waiters, self._waiters = self._waiters, []
-        called = False
-        for announced, action in waiters:
-            pending = [one for one in announced if one[0].is_pending(*one[1:])]
-            if pending:
-                self._waiters.append((pending, action))
-            else:
-                called = True
-                action()
-        return called
-
     def detached(self, client: Link) -> None:
         """A client has gone."""
         self._passages.pop(client, None)
@@ -234,17 +216,6 @@ class Scoping:
                 return None
             moved |= more
         return moved
-
-    def announced(self) -> list[tuple[Book, Link, str, int]]:
-        """Every announcement that waits for its confirmation."""
-        found = []
-        for book in list(self._unconfirmed):
-            table = self.tables.get(book.scope)
-            pending = book.pending if table is not None and book in table.books else []
-            found += [(book, *one) for one in pending]
-            if not pending:
-                del self._unconfirmed[book]
-        return found
 
     # --- the tree -------------------------------------------------------------------------------------
 
@@ -350,7 +321,7 @@ class Scoping:
             self._admits,
             self._leads,
             mingles=self._mingles,
-            unconfirmed=self._unconfirmed,
+            unconfirmed=self.unconfirmed,
         )
 
     def _gates(self, scope: str) -> Mapping[str, Passage]:

@@ -6,7 +6,8 @@ scopes, and when the marks of the current tree are known (see `_recovery`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidings.model import ROOT_SCOPE
 from tidings.wire import Settled
@@ -19,6 +20,9 @@ from ._table import Gate
 if TYPE_CHECKING:
     from ._broker import Broker
 
+_Announced: TypeAlias = tuple[Book, Link, str, int]
+"""What was announced: in which book, to whom, under which id and number."""
+
 
 class Settling:
     """Who is to be told that its entry has settled."""
@@ -29,6 +33,7 @@ class Settling:
         self._touched = broker.scoping.touched
         self._unreported: dict[Registration, bool] = {}
         """What has settled before the marks are known, and whether it is an advertisement."""
+        self._waiters: list[tuple[list[_Announced], Callable[[], None]]] = []
 
     def confirmed(self, link: Link, message: Settled) -> None:
         """A neighbour says that what it was told has settled."""
@@ -42,17 +47,45 @@ class Settling:
             while self._touched:
                 book, _ = self._touched.popitem()
                 self.report(book, book.review())
-            if not self._broker.scoping.end_turn():
+            if not self._call_waiters():
                 break  # otherwise somebody who waited went on, and may have announced more or wait again
         if self._broker.holds.all:
             self._broker.holds.end_turn()
         if self._unreported and self._broker.recovery.baseline:
             waiting, self._unreported = self._unreported, {}
+            is_current = self._broker.registrations.is_current
             for registration, advertisement in waiting.items():
-                if self._broker.registrations.is_current(registration) and self._still_settled(
-                    registration, advertisement
-                ):
+                if is_current(registration) and self._still_settled(registration, advertisement):
                     self.tell(registration, advertisement=advertisement)
+
+    def when_settled(self, action: Callable[[], None]) -> None:
+        """Call `action` once everything that has been announced so far is settled or withdrawn."""
+        self._waiters.append((self._announced(), action))
+
+    def _announced(self) -> list[_Announced]:
+        """Every announcement that waits for its confirmation."""
+        found: list[_Announced] = []
+        unconfirmed = self._broker.scoping.unconfirmed
+        for book in list(unconfirmed):
+            table = self._tables.get(book.scope)
+            pending = book.pending if table is not None and book in table.books else []
+            found += [(book, *one) for one in pending]
+            if not pending:
+                del unconfirmed[book]
+        return found
+
+    def _call_waiters(self) -> bool:
+        """Call those who wait for what has settled; whether there were any."""
+        waiters, self._waiters = self._waiters, []
+        called = False
+        for announced, action in waiters:
+            pending = [one for one in announced if one[0].is_pending(*one[1:])]
+            if pending:
+                self._waiters.append((pending, action))
+            else:
+                called = True
+                action()
+        return called
 
     def is_settled(self, registration: Registration) -> bool:
         """Whether a client could be told that its subscription has settled, marks and all."""

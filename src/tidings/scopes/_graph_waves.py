@@ -57,7 +57,7 @@ class _Prepare:
             service.broker.statistics.refused += 1
             known = False
         if known:
-            service.scoping.when_settled(lambda: answer(msgspec.msgpack.encode(service.anchors.missing())))
+            service.broker.settling.when_settled(lambda: answer(msgspec.msgpack.encode(service.anchors.missing())))
         else:
             answer(None)
 
