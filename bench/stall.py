@@ -104,7 +104,7 @@ def measure(report: Report, archive: Path, what: str, filter: str | None) -> Non
         report.figure(f"{longest}, handing over included", stood[-1] * 1e3, "ms")
     else:
         report.limit(longest, stood[-1] * 1e3, "ms", at_most=STILL)
-    report.figure("  99.9 of 100 times at most", statistics.quantiles(stood, n=1_000)[998] * 1e3, "ms")
+    report.figure("  99.9 of 100 times at most", stood[len(stood) * 999 // 1_000] * 1e3, "ms")
 
 
 async def _serve(selector: Watched, data: Path, archive: Path, filter: str | None) -> str:
