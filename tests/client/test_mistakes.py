@@ -13,7 +13,7 @@ from net.proxy import Proxy, proxy
 from net.world import brokers, options, running, take, until, url
 
 import tidings
-from tidings.broker import RoutingOptions
+from tidings.broker import RoutingOptions, _bounds
 from tidings.model import Matches, NotAdvertised, TidingsError, UnsupportedFilter
 from tidings.net import serve
 
@@ -198,6 +198,32 @@ async def test_several_tasks_may_take_from_one_subscription() -> None:
             await (await client.publish(n=n))
         async with asyncio.timeout(10):
             assert [(await task)["n"] for task in tasks] == [1, 2]
+
+
+@running
+async def test_a_client_that_cannot_read_what_comes_does_not_connect_again_and_again_without_a_pause() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+
+        def fail(frame: object) -> None:
+            raise ZeroDivisionError
+
+        client._link.receive = fail
+        client.subscribe("TRUE")  # the broker answers it, in every new connection
+        await asyncio.sleep(0.5)
+        assert 2 <= client.statistics().reconnects <= 8
+
+
+@running
+async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bounds, "MAX_ENTRIES", 2)
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        first, _ = await client.subscribe("n = 1"), await client.subscribe("n = 2")
+        with pytest.raises(TidingsError, match="a client has at most 2 of these; end some, or use wider filters"):
+            await client.subscribe("n = 3")
+        first.update("n = 4")
+        await first
+        await client.publish(n=4)
+        assert [one["n"] for one in await take(first, 1)] == [4]
 
 
 def test_what_one_cannot_connect_with_is_refused_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tidings.model import ROOT_SCOPE, Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
@@ -35,9 +35,9 @@ def check_filter(filter: Matches) -> None:
         raise filter.error
 
 
-def check_request(message: Subscribe | Advertise, count: int, now: int) -> None:
-    """Raise `TidingsError` for what asks for too much; the client has `count` of its kind so far."""
-    if count >= MAX_ENTRIES:
+def check_request(message: Subscribe | Advertise, held: Collection[str], now: int) -> None:
+    """Raise `TidingsError` for what asks for too much; `held` are the ids that the client has of its kind so far."""
+    if len(held) >= MAX_ENTRIES and message.id not in held:
         raise TidingsError(f"a client has at most {MAX_ENTRIES:,} of these; end some, or use wider filters")
     if len(message.id) > MAX_ID:
         raise TidingsError(f"an id of {len(message.id):,} characters; at most {MAX_ID} are allowed")

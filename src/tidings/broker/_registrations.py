@@ -52,7 +52,7 @@ class Registrations:
         """A client wants what passes a filter from now on."""
         check_filter(message.filter)
         self._entries.check(message.filter)
-        check_request(message, len(self.subscriptions(link)), self._broker.now())
+        check_request(message, self.subscriptions(link), self._broker.now())
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         known = self.subscriptions(link).get(message.id)
@@ -103,7 +103,7 @@ class Registrations:
     def advertised(self, link: Link, message: Advertise) -> None:
         """A client will publish what passes a filter."""
         check_filter(message.filter)
-        check_request(message, len(self.advertisements(link)), self._broker.now())
+        check_request(message, self.advertisements(link), self._broker.now())
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self._broker.routing.advertisements:

@@ -291,17 +291,22 @@ class Link:
         self._look()
 
     async def _keep(self) -> None:
-        """Watch the connection; open another when it is lost."""
+        """Watch the connection; open another when it is lost: at once, if that one was good for anything."""
+        wait = 0.0
         while True:
             connection = self._connection
             if connection is not None:
+                frames, began = self.frames, connection.loop.time()
                 await connection.watch(self._heartbeat)
+                good = self.frames > frames or connection.loop.time() > began + LAST_RETRY
+                wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
                     self._connection = None
                 if connection.farewell is not None and not connection.farewell.retry:
                     self._fail(ConnectionFailed(connection.farewell.reason))
                     return
             self._look()
+            wait = await _pause(wait)
             try:
                 await self._reconnect()
             except NotAdmitted as error:
@@ -327,9 +332,14 @@ class Link:
                 return
             if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems):
                 raise problems[0]
-            await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
-            wait = min(wait * 2, LAST_RETRY)
+            wait = await _pause(wait)
 
     def _fail(self, error: ConnectionFailed) -> None:
         self._end(error)
         self.on_failure(error)
+
+
+async def _pause(seconds: float) -> float:
+    """Wait about so long; how long to wait the next time."""
+    await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+    return min(seconds * 2, LAST_RETRY)
