@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,6 @@ class World:
                     await asyncio.sleep(0.01)
             yield self
 
-    def _joined(self, count: int) -> bool:
-        return all(len(server.host.broker.adjacency.tree.hops) == count - 1 for server in self.servers.values())
-
     def url(self, name: str) -> str:
         return f"tidings://127.0.0.1:{self.servers[name].port}"
 
@@ -119,3 +117,15 @@ async def publish(client: Any, *numbers: int, **more: object) -> None:
 def found(report: Report) -> list[tuple[str, str, int]]:
     """What is wrong, with whom, and with which number of its origin."""
     return [(one.kind.value, one.client, one.seq) for one in report.findings]
+
+
+def rows_of_journal(data: Path) -> list[int]:
+    """The rows of a journal, by id."""
+    with contextlib.closing(sqlite3.connect(data / "store.sqlite")) as store:
+        return [id for (id,) in store.execute("SELECT id FROM journal ORDER BY id")]
+
+
+def damage_journal(data: Path, *rows: int) -> None:
+    """Let some rows of a journal be unreadable."""
+    with contextlib.closing(sqlite3.connect(data / "store.sqlite")) as store, store:
+        store.executemany("UPDATE journal SET batch = x'00' WHERE id = ?", [(id,) for id in rows])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
-from spark.audit_world import Planted, World, found, publish
+from spark.audit_world import Planted, World, damage_journal, found, publish, rows_of_journal
+from typer.testing import CliRunner
 
+from tidings.cli import app
 from tidings.spark import AuditError, audit
 
 
@@ -78,3 +81,26 @@ def test_an_audit_needs_journals_and_each_once(tmp_path: Path) -> None:
     run(world)
     with pytest.raises(AuditError, match="belong to broker 'a'"):
         audit([tmp_path / "a", tmp_path / "a"], since=0, until=1)
+
+
+def test_a_damaged_row_of_a_journal_is_told_and_nobody_is_accused(tmp_path: Path) -> None:
+    world = World(tmp_path / "whole")
+    run(world)
+    rows = rows_of_journal(tmp_path / "whole" / "b")
+    assert len(rows) > 3
+    judged = []
+    for row in rows:
+        shutil.copytree(tmp_path / "whole", tmp_path / str(row))
+        damage_journal(tmp_path / str(row) / "b", row)
+        report = World(tmp_path / str(row)).audit()
+        assert report.clean, (row, report.findings)
+        assert report.damaged == {"b": 1}
+        judged.append(report.verdict.owed)
+    assert max(judged) > 0, "what has nothing to do with it is judged"
+    said = CliRunner().invoke(app, ["audit", "--from", "1h", *_data(tmp_path / str(rows[0]))])
+    assert said.exit_code == 0, said.output
+    assert "1 rows of the journal of broker 'b' are damaged; what they were about is not judged" in said.stderr
+
+
+def _data(home: Path) -> list[str]:
+    return [word for name in "ab" for word in ("--data", str(home / name))]

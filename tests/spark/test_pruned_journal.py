@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spark.audit_world import FOR_EVER, Planted, World, found, publish
+from spark.audit_world import FOR_EVER, Planted, World, damage_journal, found, publish, rows_of_journal
 from store_world import Loop
 from typer.testing import CliRunner
 
@@ -213,7 +213,7 @@ def reading(home: Path, events: list[tuple[str, int, int]], since: int) -> dict[
     collected = Collected()
     chronicle = Chronicle(collected)
     with StoreReader(home) as store, store.moment():
-        chronicle.read("b", store.journal(), store.carried(), sent_from=since)
+        chronicle.read("b", store.journal(holes=True), store.carried(), sent_from=since)
     lives = chronicle.lives
     owed = []
     for origin, seq, at in events:
@@ -262,6 +262,23 @@ def check_one(seed: int, part: float, times: int) -> None:
         expected = reading(whole, story.events, horizon)
         assert reading(some, story.events, horizon) == expected
         owed_after_the_cut += len(expected["owed"])
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), part=st.floats(0.1, 0.9))
+def test_a_damaged_journal_that_has_forgotten_is_read_like_a_damaged_one_that_is_whole(seed: int, part: float) -> None:
+    story = Story(seed)
+    begin = story.records[0].at if story.records else 0
+    with tempfile.TemporaryDirectory() as home:
+        whole, some = Path(home, "whole"), Path(home, "some")
+        written(whole, story)
+        rows = rows_of_journal(whole)
+        damage_journal(whole, *random.Random(seed).sample(rows, max(1, len(rows) // 10)))
+        shutil.copytree(whole, some)
+        pruned(some, [begin + int((story.now - begin) * part)])
+        with StoreReader(some) as reader:
+            horizon = reader.carried().horizon
+        assert reading(some, story.events, horizon) == reading(whole, story.events, horizon)
 
 
 def test_what_is_left_is_read_like_the_whole() -> None:

@@ -66,7 +66,7 @@ def test_rows_go_when_all_of_them_is_old_and_those_who_are_there_stay(tmp_path: 
         write(loop, store, *came(10, "a"), *came(11, "b"))
         write(loop, store, went(20, "a"), went(40, "x"))
         write(loop, store, went(30, "y"))
-        assert state(tmp_path)[0] == Carried(0, False, {})
+        assert state(tmp_path)[0] == Carried(0, False, False, {})
         forget(loop, store, 40)
         carried, left = state(tmp_path)
         assert carried.horizon == 12

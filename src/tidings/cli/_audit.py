@@ -83,6 +83,11 @@ def audit(
         complain(
             f"warning: the disk of broker '{broker}' refused {count:,} records; what they were about is not judged"
         )
+    for broker, count in report.damaged.items():
+        complain(
+            f"warning: {count:,} rows of the journal of broker '{broker}' are damaged; "
+            "what they were about is not judged"
+        )
     if not report.clean:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -101,7 +106,8 @@ def _show_json(report: Any) -> None:
     sums = {name: getattr(verdict, name) for name in ("publications", "owed", "sent", "told", "unjudged")}
     latency = {name: verdict.percentile(share) for name, share in _PERCENTILES.items()}
     told = {"subscriptions": report.subscriptions, **sums, "counts": report.counts, "latency": latency}
-    print(json.dumps({**told, "silent": report.silent, "holes": report.holes, "findings": findings}))
+    unknown = {"silent": report.silent, "holes": report.holes, "damaged": report.damaged}
+    print(json.dumps({**told, **unknown, "findings": findings}))
 
 
 def _show(report: Any, limit: int) -> None:

@@ -70,6 +70,8 @@ class Report:
     """Brokers that did not note what they sent: nothing is known of their clients."""
     holes: dict[str, int]
     """Records that the disks of brokers have refused; what they were about is not judged."""
+    damaged: dict[str, int]
+    """Rows of the journals that cannot be read; neither is what they were about."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -120,7 +122,7 @@ def audit(
             with store.moment():  # a broker that runs may forget meanwhile
                 carried = store.carried()
                 _check_horizon(store, carried, early)
-                chronicle.read(store.owner, store.journal(), carried, sent_from=early)
+                chronicle.read(store.owner, store.journal(holes=True), carried, sent_from=early)
             files.close()
         base, transactions = history(stores)
         case = Case(
@@ -139,7 +141,7 @@ def audit(
             verdict.add(part)
         for finding in files.strays:
             verdict.find(finding)
-        return Report(verdict, len(chronicle.lives), tuple(chronicle.silent), chronicle.holes)
+        return Report(verdict, len(chronicle.lives), tuple(chronicle.silent), chronicle.holes, chronicle.damaged)
 
 
 def _check_horizon(store: StoreReader, carried: Carried, early: int) -> None:

@@ -44,6 +44,8 @@ class Chronicle:
         """Brokers that had subscriptions and did not note what they sent."""
         self.holes: dict[str, int] = {}
         """Records that the disk of a broker has refused."""
+        self.damaged: dict[str, int] = {}
+        """Rows of the journal of a broker that could not be read."""
         self._sink = sink
         self._broker = ""
         self._last: dict[tuple[int, str], tuple[int, int]] = {}
@@ -56,9 +58,7 @@ class Chronicle:
         count = len(self.lives)
         self._broker, lives = broker, Lives(broker, self.lives)
         if carried is not None:
-            lives.notes = carried.notes
-            for client, subscriptions in carried.clients.items():
-                lives.resume(client, subscriptions)
+            carried.resumed(lives)
         for record in journal:
             lives.take(record)
             if record.kind is JournalKind.DELIVER and record.at >= sent_from:
@@ -66,6 +66,8 @@ class Chronicle:
         lives.close()
         if lives.missed:
             self.holes[broker] = lives.missed
+        if lives.damaged:
+            self.damaged[broker] = lives.damaged
         if not lives.notes and len(self.lives) > count:
             self.silent.append(broker)
 
@@ -76,7 +78,8 @@ class Chronicle:
             source = deliveries.sources[sent.source]
             for client, id, known in groups[sent.group]:
                 if known is None:
-                    self._sink.stray(self._broker, client, id, source, sent)
+                    if not lives.unsure:
+                        self._sink.stray(self._broker, client, id, source, sent)
                 elif deliveries.groups[sent.group].past:
                     self._sink.add(source, known.place, sent, Timeliness.PAST)
                 else:

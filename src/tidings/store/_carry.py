@@ -13,9 +13,9 @@ and by what those clients have; only a `HOLE`, which is about everybody, has all
 What is carried is bounded, too: clients that have gone and subscriptions that have ended are not in it, of a filter
 that was changed many times the last two are, and of each origin one gap.
 
-A row whose checksum is wrong goes unread, as an audit leaves it out, and is counted. What cannot be followed for
-another reason stays, with everything behind it: what it tells of those who are still there would be lost. Rows before
-it go.
+A row whose checksum is wrong goes unread, is counted, and is a `HOLE`, as it is for an audit. What cannot be followed
+for another reason stays, with everything behind it: what it tells of those who are still there would be lost. Rows
+before it go.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 from ._file import owner_of
 from ._lives import Lives, Open
 from ._packing import Unreadable, records_in, unpack
-from ._records import JournalKind, JournalRecord
+from ._records import JournalKind, JournalRecord, damaged
 
 SLICE_ROWS = 500
 """The most rows that one commit forgets."""
@@ -59,6 +59,8 @@ class Horizon(msgspec.Struct, frozen=True, array_like=True):
     """Everything from this instant on is there, in microseconds; 0: nothing was ever forgotten."""
     notes: bool = False
     """Whether deliveries were noted before it."""
+    unsure: bool = False
+    """Whether records were missing, before it, since the broker had started."""
 
 
 class Carried(NamedTuple):
@@ -66,7 +68,15 @@ class Carried(NamedTuple):
 
     horizon: int
     notes: bool
+    unsure: bool
     clients: dict[str, list[Open]]
+
+    def resumed(self, lives: Lives) -> Lives:
+        """Go on from here."""
+        lives.notes, lives.unsure = self.notes, self.unsure
+        for client, subscriptions in self.clients.items():
+            lives.resume(client, subscriptions)
+        return lives
 
 
 class Slice(NamedTuple):
@@ -93,8 +103,8 @@ class Slice(NamedTuple):
 class _Row(NamedTuple):
     id: int
     latest: int
-    records: list[JournalRecord] | None
-    """None: damaged."""
+    records: list[JournalRecord]
+    damaged: bool
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -105,7 +115,8 @@ _open_in = msgspec.msgpack.Decoder(list[Open]).decode
 def carried_in(journal: dict[str, bytes], lives: dict[str, bytes]) -> Carried:
     """What the two tables of the small state tell."""
     horizon = _horizon(journal.get(KEY))
-    return Carried(horizon.at, horizon.notes, {client: _open_in(value) for client, value in lives.items()})
+    clients = {client: _open_in(value) for client, value in lives.items()}
+    return Carried(horizon.at, horizon.notes, horizon.unsure, clients)
 
 
 def next_slice(connection: sqlite3.Connection, before: int) -> Slice | None:
@@ -125,13 +136,13 @@ def next_slice(connection: sqlite3.Connection, before: int) -> Slice | None:
 
 
 def _read(connection: sqlite3.Connection, rows: list[_Row], *, more: bool) -> Slice:
-    records = [record for row in rows for record in row.records or ()]
+    records = [record for row in rows for record in row.records]
     latest = max(row.latest for row in rows)
     horizon = _horizon(*connection.execute(_VALUE, (TABLE, KEY)).fetchone() or (None,))
     kinds = {record.kind for record in records}
     about = {record.who for record in records}
     lives = Lives(owner_of(connection), [])
-    lives.notes = horizon.notes
+    lives.notes, lives.unsure = horizon.notes, horizon.unsure
     for client, value in _carried(connection, None if JournalKind.HOLE in kinds else about):
         about.add(client)
         lives.resume(client, _open_in(value))
@@ -142,8 +153,8 @@ def _read(connection: sqlite3.Connection, rows: list[_Row], *, more: bool) -> Sl
     for client, subscriptions in lives.clients.items():
         if standing := _standing(subscriptions.values(), latest):
             clients[client] = encode(standing)
-    behind = Horizon(max(horizon.at, latest + 1), lives.notes)
-    return Slice(rows[-1].id, behind, started, clients, more, sum(row.records is None for row in rows))
+    behind = Horizon(max(horizon.at, latest + 1), lives.notes, lives.unsure)
+    return Slice(rows[-1].id, behind, started, clients, more, sum(row.damaged for row in rows))
 
 
 def forget_journal(connection: sqlite3.Connection, slice: Slice) -> bool:
@@ -170,16 +181,16 @@ def _oldest(connection: sqlite3.Connection, before: int) -> tuple[list[_Row], bo
             return rows, False
         try:
             checksum, batch = connection.execute(_ROW, (id,)).fetchone()
-            records = unpack(batch, checksum, records_in)
+            row = _Row(id, latest, unpack(batch, checksum, records_in), damaged=False)
         except Unreadable:
-            records = None
+            row = _Row(id, latest, [damaged(latest)], damaged=True)
         except sqlite3.Error:
             if not rows:
                 raise
             return rows, True
-        rows.append(_Row(id, latest, records))
+        rows.append(row)
         size += length
-        count += len(records or ())
+        count += len(row.records)
         if size >= SLICE_BYTES or count >= SLICE_RECORDS:
             return rows, True
     return rows, len(rows) == SLICE_ROWS

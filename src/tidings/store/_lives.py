@@ -164,6 +164,10 @@ class Lives:
         """Whether it notes what it sends."""
         self.missed = 0
         """Records that the disk has refused."""
+        self.damaged = 0
+        """Rows of the journal that could not be read."""
+        self.unsure = False
+        """Whether records are missing since the broker started: clients may have what nothing tells of."""
         self._broker = broker
         self._lives = lives
         """Every life that has begun; those of other brokers may be there already."""
@@ -183,8 +187,11 @@ class Lives:
             case JournalKind.START:
                 self.close()
                 self.clients = {}
+                self.unsure = False
             case JournalKind.HOLE:
-                self.missed = int(record.what["missed"] or 0)
+                self.missed = int(record.what.get("missed") or self.missed)  # a broker counts all of them
+                self.damaged += int(record.what.get("damaged") or 0)
+                self.unsure = True
                 self.close()
             case JournalKind.ATTACH:
                 self.clients[record.who] = {}

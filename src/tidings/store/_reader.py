@@ -20,7 +20,7 @@ from ._carry import LIVES, TABLE, Carried, carried_in
 from ._errors import StoreError
 from ._file import explain
 from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack
-from ._records import Bounds, Damage, JournalRecord
+from ._records import Bounds, Damage, JournalRecord, damaged
 
 PAGE = 64
 """The most entries of an index that are read in one step; batches are read one by one."""
@@ -153,15 +153,18 @@ class Reader:
 
     # --- journal and small state ----------------------------------------------------------------------
 
-    def journal(self, start: int, until: int) -> Iterator[JournalRecord]:
+    def journal(self, start: int, until: int, *, holes: bool = False) -> Iterator[JournalRecord]:
         """The records of a time range, in the order in which they were written."""
+        at = start
         ((low, high),) = self._rows(_JOURNAL_RANGE, start, until)
         if low is None:
             return
         for number in range(low, high + 1):
             for record in self._batch("journal", (number, 0, 0, 0), records_in):
-                if start <= record.at < until:
+                if start <= (at := record.at) < until:
                     yield record
+            if holes and ("journal", number) in self._damage:
+                yield damaged(at)
 
     def carried(self) -> Carried:
         """What is known of the time before the oldest record of the journal."""

@@ -42,6 +42,11 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True):
     """Of deliveries, which are too many for names: see `Deliveries`."""
 
 
+def damaged(at: int) -> JournalRecord:
+    """What stands for a row of the journal that cannot be read."""
+    return JournalRecord(JournalKind.HOLE, at, "", {"damaged": 1})
+
+
 class Bounds(NamedTuple):
     """The smallest and the largest number that is held of one epoch. There may be holes between them."""
 

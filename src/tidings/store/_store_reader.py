@@ -72,9 +72,12 @@ class StoreReader(Queryable):
         """The small state of a table, by key."""
         return self._reader.items(table)
 
-    def journal(self, start: int = 0, until: int = FOR_EVER) -> Iterator[JournalRecord]:
-        """The records with `start <= at < until`, in the order in which they were written."""
-        return self._reader.journal(start, until)
+    def journal(self, start: int = 0, until: int = FOR_EVER, *, holes: bool = False) -> Iterator[JournalRecord]:
+        """The records with `start <= at < until`, in the order in which they were written.
+
+        With `holes`, a record of kind `HOLE` stands for each row that cannot be read.
+        """
+        return self._reader.journal(start, until, holes=holes)
 
     def carried(self) -> Carried:
         """What is known of the time before the oldest record of the journal."""
