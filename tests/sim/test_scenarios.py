@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from soaking import spread_seeds
@@ -71,7 +72,7 @@ def test_a_seed_gives_the_same_run_in_another_process() -> None:
     for hash_seed in ("0", "4711"):
         done = subprocess.run(
             [sys.executable, __file__, *map(str, SEEDS)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[1])},
             capture_output=True,
             text=True,
             check=True,
