@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 SOAK_SECONDS ?= 900
+# One more than there are cores: the tests of Spark and of processes wait for others most of the time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 .PHONY: help run test check soak replay bench bench-net bench-spark clean
 .DEFAULT_GOAL := help
@@ -39,7 +41,7 @@ run: $(READY)    ## a live demonstration: a broker, publishers, a filtered subsc
 	@$(BIN)/tidings demo
 
 test: check      ## the whole quick suite: style, types, imports, tests
-	$(BIN)/python -m pytest -q -n auto -m "not soak"
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not soak"
 
 check: $(READY)  ## style, types and the import table
 	$(BIN)/ruff check src tests bench examples
