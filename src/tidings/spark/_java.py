@@ -75,3 +75,14 @@ def version_of(java: Path) -> int | None:
         return None
     found = _VERSION.search(said.stderr)
     return int(found[1]) if found else None
+
+
+def end_java() -> None:
+    """End the Java of the sessions of this process, which Spark leaves running until Python ends, its pipe open."""
+    from pyspark import SparkContext  # noqa: PLC0415 - an extra, and slow to load
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from ._errors import SparkError, not_installed
-from ._java import find_java
+from ._java import end_java, find_java
 
 _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 """A file that does not fit any more is no reason to say anything."""
@@ -62,10 +61,11 @@ def _size(path: Path) -> Path:
 
 
 def _path(java: Path) -> Path:
+    import pyspark  # noqa: PLC0415 - an extra, and slow to load
+
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    spark = importlib.metadata.distribution("pyspark")
-    which = f"{java.resolve()}\n{java.stat().st_mtime_ns}\n{spark.locate_file('pyspark')}"
-    name = f"spark-{spark.version}-{hashlib.sha256(which.encode()).hexdigest()[:12]}.jsa"
+    which = f"{java.resolve()}\n{java.stat().st_mtime_ns}\n{pyspark.__file__}"
+    name = f"spark-{pyspark.__version__}-{hashlib.sha256(which.encode()).hexdigest()[:12]}.jsa"
     return Path(base).expanduser() / "tidings" / name
 
 
@@ -78,12 +78,8 @@ def _work(made: str, path: str) -> None:
     spark.range(1000).selectExpr("id", "id % 7 AS kind", "string(id) AS name").write.parquet(path)
     table = spark.read.parquet(path).where("kind = 3 AND name > '5'")
     table.groupBy("kind").count().orderBy("count").collect()
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
     spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    end_java()
 
 
 if __name__ == "__main__":

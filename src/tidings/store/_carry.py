@@ -71,12 +71,11 @@ class Carried(NamedTuple):
     unsure: bool
     clients: dict[str, list[Open]]
 
-    def resumed(self, lives: Lives) -> Lives:
-        """Go on from here."""
+    def resume(self, lives: Lives) -> None:
+        """Let somebody who reads the journal go on from here."""
         lives.notes, lives.unsure = self.notes, self.unsure
         for client, subscriptions in self.clients.items():
             lives.resume(client, subscriptions)
-        return lives
 
 
 class Slice(NamedTuple):
