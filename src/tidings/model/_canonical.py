@@ -9,7 +9,8 @@ For each attribute of a conjunction, with its wants and bans (see `_terms`):
 
 1. Operands are written plainly, and each constraint in its simplest class.
 2. All excluded values of one kind go into one `NOT IN`. Bans that others imply are dropped.
-3. Wanted values that are excluded are dropped from `IN`; an excluded end of a range becomes open.
+3. Wanted values that are excluded are dropped from `IN`; an excluded end of a range becomes open, or moves to
+   the other end of the banned range that it lies in.
 4. A want that another one implies is dropped. So of several lower bounds one is left, and one upper bound:
    together they are one range. Two `IN` both stay, as they may be answered by different elements.
 
@@ -113,13 +114,26 @@ def _without(name: str, want: Constraint, bans: Sequence[Constraint]) -> Constra
     if isinstance(want, (Equal, Member)):
         return among(name, tuple(value for value in want.values if not any(b.holds(value) for b in bans)))
     if type(want) is Range and bans:
-        return Range(
-            name,
-            want.low,
-            want.high,
-            low_open=want.low_open or (want.low is not None and any(b.holds(want.low) for b in bans)),
-            high_open=want.high_open or (want.high is not None and any(b.holds(want.high) for b in bans)),
-        )
+        return _shortened(want, bans)
+    return want
+
+
+def _shortened(want: Range, bans: Sequence[Constraint]) -> Range:
+    """The range without what is banned at its ends: whoever is beyond an end in a banned range is beyond that, too."""
+    before = None
+    while want != before:
+        before = want
+        for ban in bans:
+            low, low_open, high, high_open = want.low, want.low_open, want.high, want.high_open
+            if type(ban) is not Range:
+                low_open = low_open or (low is not None and ban.holds(low))
+                high_open = high_open or (high is not None and ban.holds(high))
+            elif ban.kind is want.kind:
+                if low is not None and ban.high is not None and ban.bottom <= want.bottom < ban.top:
+                    low, low_open = ban.high, not ban.high_open
+                if high is not None and ban.low is not None and ban.bottom < want.top <= ban.top:
+                    high, high_open = ban.low, not ban.low_open
+            want = Range(want.name, low, high, low_open=low_open, high_open=high_open)
     return want
 
 
