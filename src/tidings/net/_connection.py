@@ -28,6 +28,7 @@ from tidings.wire import (
 )
 
 from ._access import AccessDenied
+from ._listener import Visitor
 from ._peer import Peer
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Connection(Stream):
         return str(address)
 
 
-class Accepted(Connection):
+class Accepted(Connection, Visitor):
     """A connection that the other side opened."""
 
     def __init__(self, host: Host) -> None:
@@ -164,14 +165,18 @@ class Accepted(Connection):
         self._deadline = self.loop.call_later(host.options.limits.handshake, self._too_slow)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has come."""
+        """Somebody has come, and is through with TLS."""
         super().connection_made(transport)
-        if len(self.host.connections) > self.host.options.limits.connections:
-            self._greeted = True
-            self.reject(FULL)
+        if self.loop.time() >= self._deadline.when():
+            self._too_slow()
+
+    @property
+    def known(self) -> bool:
+        """Whether it has said hello and was let in."""
+        return self.peer is not None
 
     def _too_slow(self) -> None:
-        if self.peer is None:
+        if self.peer is None and self.transport is not None:
             self.reject(Reject("timeout", "no hello came", retry=True))
 
     def lost(self, error: Exception | None) -> None:
@@ -228,7 +233,7 @@ class Accepted(Connection):
                 return
             if known is not None:
                 host.end(known, "it started anew")
-            if host.peer_count >= host.options.limits.connections:
+            if host.peer_count >= host.max_connections:
                 self.reject(FULL)
                 return
             peer = host.admit(hello.name, kind, identity)

@@ -58,6 +58,8 @@ class Host:
         self._group_frames: list[Frame] = []
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
+        self.max_connections = options.limits.connections
+        """Fewer than the options say if there are not enough file descriptors."""
         self.connections: set[Connection] = set()
         """All connections, with or without a peer."""
         self._congested: set[Peer] = set()

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from tidings.wire import PeerStatus, Status, TableStatus
 
+from ._listener import Listener
 from ._peer import Peer
 from ._status import Reporter
 
@@ -36,6 +37,8 @@ class BrokerCollector(Collector):
         status = self._reporter.status(max_clients=0)
         yield from _broker(status)
         yield from _messages(status)
+        if self._reporter.listener is not None:
+            yield from _connections(self._reporter.listener)
         if status.scopes is not None:
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
@@ -82,6 +85,12 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _counter("refused_messages", "Messages that were refused.", counters.refused)
     yield _counter("repeated_publications", "Publications that came again.", counters.repeated_publications)
     yield _counter("gaps", "Gaps that were reported to clients.", counters.gaps)
+
+
+def _connections(listener: Listener) -> Iterator[Metric]:
+    yield _gauge("connections", "Connections that were accepted, from the first byte of TLS on.", listener.count)
+    yield _counter("connections_dismissed", "Closed before their hello because others came.", listener.dismissed)
+    yield _counter("accept_failures", "Episodes in which no connection could be accepted.", listener.failures)
 
 
 def _messages(status: Status) -> Iterator[Metric]:

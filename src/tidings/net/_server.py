@@ -18,12 +18,14 @@ from tidings.store import Store
 from tidings.wire import Part, part
 
 from ._connection import Accepted
+from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import Durables
 from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
+from ._listener import Listener
 from ._log import LogReading
 from ._offers import Browsing
 from ._options import Options, TlsOptions
@@ -60,14 +62,16 @@ class Server:
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
         self._journal: Journal | None = None
-        self._listener: asyncio.Server | None = None
+        self.listener: Listener | None = None
+        """Accepts clients and neighbours."""
         self._tasks: list[asyncio.Task[None]] = []
         self.diallers: list[Dialler] = []
         self.failed: asyncio.Future[None] | None = None
         """Gets an exception when the broker cannot go on."""
         self.draining = False
         """Whether it is stopping."""
-        self._pages: StatusPages | None = None
+        self.pages: StatusPages | None = None
+        """Metrics, health and management over HTTP, if they have a port."""
 
     async def start(self) -> None:
         """Open the store, start the broker, listen, dial."""
@@ -94,23 +98,26 @@ class Server:
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
         reporter = Reporter(self)
+        self.host.max_connections = room_for(options.limits.connections)
+        listener = Listener(
+            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
+        )
         try:
-            self._listener = await loop.create_server(
-                lambda: Accepted(self.host), options.host, options.port, ssl=tls, backlog=1024
-            )
+            await listener.start(options.host, options.port)
+            self.listener = listener
             if options.metrics_port is not None:
-                self._pages = StatusPages(self, reporter)
-                await self._pages.start(options.metrics_host, options.metrics_port)
+                self.pages = StatusPages(self, reporter)
+                await self.pages.start(options.metrics_host, options.metrics_port)
         except OSError as error:
             wanted = f"{options.host}:{options.port}"
-            if self._listener is not None:
-                self._listener.close()
+            if self.listener is not None:
+                await self.listener.stop()
                 wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
             await self._close_store()
             raise StartError(
                 f"cannot listen on {wanted}: {_reason(error)}; choose another port, or stop whoever uses this one"
             ) from None
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self.port = listener.port
         for url in options.neighbours:
             dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
             self.diallers.append(dialler)
@@ -129,7 +136,7 @@ class Server:
     @property
     def metrics_port(self) -> int | None:
         """The port of metrics and health, if there is one."""
-        return self._pages.port if self._pages is not None else None
+        return self.pages.port if self.pages is not None else None
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
@@ -138,8 +145,8 @@ class Server:
     async def stop(self) -> None:
         """Stop in order: no new connections, queues drained, everybody told, the store closed cleanly."""
         self.draining = True
-        if self._listener is not None:
-            self._listener.close()
+        if self.listener is not None:
+            await self.listener.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -157,8 +164,8 @@ class Server:
         for connection in self.host.connections:
             connection.abort()
         await asyncio.sleep(0)
-        if self._pages is not None:
-            await self._pages.stop()
+        if self.pages is not None:
+            await self.pages.stop()
         await self._close_store()
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()

@@ -30,6 +30,7 @@ from tidings.wire import (
 
 from ._access import AccessDenied, Identity
 from ._dialler import Dialler
+from ._listener import Listener
 from ._peer import Peer
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class Reporter:
     def uptime(self) -> float:
         """Seconds since the server started."""
         return self._server.host.loop.time() - self._started
+
+    @property
+    def listener(self) -> Listener | None:
+        """What accepts connections."""
+        return self._server.listener
 
     @property
     def peers(self) -> list[Peer]:
