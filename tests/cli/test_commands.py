@@ -312,6 +312,8 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["pub", "-b", "tidings://127.0.0.1:1", "n=1"], 3, "Is the server running?"),
         (["pub", "-b", "http://x", "n=1"], 3, "write tidings://host:port"),
         (["pub", "-b", address, "n"], 2, "not of the form name=value"),
+        (["pub", "-b", address, f"n={'9' * 5_000}"], 2, "a number of 5,000 digits"),
+        (["sub", "-b", address, "TRUE", "--past", f"{'9' * 400}h"], 2, "too long a duration"),
         (["pub"], 2, "NAME=VALUE"),
         (["pub", "-b", address, "--quality", "best", "n=1"], 2, "accepted"),
         (["sub", "price >", "-b", address], 2, "at column 8"),

@@ -49,7 +49,10 @@ def _expect(value: object, kinds: tuple[type, ...], remedy: str) -> None:
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    try:
+        text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    except ValueError:  # Python does not write numbers of thousands of digits
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -73,7 +76,7 @@ def integer(lowest: int, highest: int) -> Reader:
     def read(value: Any, directory: Path) -> int:
         _expect(value, (int,), f"write a whole number from {lowest} to {highest}, without quotes")
         if not lowest <= value <= highest:
-            raise Bad(f"{value} is out of range", f"write a whole number from {lowest} to {highest}")
+            raise Bad(f"{_shown(value)} is out of range", f"write a whole number from {lowest} to {highest}")
         return int(value)
 
     return read
@@ -85,7 +88,7 @@ def number(lowest: float, highest: float) -> Reader:
     def read(value: Any, directory: Path) -> float:
         _expect(value, (int, float), f"write a number from {lowest:g} to {highest:g}, without quotes")
         if not lowest <= value <= highest:
-            raise Bad(f"{value} is out of range", f"write a number from {lowest:g} to {highest:g}")
+            raise Bad(f"{_shown(value)} is out of range", f"write a number from {lowest:g} to {highest:g}")
         return float(value)
 
     return read
@@ -174,7 +177,7 @@ def duration(lowest: float, highest: float) -> Reader:
         _expect(value, (str, int, float), remedy)
         try:
             seconds = _times.duration(value) if isinstance(value, str) else float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise Bad(f"{_shown(value)} is not a duration", remedy) from None
         if not lowest <= seconds <= highest:
             raise Bad(f"{_shown(value)} is out of range", f"from {lowest:g} to {highest:g} seconds are possible")
@@ -191,6 +194,8 @@ def size(value: Any, directory: Path) -> int:
         found = _times.size(value) if isinstance(value, str) else int(value)
     except ValueError:
         raise Bad(f"{_shown(value)} is not a size", remedy) from None
+    if found > _times.MAX_SIZE:
+        raise Bad(f"{_shown(value)} is out of range", f"at most {_times.MAX_SIZE:,} bytes are possible")
     if found < MIN_RETAINED:
         raise Bad(f"{_shown(value)} is too little", f"at least {MIN_RETAINED:,} bytes are kept")
     return found

@@ -16,6 +16,8 @@ from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
 
+_MAX_DIGITS = 20
+
 
 class Reception:
     """Who hears what; the observer of the local broker."""
@@ -48,7 +50,7 @@ class Reception:
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
-        if reference.isdecimal():
+        if reference.isdecimal() and len(reference) <= _MAX_DIGITS:
             self._publications.refused(int(reference), error)
         elif not (
             self._subscriptions.refused(reference, error)

@@ -14,6 +14,8 @@ from ._errors import SourceError
 
 PATIENCE = 60.0
 """Seconds for which a broker that is down is waited for."""
+MAX_NUMBER = 1e15
+"""The largest number that an option may be: no query has more rows, bytes or seconds."""
 
 _KNOWN = {
     "path": "the directory of an archive",
@@ -140,6 +142,6 @@ def _number(name: str, text: str) -> float:
         number = float(text)
     except ValueError:
         number = -1
-    if number < 0:
-        raise SourceError(f"option {name}: '{text}' is no number of 0 or more")
+    if not 0 <= number <= MAX_NUMBER:
+        raise SourceError(f"option {name}: '{text[:40]}' is no number from 0 to {MAX_NUMBER:g}")
     return number
