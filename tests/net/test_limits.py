@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from net.certificates import Authority
 from net.proxy import proxy
-from net.world import Raw, connected, options, running, until, url, well
+from net.world import Raw, connected, options, running, take, until, url, well
 
 import tidings
 from tidings.net import Server, serve
@@ -171,6 +171,30 @@ async def test_a_stopping_server_ends_handshakes_that_are_under_way(tmp_path: Pa
         async with serve(options(tls=authority.sign("localhost"))) as server:
             await stack.enter_async_context(silent(server.port, 3))
             await until(lambda: server.listener.count == 3)
+
+
+@running
+async def test_a_stopping_server_takes_nothing_more_so_its_queues_empty_however_much_is_sent() -> None:
+    async def publish(client: tidings.Client) -> None:
+        while True:
+            await client.publish(n=1)
+
+    server = Server(options(limits={"drain": 60.0}))
+    await server.start()
+    with pytest.raises(ZeroDivisionError):  # the client leaves without a flush: nobody would take it
+        async with tidings.connect(url(server)) as client:
+            subscription = await client.subscribe("n = 1")
+            publishing = asyncio.create_task(publish(client))
+            reading = asyncio.create_task(take(subscription, 10**9))
+            await until(lambda: server.host.broker.publications.last > 1_000)
+            try:
+                async with asyncio.timeout(20):
+                    await server.stop()
+            finally:
+                for task in (publishing, reading):
+                    task.cancel()
+                await asyncio.gather(publishing, reading, return_exceptions=True)
+            raise ZeroDivisionError
 
 
 # --- file descriptors ---------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidings.net")
 
 FULL = Reject("full", "this broker has as many connections as it may", retry=True)
+STOPPING = Reject("stopping", "this broker is stopping", retry=True)
 _DATA = int(Part.DATA)  # to compare with it is faster than with a member of an enum
 DENIAL_DELAY = 1.0
 """Seconds that a peer with wrong credentials waits for its answer: guessing must be slow."""
@@ -75,6 +76,9 @@ class Connection(Stream):
                 self._parser.limit = self.host.options.limits.max_part
             if peer is None or not parts:
                 return
+        if self.host.stopping:
+            # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
+            parts = [one for one in parts if one[0] != _DATA]
         decode, data = peer.serialiser.decode, _DATA
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
@@ -190,6 +194,9 @@ class Accepted(Connection, Visitor):
             raise WireError(f"a connection begins with HELLO, not with kind {kind}")
         self._deadline.cancel()
         hello = decode_words(payload, Hello)
+        if self.host.stopping:
+            self.reject(STOPPING)
+            return
         try:
             self._welcome(hello)
         except AccessDenied as error:

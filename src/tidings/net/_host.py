@@ -62,6 +62,8 @@ class Host:
         """Fewer than the options say if there are not enough file descriptors."""
         self.connections: set[Connection] = set()
         """All connections, with or without a peer."""
+        self.stopping = False
+        """Whether nothing more is taken from peers but their acknowledgements."""
         self._congested: set[Peer] = set()
         self._waiting: dict[Peer, Callable[[], None]] = {}
         self.on_failure: Callable[[BaseException], None] = lambda error: None

@@ -40,9 +40,10 @@ class Limits:
     """Parts that wait for a peer; at the limit, the policy decides."""
     queue_bytes: int = 33_554_432
     connections: int = 20_000
-    """The most connections at a time."""
+    """The most connections at a time, counted when they are accepted. Beyond, the oldest goes that has not said hello;
+    if all have, the new one is refused."""
     handshake: float = 5.0
-    """How long a new connection may take to say hello."""
+    """How long a new connection may take for TLS and its hello together."""
     heartbeat: float = 10.0
     """After this long in silence a peer is asked whether it is still there; after three times that it is not."""
     broker_resume: float = 5.0
@@ -51,8 +52,8 @@ class Limits:
     """How long a cut client is kept."""
     block_seconds: float = 10.0
     """How long a slow subscriber with the policy `block` may hold others up."""
-    drain: float = 10.0
-    """How long a stopping server waits for its queues to empty."""
+    drain: float = 3.0
+    """How long a stopping server waits for its peers in all: for its queues to empty, and for its goodbye to arrive."""
     clock_offset: float = 1.0
     """How far the clock of a neighbour may be off before the log says so."""
 

@@ -35,8 +35,8 @@ from ._status import Reporter
 log = logging.getLogger("tidings.net")
 
 
-GOODBYE_SECONDS = 1.0
-"""How long a stopping server waits for its peers to take the last bytes."""
+GOODBYE_SHARE = 1 / 3
+"""The share of `limits.drain` for which a stopping server waits for its peers to take the last bytes."""
 
 
 class StartError(TidingsError):
@@ -143,14 +143,20 @@ class Server:
             self.failed.set_exception(error)
 
     async def stop(self) -> None:
-        """Stop in order: no new connections, queues drained, everybody told, the store closed cleanly."""
-        self.draining = True
+        """Stop in order: nothing more taken, queues drained, everybody told, the store closed cleanly.
+
+        Peers are waited for no longer than `limits.drain` seconds in all. The store takes as long as its disk.
+        """
+        loop = asyncio.get_running_loop()
+        drain = self.options.limits.drain
+        deadline = loop.time() + drain
+        self.draining = self.host.stopping = True
         if self.listener is not None:
             await self.listener.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._drain()
+        await self._drain(deadline - drain * GOODBYE_SHARE)
         for peer in self.host.peers:
             if peer.stream is not None:
                 peer.stream.write(part(Part.BYE))
@@ -160,7 +166,8 @@ class Server:
         for connection in connections:
             connection.close()
         if connections:
-            await asyncio.wait([connection.done for connection in connections], timeout=GOODBYE_SECONDS)
+            left = max(0.0, deadline - loop.time())
+            await asyncio.wait([connection.done for connection in connections], timeout=left)
         for connection in self.host.connections:
             connection.abort()
         await asyncio.sleep(0)
@@ -170,15 +177,15 @@ class Server:
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
 
-    async def _drain(self) -> None:
+    async def _drain(self, deadline: float) -> None:
+        """Wait until the disk has what was taken, and everybody what is theirs."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.options.limits.drain
         self.host.flush()
         while loop.time() < deadline:
             busy = [
                 peer for peer in self.host.peers if peer.stream is not None and (peer.queued or peer.session.waiting)
             ]
-            if not busy:
+            if not busy and not (self._store is not None and self._store.statistics().queued):
                 return
             await asyncio.sleep(0.02)
 
