@@ -186,6 +186,7 @@ class Delivery:
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
         envelope = message.envelope
+        envelope.notification  # noqa: B018 - decoded here: whatever is wrong with it is the doing of this neighbour
         if self._broker.scoping.flat:
             self._broker.recovery.passed(envelope)
             self.route(envelope, link)

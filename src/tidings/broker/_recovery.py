@@ -334,7 +334,9 @@ class Recovery:
         return lambda identity: scoping.concerns(broker, identity.graph_epoch, identity.publisher)
 
     def answered(self, message: Fetched) -> None:
-        """A piece of an answer; pass it on if it is for another broker."""
+        """A piece of an answer; pass it on if it is for another broker. `WireError` if it holds what is none."""
+        for envelope in message.envelopes:
+            envelope.notification  # noqa: B018 - decoded here: whatever is wrong with it is the doing of the neighbour
         if message.requester != self._broker.name:
             self._forward(message, message.requester)
             return

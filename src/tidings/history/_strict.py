@@ -35,7 +35,17 @@ from typing import Any
 
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Log, Registration, WaveKind, from_past, hand_over_late
 from tidings.model import EVERYTHING, Identity, TidingsError
-from tidings.wire import UNREADABLE, Consistency, Ending, Envelope, HistoryReport, Past, UnreadableFilter, pack
+from tidings.wire import (
+    UNREADABLE,
+    Consistency,
+    Ending,
+    Envelope,
+    HistoryReport,
+    Past,
+    UnreadableFilter,
+    WireError,
+    pack,
+)
 
 from ._choice import ENVELOPE_OVERHEAD, newest
 from ._messages import PAGE, Ask, Found, Position, read_ask, read_found, together
@@ -248,7 +258,11 @@ class _Request:
     def _heard(self, attempt: int, answer: bytes, complete: bool) -> None:
         if attempt != self._attempt:
             return
-        found = read_found(answer) if answer else Found({})
+        try:
+            found = read_found(answer) if answer else Found({})
+        except UNREADABLE:
+            self._context.refused()
+            found, complete = Found({}), False
         if self._flat != self._context.scoping.flat:
             self._begin()  # the first scope has come to be: the question was another one
         elif complete:
@@ -274,6 +288,8 @@ class _Request:
             identity = envelope.identity
             if identity.origin not in self._reached or not envelope.routes:
                 continue  # a neighbour talks nonsense
+            if not self._readable(envelope):
+                continue
             position = (identity.epoch, identity.seq)
             self._oldest[identity.origin] = min(position, self._oldest.get(identity.origin, position))
             if (publication := (identity.publisher, identity.publisher_seq)) in self._known:
@@ -287,6 +303,15 @@ class _Request:
         wanted = self._past.bound.count
         self._capped = too_much or (enough and found.more and (wanted is None or wanted > self._count))
         self._answered = enough or too_much or not found.more
+
+    def _readable(self, envelope: Envelope) -> bool:
+        """Whether there is a notification in it. It came over several brokers: what is none costs no link."""
+        try:
+            envelope.notification  # noqa: B018
+        except WireError:
+            self._context.refused()
+            return False
+        return True
 
     def _seen(self, envelope: Envelope) -> list[Envelope]:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""

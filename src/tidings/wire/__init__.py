@@ -5,10 +5,8 @@ from ._codec import (
     JSON,
     MSGPACK,
     SERIALISERS,
-    UNREADABLE,
     Serialiser,
     UnreadableFilter,
-    WireError,
     decode,
     encode,
     pack,
@@ -19,6 +17,7 @@ from ._envelope import (
     Envelope,
     Quality,
 )
+from ._errors import UNREADABLE, WireError
 from ._frame import (
     AnyMessage,
     Frame,

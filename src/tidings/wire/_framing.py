@@ -11,7 +11,7 @@ import enum
 import struct
 from collections.abc import Iterable
 
-from ._codec import WireError
+from ._errors import WireError
 
 MAX_PART = 4_194_304
 """The most bytes of one part, kind included; a peer may announce less in its hello."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import MAX_PART
 
 VERSION = 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import without
 
 ACK_EVERY = 256

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ._codec import WireError
+from ._errors import WireError
 
 MAX_CLIENTS = 1_000
 """The most clients that one status lists; the rest is only counted."""

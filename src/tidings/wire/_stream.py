@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import MAX_PART, Parser, Part, part
 
 WRITE_HIGH = 1_048_576
