@@ -29,6 +29,7 @@ is new.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ from tidings.wire import (
 )
 
 from ._choice import ENVELOPE_OVERHEAD, newest
-from ._messages import PAGE, Ask, Found, Position, read_ask, read_found, together
+from ._messages import PAGE, TIERS, Ask, Found, Position, read_ask, read_found, together
 from ._options import HistoryOptions
 from ._origin import Search, Shelf
 
@@ -282,9 +283,10 @@ class _Request:
         for origin, position in found.reached.items():
             self._reached.setdefault(origin, position)
             self._oldest.setdefault(origin, (position[0], position[1] + 1))
-        for tier, count in found.tiers.items():
-            self._tiers[tier] = self._tiers.get(tier, 0) + count
-        for envelope in found.envelopes:
+        if self._flat:
+            for tier, count in found.tiers.items():
+                self._tiers[tier] = self._tiers.get(tier, 0) + count
+        for envelope, place in itertools.zip_longest(found.envelopes, found.places[: len(found.envelopes)]):
             identity = envelope.identity
             if identity.origin not in self._reached or not envelope.routes:
                 continue  # a neighbour talks nonsense
@@ -296,6 +298,9 @@ class _Request:
                 continue  # its publisher was not sure, and has published it again through another broker
             self._known.add(publication)
             forms = self._seen(envelope)
+            if forms and not self._flat and place is not None and place < len(TIERS):
+                # With scopes, everything was asked for: what this client does not see does not count.
+                self._tiers[TIERS[place]] = self._tiers.get(TIERS[place], 0) + 1
             self._forms += forms
             self._size += sum(len(form.body) + ENVELOPE_OVERHEAD for form in forms)
         enough = len(self._forms) >= self._count

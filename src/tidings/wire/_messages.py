@@ -203,7 +203,8 @@ class HistoryReport(Message, frozen=True):
     """How many notifications come from the past, next."""
     ending: Ending
     found: dict[str, int] = {}
-    """How many were found in each tier; what the bound has cut off later counts, too."""
+    """How many were found in each tier, among those that this subscription may see and its filter wants; what the
+    bound has cut off later counts, too."""
     capped: bool = False
     """Whether a limit of a broker has cut off what the bound would have allowed."""
     brokers: int = 0
