@@ -276,6 +276,10 @@ publish = "type = quote"
         ("role = 7", '"border"'),
         ('insecure = "yes"', "without quotes"),
         ("port = true", "whole number"),
+        (
+            'neighbour_token = "0123456789abcdef"\nneighbours = ["tidings://a:1"]',
+            "tidings+tls://a:1, or insecure",
+        ),
         ("port = ", "not TOML"),
         ('name = "x"\nname = "y"', "not TOML"),
         (f"\nport = {ENDLESS}", "line 2: file: a number has too many digits"),

@@ -296,6 +296,7 @@ def test_an_empty_archive_is_an_empty_table(spark: SparkSession, tmp_path: Path)
         ({"path": "x", "patience": "9" * 5_000}, "option patience: '9999"),
         ({"path": "x", "gaps": "ignore"}, "option gaps: 'ignore' is not known; use error or row"),
         ({"broker": "tidings://127.0.0.1:9", "patience": "0.1"}, "could not be reached for 0.1 seconds"),
+        ({"broker": "tidings://192.0.2.1", "token": "secret"}, "connect to tidings+tls://192.0.2.1:7311, or say"),
         ({"broker": "http://x", "patience": "0"}, "'http://x' is not the address of a broker"),
     ],
 )

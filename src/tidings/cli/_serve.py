@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from tidings.broker import Role
-from tidings.net import Options, Server, StartError, is_local
+from tidings.net import Options, Server, StartError
 from tidings.net import serve as serving
+from tidings.wire import is_local
 
 from ._config import Configuration, load
 from ._errors import complain

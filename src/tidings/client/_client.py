@@ -91,6 +91,7 @@ class Client:
         max_unacknowledged: int,
         remember: CacheLimits | None,
         own_numbers: bool,
+        insecure: bool,
     ) -> None:
         if serialiser not in SERIALISERS:
             known = " or ".join(f'"{known}"' for known in SERIALISERS)
@@ -101,6 +102,8 @@ class Client:
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
         if not addresses:
             raise TidingsError("no broker is named; give its address: tidings://host:port")
+        for address in addresses if token is not None and not insecure else ():
+            address.check_token()
         self._link = Link(
             self.name,
             addresses,
@@ -378,6 +381,7 @@ def connect(
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
     remember: CacheLimits | None = None,
     own_numbers: bool = False,
+    insecure: bool = False,
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
@@ -389,6 +393,9 @@ def connect(
 
     With `own_numbers` the application numbers what it publishes, from 1 and growing, for as long as it uses its `name`:
     what it publishes again under a number that the broker knows is acknowledged, and published once.
+
+    A `token` is sent to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others, too, and
+    everybody on the way can read it; without, `NotAdmitted` is raised.
     """
     return Client(
         urls,
@@ -399,6 +406,7 @@ def connect(
         max_unacknowledged=max_unacknowledged,
         remember=remember,
         own_numbers=own_numbers,
+        insecure=insecure,
     )
 
 

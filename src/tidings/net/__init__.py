@@ -3,7 +3,7 @@
 from ._access import Access, AccessDenied, Identity
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
 from ._past import history_features
-from ._server import Server, StartError, check, is_local, serve
+from ._server import Server, StartError, check, serve
 
 __all__ = [
     "DEFAULT_PORT",
@@ -20,6 +20,5 @@ __all__ = [
     "TlsOptions",
     "check",
     "history_features",
-    "is_local",
     "serve",
 ]

@@ -119,7 +119,7 @@ class Options:
     tls: TlsOptions | None = None
     access: Access = field(default_factory=Access)
     insecure: bool = False
-    """Listen beyond this machine without TLS and authentication."""
+    """Listen beyond this machine without TLS and authentication, and send `neighbour_token` there without TLS."""
     metrics_port: int | None = None
     """Where metrics and health are served over HTTP; None: nowhere. 0: the system chooses."""
     metrics_host: str = "127.0.0.1"

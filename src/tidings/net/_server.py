@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tidings.broker import Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
-from tidings.wire import Part, part
+from tidings.wire import Part, exposes_token, is_local, part
 
 from ._connection import Accepted
 from ._descriptors import room_for
@@ -48,6 +48,7 @@ class Server:
 
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
+        check_neighbours(options)
         check_management(options)
         check_authority(options)
         check_archive(options)
@@ -234,6 +235,17 @@ def check(options: Options) -> None:
             )
 
 
+def check_neighbours(options: Options) -> None:
+    """Raise `StartError` if the token would go to a neighbour where others could read it."""
+    for url in options.neighbours if options.neighbour_token is not None and not options.insecure else ():
+        parts = urlsplit(url)
+        if exposes_token(parts.hostname or "", tls=parts.scheme == "tidings+tls"):
+            raise StartError(
+                f"the token for neighbours would go to {url} in the clear, for everybody on the way to read; "
+                f"write tidings+tls://{parts.netloc}, or say --insecure"
+            )
+
+
 def check_management(options: Options) -> None:
     """Raise `StartError` for management that could not be reached, or from too far away."""
     if options.management and options.metrics_port is None:
@@ -274,14 +286,6 @@ def check_history(options: Options) -> None:
 
 def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # asyncio adds too many words
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _server_tls(options: TlsOptions) -> ssl.SSLContext:

@@ -21,6 +21,7 @@ _KNOWN = {
     "path": "the directory of an archive",
     "broker": "the address of a broker, or several with commas between",
     "token": "what says who this is",
+    "insecure": "true: send the token beyond this machine without TLS",
     "ca": "a file of certificates to trust, for tidings+tls://",
     "filter": "what to read, in the filter language",
     "promote": "attributes that get a column: symbol, price:float",
@@ -49,6 +50,7 @@ class Options:
     brokers: tuple[str, ...] = ()
     token: str | None = None
     ca: str | None = None
+    insecure: bool = False
     filter: Filter = EVERYTHING
     promote: tuple[Promoted, ...] | None = None
     since: int | None = None
@@ -77,6 +79,7 @@ class Options:
             brokers=tuple(one.strip() for one in told.get("broker", "").split(",") if one.strip()),
             token=told.get("token"),
             ca=told.get("ca"),
+            insecure=_choice("insecure", told.get("insecure", "false"), "false", "true") == "true",
             filter=Filter.parse(told["filter"]) if told.get("filter") else EVERYTHING,
             promote=None if promote is None else _promoted(promote),
             since=_instant("since", told.get("since")),

@@ -185,6 +185,7 @@ def connect(
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
     remember: CacheLimits | None = None,
     own_numbers: bool = False,
+    insecure: bool = False,
 ) -> Client:
     """A blocking client of the service, connected. Use it with `with`, or call `close`.
 
@@ -200,6 +201,7 @@ def connect(
             max_unacknowledged=max_unacknowledged,
             remember=remember,
             own_numbers=own_numbers,
+            insecure=insecure,
         )
     )
 
