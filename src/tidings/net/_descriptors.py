@@ -19,14 +19,15 @@ RESERVE = 256
 def room_for(connections: int) -> int:
     """How many of so many connections this process may have; the soft limit is raised as far as that needs it.
 
-    Logs a warning if it cannot be raised far enough.
+    Logs it if it cannot be raised far enough: as a warning if there are fewer descriptors than connections.
     """
     needed = connections + RESERVE
     allowed = _raised(needed)
     if allowed is None or allowed >= needed:
         return connections
     possible = max(allowed - RESERVE, allowed // 2)
-    log.warning(
+    log.log(
+        logging.WARNING if allowed < connections else logging.INFO,
         "%s file descriptors are enough for %s connections, not for %s; allow %s with `ulimit -n` "
         "(LimitNOFILE= of systemd), or set `connections` in [limits]",
         allowed,
