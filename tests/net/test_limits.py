@@ -125,11 +125,15 @@ async def test_management_takes_so_many_requests_at_a_time_and_health_is_still_t
 
 @running
 async def test_connections_without_a_hello_make_room_for_others() -> None:
-    async with serve(options(limits={"connections": 20})) as server:
+    async with serve(options(limits={"connections": 20}, metrics_port=0)) as server:
         assert server.listener is not None
         async with silent(server.port, 60):
             await until(lambda: server.listener.dismissed == 40)
             assert server.listener.count == 20
+            page = await asked(server.metrics_port, "GET /metrics HTTP/1.1")
+            assert b"\ntidings_connections 20.0\n" in page
+            assert b"\ntidings_connections_dismissed_total 40.0\n" in page
+            assert b"\ntidings_accept_failures_total 0.0\n" in page
             await well(server)
 
 
