@@ -2,8 +2,15 @@
 
 Every publication gets the next number of this broker's epoch. The latest are kept in memory for brokers that missed
 them; those of quality `stored` are on disk. A broker that asks for what follows a number gets what is held and is told
-what is not. Of an earlier epoch only the disk knows, and unless that epoch ended cleanly, nobody knows how many
-publications it had: its tail is reported as lost, without an end.
+what is not.
+
+Of an earlier epoch only the disk knows. If it ended in order, its last number is known. If the broker crashed, and had
+given numbers only to what was stored, the epoch ended with the last number on disk: what came after it was never
+acknowledged, and its client hands it over again. When a number is to be given to something that is not stored, the
+epoch is *opened*: the log notes that, and only when the note is synced does the first such publication leave or get
+its acknowledgement. If an open epoch crashes, nobody knows how many publications it had: its tail is reported as
+lost, without an end. A log that cannot take the note does not stop the traffic: until it can, a crash may lose what
+was not stored without a report.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
 numbers of each publisher are remembered, from disk after a restart, so that it is published once; what was refused
@@ -60,6 +67,12 @@ class Publications:
         self._newest: str | None = None
         """The publisher that came last."""
         self._refusals: dict[tuple[str, int], Refused] = {}
+        self.open = log is None
+        """Whether numbers may be given to what is not on disk."""
+        self._opened: Callable[[], None] | None = None
+        """Whom to tell when the log has noted it; None: it is not being noted for the first time."""
+        self.unnoted = False
+        """Whether numbers are given to what is not on disk, and the log could not note it."""
 
     def check_room(self) -> None:
         """Raise `TidingsError` unless another publication can be stored."""
@@ -73,18 +86,46 @@ class Publications:
         self.last += 1
         return self.last
 
-    def is_new(self, publisher: str, seq: int) -> bool:
-        """Whether the publisher has not used this number of its own yet; from now on it has."""
+    def is_known(self, publisher: str, seq: int) -> bool:
+        """Whether the publisher has used this number of its own, or has been refused under it."""
+        if seq <= self._publishers.get(publisher, 0):
+            return True
+        return bool(self._refusals) and (publisher, seq) in self._refusals
+
+    def use(self, publisher: str, seq: int) -> None:
+        """A publisher uses a number of its own, larger than those before."""
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
-            publishers[publisher] = publishers.pop(publisher, 0)  # the newest publisher is the last one
-            if len(publishers) > MAX_PUBLISHERS:
+            publishers.pop(publisher, None)  # the newest publisher is the last one
+            if len(publishers) >= MAX_PUBLISHERS:
                 del publishers[next(iter(publishers))]
-        if seq <= publishers[publisher]:
-            return False
         publishers[publisher] = seq
-        return True
+
+    def begin(self, opened: Callable[[], None]) -> None:
+        """Have the log note that numbers are given to what is not on disk; `opened` is called in a later turn."""
+        if self._opened is None:
+            self._opened = opened
+            self._note()
+
+    def _note(self) -> None:
+        assert self._log is not None, "without a log everything is open"
+
+        def noted() -> None:
+            self.unnoted = False
+            self._open()
+
+        def refused(error: Exception) -> None:
+            self.unnoted = True  # the traffic goes on; the note is tried again when the disk takes something
+            self._open()
+
+        self._log.note_unlogged(noted, refused)
+
+    def _open(self) -> None:
+        opened, self._opened = self._opened, None
+        self.open = True
+        if opened is not None:
+            opened()
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""
@@ -108,6 +149,8 @@ class Publications:
         def is_synced() -> None:
             self._unsynced.discard(key)
             synced()
+            if self.unnoted:
+                self._note()
 
         def has_failed(error: Exception) -> None:
             self._unsynced.discard(key)
