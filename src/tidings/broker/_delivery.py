@@ -82,16 +82,17 @@ class Delivery:
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
         check_publication(message)
+        publications = self._broker.publications
+        if publications.is_known(link.name, message.seq):
+            self._repeated(link, message)
+            return
+        notification = self._checked(link, message)  # before its number is used: a refusal must not use it up
         passages = self._broker.scoping.passages(link)
         if passages is None or link in self._waiting:
-            if self._broker.publications.latest(link.name) < message.seq:
-                self._wait(link, message, self._checked(link, message))
-            else:
-                self._repeated(link, message)
-        elif self._broker.publications.is_new(link.name, message.seq):
-            self._accept(link, message, self._checked(link, message), passages)
+            self._wait(link, message, notification)
         else:
-            self._repeated(link, message)
+            publications.use(link.name, message.seq)
+            self._accept(link, message, notification, passages)
 
     def _checked(self, link: Link, message: Publish) -> Notification:
         """What is published, if the client may publish it now."""
@@ -149,7 +150,8 @@ class Delivery:
             passages = self._broker.scoping.passages(link)
             if passages is not None:
                 for message, notification in self._waiting.pop(link):
-                    if self._broker.publications.is_new(link.name, message.seq):
+                    if not self._broker.publications.is_known(link.name, message.seq):
+                        self._broker.publications.use(link.name, message.seq)
                         self._accept(link, message, notification, passages)
 
     def abandon(self, link: Link) -> None:
@@ -175,8 +177,15 @@ class Delivery:
             broker.publications.store(
                 envelope,
                 lambda: self._answer_publisher(link.name, acknowledgement),
-                lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
+                lambda error: self._not_stored(link.name, message.seq, error),
             )
+
+    def _not_stored(self, publisher: str, seq: int, error: Exception) -> None:
+        """The disk has failed; whoever asks again must not hear that it is there."""
+        reason = f"it was published, but could not be stored: {error}"
+        refusal = Refused(type(error).__name__, reason, str(seq))
+        self._broker.publications.refuse(publisher, seq, refusal)
+        self._answer_publisher(publisher, refusal)
 
     def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
         link = self._broker.client(publisher)  # it may have come back on another link meanwhile
@@ -381,7 +390,3 @@ def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
 
 def _routed(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
     return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)
-
-
-def _not_stored(seq: int, error: Exception) -> Refused:
-    return Refused(type(error).__name__, f"it was published, but could not be stored: {error}", str(seq))

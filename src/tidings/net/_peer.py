@@ -38,6 +38,7 @@ from tidings.wire import (
     times,
 )
 
+from ._access import Identity
 from ._clock import Clock
 from ._options import Limits, SlowPolicy
 
@@ -78,12 +79,22 @@ class Batch(NamedTuple):
 class Peer:
     """One link of the broker to a neighbour or client."""
 
-    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, limits: Limits) -> None:
+    def __init__(
+        self,
+        host: Host,
+        link: Link,
+        session: Session,
+        policy: SlowPolicy,
+        limits: Limits,
+        identity: Identity | None = None,
+    ) -> None:
         self.host = host
         self.link = link
         self.session = session
         self.policy = policy
         self._limits = limits
+        self._identity = identity
+        """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
         self.outbox: list[Frame] = []
@@ -107,6 +118,10 @@ class Peer:
         """Whether this side opened the connection."""
         self.clock = Clock(link.name, limits.clock_offset) if link.is_broker else None
         """Of a neighbour: what is known of its clock."""
+
+    def is_of(self, identity: Identity) -> bool:
+        """Whether somebody with these credentials may go on with it, or take its place."""
+        return self._identity is None or self._identity == identity
 
     @property
     def queued(self) -> int:
