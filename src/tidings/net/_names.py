@@ -56,7 +56,8 @@ def clashes(identities: Iterable[Identity]) -> Iterator[Clash]:
             yield Clash((name,), problem, f"write at most {MAX_IDENTITY_NAME}: the names of its clients begin with it")
     told = set()
     for at, (start, pattern, name) in enumerate(owned):
-        for other_start, other_pattern, other in owned[at + 1 :]:
+        for later in range(at + 1, len(owned)):
+            other_start, other_pattern, other = owned[later]
             if not other_start.startswith(start):
                 break  # they are sorted by how they start: none of those that follow overlaps
             pair = (min(name, other), max(name, other))
