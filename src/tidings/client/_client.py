@@ -385,10 +385,10 @@ def connect(
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
-    `urls` names one broker or several; if one is lost, the client goes on with another. `name` is unique in the network;
-    without it the broker gives the client one, which it keeps for as long as it lives. Where brokers know identities,
-    `name` must be one of those that belong to the identity of the `token` or certificate: see docs/security.md. `tls`
-    says whom to trust and which certificate to show.
+    `urls` names one broker or several; if one is lost, the client goes on with another. `name` is unique in the
+    network; without it the broker gives the client one, which it keeps for as long as it lives. Where brokers know
+    identities, `name` must belong to the identity of the `token` or certificate: see docs/security.md. `tls` says whom
+    to trust and which certificate to show.
 
     With `remember`, the past of a subscription is what this client has got for others, kept within these limits. It is
     there before `subscribe` returns; no broker is asked. See docs/history-strategies.md, "local".

@@ -1,8 +1,8 @@
 """Who may connect, and what each may do: checked at the border, before anything enters.
 
 An identity comes from a token or from the subject of a client certificate. Each identity has names that it may use, see
-`_names`, and filters for what it may publish and what it may subscribe to. Without any identity configured everybody may do everything; such a server only
-listens on this machine, unless it is told otherwise.
+`_names`, and filters for what it may publish and what it may subscribe to. Without any identity configured everybody
+may do everything; such a server only listens on this machine, unless it is told otherwise.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class Accepted(Connection):
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
         peer = host.find(hello.session)
-        resumed = peer is not None and peer.link.name == name and peer.link.kind is kind and peer.is_of(identity)
+        resumed = peer is not None and peer.link.name == name and peer.link.kind is kind and peer.identity == identity
         if peer is None or not resumed:
             known = host.peer_of(name, kind)
             if known is not None and not self._replaces(hello, known, identity):
@@ -273,7 +273,7 @@ class Accepted(Connection):
 
     def _replaces(self, hello: Hello, known: Peer, identity: Identity) -> bool:
         """Whether a new connection takes the place of a known peer of the same name."""
-        if not known.is_of(identity):
+        if known.identity is not None and known.identity.name != identity.name:
             return False
         if known.stream is None:
             return True  # the old one is only waited for

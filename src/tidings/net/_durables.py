@@ -122,7 +122,8 @@ class Durables:
         if known is None:
             self._check_room(link.name, message.name)
             self.count += 1
-        record = self._records.setdefault(link.name, {})[message.name] = _Record(message.filter, message.positions, self._broker.now())
+        record = _Record(message.filter, message.positions, self._broker.now())
+        self._records.setdefault(link.name, {})[message.name] = record
         store.put(_TABLE, _key(link.name, message.name), _encode(record), *self._answers(link, message.id))
 
     def _forget(self, link: Link, message: Forget) -> None:

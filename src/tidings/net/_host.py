@@ -183,14 +183,15 @@ class Host:
         link = Link(name, kind, guard)
         limits = self.options.limits
         policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
-        return Peer(
+        peer = Peer(
             self,
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
             limits,
-            identity,
         )
+        peer.identity = identity
+        return peer
 
     def begin(self, peer: Peer) -> None:
         """Tell the broker of a new link, now that frames can be sent on it."""

@@ -101,7 +101,8 @@ class Names:
 
     def is_owned(self, name: str) -> bool:
         """Whether some identity may use a name for its clients."""
-        return self._access.open or any(one.may_be_called(name) for one in self._access.identities)
+        known = self._access.identities  # none of them: the broker is open, or identifies others by a rule of its own
+        return not known or any(one.may_be_called(name) for one in known)
 
     def compare(self, neighbour: str, digest: str) -> None:
         """A neighbour tells its digest; "": it is of a version that has none."""

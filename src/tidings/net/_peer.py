@@ -79,21 +79,13 @@ class Batch(NamedTuple):
 class Peer:
     """One link of the broker to a neighbour or client."""
 
-    def __init__(
-        self,
-        host: Host,
-        link: Link,
-        session: Session,
-        policy: SlowPolicy,
-        limits: Limits,
-        identity: Identity | None = None,
-    ) -> None:
+    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, limits: Limits) -> None:
         self.host = host
         self.link = link
         self.session = session
         self.policy = policy
         self._limits = limits
-        self._identity = identity
+        self.identity: Identity | None = None
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
@@ -118,10 +110,6 @@ class Peer:
         """Whether this side opened the connection."""
         self.clock = Clock(link.name, limits.clock_offset) if link.is_broker else None
         """Of a neighbour: what is known of its clock."""
-
-    def is_of(self, identity: Identity) -> bool:
-        """Whether somebody with these credentials may go on with it, or take its place."""
-        return self._identity is None or self._identity == identity
 
     @property
     def queued(self) -> int:
