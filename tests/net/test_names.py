@@ -342,6 +342,30 @@ async def test_a_session_goes_on_only_with_the_rights_that_it_began_with() -> No
             assert (await raw.expect(Refused)).error == "AccessDenied"
 
 
+class Grants(Access):
+    """A rule of an operator's own, by which everybody is who it says it is: names are not compared beforehand."""
+
+    open = False
+
+    def identify(self, token: str | None, subject: str | None) -> Identity:
+        return Identity(token or "nobody")
+
+
+@running
+async def test_only_its_own_identity_takes_the_place_of_one_that_is_cut_off() -> None:
+    async with serve(options("a", access=Grants())) as server:
+        phone = await Raw.open(server)
+        assert isinstance(await phone.hello("vera/phone", token="vera/phone"), Welcome)
+        await phone.close()
+        await until(lambda: _peer(server, "vera/phone").stream is None)
+        async with await Raw.open(server) as raw:
+            answer = await raw.hello("vera/phone", token="vera")  # a name below its own, and of somebody else
+            assert isinstance(answer, Reject)
+            assert answer.code == "duplicate"
+        async with await Raw.open(server) as raw:
+            assert isinstance(await raw.hello("vera/phone", token="vera/phone"), Welcome)
+
+
 @running
 async def test_whoever_is_refused_has_ended_nothing() -> None:
     async with serve(options("a", access=access())) as server, await Raw.open(server) as vera:
@@ -463,8 +487,9 @@ async def test_neighbours_warn_if_names_mean_others_there(
         there = options("b", access=Access(theirs), neighbours=(url(a),), neighbour_token="3")
         async with serve(there) as b:
             await until(lambda: connected([a, b]))
-            _peer(a, "b", LinkKind.BROKER).stream.abort()
-            await until(lambda: b.diallers[0].connected and connected([a, b]))
+            peer = _peer(a, "b", LinkKind.BROKER)
+            (before := peer.stream).abort()
+            await until(lambda: peer.stream not in (before, None) and b.diallers[0].connected)
     told = [record.getMessage() for record in caplog.records if "same names" in record.getMessage()]
     assert len(told) == (2 if warned else 0)  # once at each
     assert {line.split()[1] for line in told} == ({"a", "b"} if warned else set())
