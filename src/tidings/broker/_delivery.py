@@ -120,8 +120,7 @@ class Delivery:
             return False
         if message.quality is _STORED:
             publications.check_room()
-        elif not publications.open:
-            publications.begin(self._opened)
+        elif not publications.open and not publications.begin(self._opened):
             return False
         publications.use(link.name, message.seq)
         self._accept(link, message, notification, passages)
@@ -234,8 +233,15 @@ class Delivery:
             broker.publications.store(
                 envelope,
                 lambda: self._answer_publisher(link.name, acknowledgement),
-                lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
+                lambda error: self._not_stored(link.name, message.seq, error),
             )
+
+    def _not_stored(self, publisher: str, seq: int, error: Exception) -> None:
+        """The disk has failed; whoever asks again must not hear that it is there."""
+        reason = f"it was published, but could not be stored: {error}"
+        refusal = Refused(type(error).__name__, reason, str(seq))
+        self._broker.publications.refuse(publisher, seq, refusal)
+        self._answer_publisher(publisher, refusal)
 
     def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
         link = self._broker.client(publisher)  # it may have come back on another link meanwhile
@@ -440,7 +446,3 @@ def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
 
 def _routed(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
     return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)
-
-
-def _not_stored(seq: int, error: Exception) -> Refused:
-    return Refused(type(error).__name__, f"it was published, but could not be stored: {error}", str(seq))

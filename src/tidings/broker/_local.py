@@ -99,6 +99,7 @@ class LocalBroker:
         `published` is the number of the last publication under this name; the first one here gets the next.
         """
         self.name = name
+        """What the application is called in the network; whoever is given a name by its border broker sets it then."""
         self._send = send
         self.observer = observer
         """Who is told what the border broker says; None: nobody."""

@@ -13,8 +13,9 @@ lost, without an end. A log that cannot take the note does not stop the traffic:
 was not stored without a report.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
-numbers of each publisher are remembered, from disk after a restart, so that it is published once; what was refused
-stays refused.
+numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
+uses up no number, and stays refused: as many refusals as there is room for are remembered, and whoever causes more than
+its share of them pushes out its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
 MAX_REFUSALS = 10_000
 """How many of its latest refusals a broker remembers, for publishers that ask again."""
+REFUSALS_SHARE = 100
+"""A publisher with more of these than this makes room for itself; with fewer, the one that was refused first does."""
 MAX_PUBLISHERS = 100_000
 """How many publishers' latest numbers a broker remembers."""
 MEMORY_BYTES = 67_108_864
@@ -66,13 +69,15 @@ class Publications:
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
         self._newest: str | None = None
         """The publisher that came last."""
-        self._refusals: dict[tuple[str, int], Refused] = {}
         self.open = log is None
         """Whether numbers may be given to what is not on disk."""
         self._opened: Callable[[], None] | None = None
         """Whom to tell when the log has noted it; None: it is not being noted for the first time."""
         self.unnoted = False
         """Whether numbers are given to what is not on disk, and the log could not note it."""
+        self._refusals: dict[str, dict[int, Refused]] = {}
+        self._refused = 0
+        """How many refusals are remembered."""
 
     def check_room(self) -> None:
         """Raise `TidingsError` unless another publication can be stored."""
@@ -87,13 +92,13 @@ class Publications:
         return self.last
 
     def is_known(self, publisher: str, seq: int) -> bool:
-        """Whether the publisher has used this number of its own, or has been refused under it."""
+        """Whether the publisher has used this number of its own, or it was refused."""
         if seq <= self._publishers.get(publisher, 0):
             return True
-        return bool(self._refusals) and (publisher, seq) in self._refusals
+        return self._refused > 0 and self.refusal(publisher, seq) is not None
 
     def use(self, publisher: str, seq: int) -> None:
-        """A publisher uses a number of its own, larger than those before."""
+        """From now on the publisher has used this number of its own, and those before it."""
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
@@ -102,24 +107,32 @@ class Publications:
                 del publishers[next(iter(publishers))]
         publishers[publisher] = seq
 
-    def begin(self, opened: Callable[[], None]) -> None:
-        """Have the log note that numbers are given to what is not on disk; `opened` is called in a later turn."""
+    def begin(self, opened: Callable[[], None]) -> bool:
+        """Have the log note that numbers are given to what is not on disk.
+
+        Whether they may be given at once, because the log takes nothing; otherwise `opened` is called in a later turn.
+        """
         if self._opened is None:
             self._opened = opened
             self._note()
+        return self.open
 
     def _note(self) -> None:
         assert self._log is not None, "without a log everything is open"
-
-        def noted() -> None:
-            self.unnoted = False
-            self._open()
 
         def refused(error: Exception) -> None:
             self.unnoted = True  # the traffic goes on; the note is tried again when the disk takes something
             self._open()
 
-        self._log.note_unlogged(noted, refused)
+        def noted() -> None:
+            self.unnoted = False
+            self._open()
+
+        try:
+            self._log.note_unlogged(noted, refused)
+        except TidingsError:  # too much waits for the disk
+            self.unnoted = self.open = True
+            self._opened = None
 
     def _open(self) -> None:
         opened, self._opened = self._opened, None
@@ -133,13 +146,23 @@ class Publications:
 
     def refuse(self, publisher: str, seq: int, refusal: Refused) -> None:
         """Remember that a publication was refused."""
-        self._refusals[publisher, seq] = refusal
-        if len(self._refusals) > MAX_REFUSALS:
-            del self._refusals[next(iter(self._refusals))]
+        own = self._refusals.setdefault(publisher, {})
+        self._refused += seq not in own
+        own[seq] = refusal
+        if self._refused > MAX_REFUSALS:
+            self._forget_refusal(publisher if len(own) > REFUSALS_SHARE else next(iter(self._refusals)))
+
+    def _forget_refusal(self, publisher: str) -> None:
+        """Forget the oldest of a publisher."""
+        refusals = self._refusals[publisher]
+        del refusals[next(iter(refusals))]
+        self._refused -= 1
+        if not refusals:
+            del self._refusals[publisher]
 
     def refusal(self, publisher: str, seq: int) -> Refused | None:
         """How a publication was refused before, if it was."""
-        return self._refusals.get((publisher, seq))
+        return self._refusals.get(publisher, {}).get(seq)
 
     def store(self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Put a publication on disk; `synced` is called once it would survive a crash, `failed` if it would not."""
