@@ -201,6 +201,7 @@ def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def _create(connection: sqlite3.Connection, path: Path, owner: str) -> None:
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # so that it can be cut when it is too large
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("BEGIN IMMEDIATE")  # all or nothing: a crash in here leaves an empty file
     for statement in _SCHEMA.split(";\n"):
