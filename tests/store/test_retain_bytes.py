@@ -13,7 +13,7 @@ import pytest
 from store_world import Loop, numbers
 
 from tidings.store import JournalKind, JournalRecord, Store, StoreReader
-from tidings.store._retention import content_bytes, log_bytes
+from tidings.store._retention import content_bytes, limit_for, log_bytes
 from tidings.store._shrinking import disk_bytes
 
 MB = 1_000_000
@@ -153,3 +153,4 @@ def test_the_log_and_the_file_have_their_shares() -> None:
     for limit in (MB, 10 * MB, 1_000 * MB, 10**12):
         assert content_bytes(limit) + 4 * log_bytes(limit) == limit
         assert content_bytes(limit) >= limit // 2
+        assert limit <= content_bytes(limit_for(limit)) < 1.1 * limit

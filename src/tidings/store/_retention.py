@@ -41,6 +41,11 @@ def content_bytes(max_bytes: int) -> int:
     return max_bytes - 4 * log_bytes(max_bytes)
 
 
+def limit_for(content: int) -> int:
+    """A limit under which nothing is forgotten of a file with so many bytes."""
+    return content + min(content, 4 * CHECKPOINT_BYTES)
+
+
 def journal_is_too_long(connection: sqlite3.Connection, max_bytes: int | None) -> bool:
     """Whether the journal takes more than its half, and there is no room."""
     if max_bytes is None or used_bytes(connection) <= content_bytes(max_bytes):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from ._layout import size_of
 from ._retention import content_bytes, used_bytes
 
 CUT_PAGES = 2_048
@@ -20,7 +21,7 @@ _INCREMENTAL = 2
 
 def disk_bytes(path: Path) -> int:
     """What a store takes on disk: its file, and the write-ahead log beside it."""
-    return sum(_size(file) for file in (path, path.with_name(f"{path.name}-wal")))
+    return sum(size_of(file) for file in (path, path.with_name(f"{path.name}-wal")))
 
 
 def shrink(connection: sqlite3.Connection, path: Path, max_bytes: int) -> bool:
@@ -29,7 +30,7 @@ def shrink(connection: sqlite3.Connection, path: Path, max_bytes: int) -> bool:
         return False
     more = False
     free = connection.execute("PRAGMA freelist_count").fetchone()[0]
-    if free and _size(path) > content_bytes(max_bytes):
+    if free and size_of(path) > content_bytes(max_bytes):
         more = _cut(connection, free, max_bytes)
     _empty_log(connection)
     return more and disk_bytes(path) > max_bytes
@@ -57,10 +58,3 @@ def _empty_log(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         connection.execute(f"PRAGMA busy_timeout={wait}")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -8,6 +8,7 @@ from the archive itself, so whoever is killed loses the step that he was at, and
     compact   small files of one origin, epoch and hour that follow one another in the log become one
     sort      files whose promoted columns are not those that are wanted, or in another order, are written anew
     retain    hours that have ended before an instant disappear
+    trim      the oldest files of one origin disappear, until the others are small enough
 
 One at a time maintains an archive: it holds a lock, which ends with its process. Brokers roll and readers read
 meanwhile.
@@ -28,7 +29,7 @@ import pyarrow as pa
 
 from tidings.store._errors import StoreError, StoreFailed, StoreForeign, StoreLocked
 from tidings.store._file import lock
-from tidings.store._layout import ArchiveFile, files_in, path_of
+from tidings.store._layout import ArchiveFile, files_in, path_of, size_of
 from tidings.store._promoted import Promoted
 
 from ._directories import Stage, put
@@ -120,11 +121,33 @@ def retain(
         chosen = [tuple(files) for _, files in by_hour]
         return [Job(files, sum(h.rows for one in files if (h := survey.header(one)) is not None)) for files in chosen]
 
-    def remove(stage: Stage, job: Job, _: Callable[[int], None]) -> int:
-        stage.exchange(job.files[0].path.parent, [file.path for file in job.files])
-        return 0
+    return _maintain(archive, jobs, _remove, dry_run, progress)
 
-    return _maintain(archive, jobs, remove, dry_run, progress)
+
+def trim(
+    archive: str | Path,
+    origin: str,
+    most: int,
+    *,
+    dry_run: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Maintained:
+    """Remove the oldest files of one origin until the others have at most so many bytes; the newest always stays."""
+
+    def jobs(survey: _Survey) -> list[Job]:
+        ours = [file for file in survey.files(None, None) if file.written_by(origin)]
+        ours.sort(key=lambda file: (file.epoch, file.first))
+        excess = sum(size_of(file.path) for file in ours) - most
+        old = []
+        for file in ours[:-1]:
+            if excess <= 0:
+                break
+            old.append(file)
+            excess -= size_of(file.path)
+        old.sort(key=lambda file: (file.hour, file.epoch, file.first))
+        return [Job(tuple(files), 0) for _, files in groupby(old, lambda one: one.path.parent)]
+
+    return _maintain(archive, jobs, _remove, dry_run, progress)
 
 
 # --- what is to be done -------------------------------------------------------------------------------
@@ -283,6 +306,11 @@ def _merge(stage: Stage, job: Job, progress: Callable[[int], None]) -> int:
         return size
     stage.exchange(first.path.parent, [file.path for file in job.files if file is not first])
     return first.path.stat().st_size
+
+
+def _remove(stage: Stage, job: Job, _: Callable[[int], None]) -> int:
+    stage.exchange(job.files[0].path.parent, [file.path for file in job.files])
+    return 0
 
 
 def _write_anew(stage: Stage, job: Job, progress: Callable[[int], None]) -> int:

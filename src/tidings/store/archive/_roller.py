@@ -18,6 +18,7 @@ Only one roll of an origin runs at a time: it holds a lock, which ends with its 
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,9 +58,12 @@ def roll(
     promoted: Sequence[Promoted] = (Promoted("type"),),
     *,
     with_body: bool = False,
+    file_bytes: float = math.inf,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Rolled:
     """Archive what the store in `data` holds beyond the archive's end. `progress` hears the number of rows so far.
+
+    A file ends after `file_bytes` of bodies, too: what is to be removed by size should not be one large file.
 
     Takes as long as it takes, and a core: run it in a process or thread of its own. Raises `StoreLocked` if another
     roll of the same origin is at work.
@@ -76,7 +80,8 @@ def roll(
         try:
             for stretch in _stretches(log.beyond(*position)):
                 first, last = stretch[0].identity, stretch[-1].identity
-                if writer is not None and (kind != _kind(stretch[0]) or writer.rows >= FILE_ROWS):
+                full = writer is not None and (writer.rows >= FILE_ROWS or writer.bytes >= file_bytes)
+                if writer is not None and (full or kind != _kind(stretch[0])):
                     files.append(writer.commit())
                     writer = None
                 if writer is None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._errors import StoreForeign
-from tidings.store._layout import HOUR, ArchiveFile, file_at, files_in
+from tidings.store._layout import HOUR, ArchiveFile, file_at, files_in, size_of
 
 from ._attributes import microseconds
 from ._directories import STAGE
@@ -43,7 +43,7 @@ def verify(archive: str | Path, *, progress: Callable[[int, int], None] = lambda
     if not root.is_dir():
         raise StoreForeign(f"there is no archive in '{root}'; name the directory that a broker archives to")
     files = sorted(files_in(root), key=lambda file: file.place)
-    sizes = {file.path: _size(file.path) for file in files}
+    sizes = {file.path: size_of(file.path) for file in files}
     total, done, rows = sum(sizes.values()), 0, 0
     problems: list[ArchiveDamage] = []
     for file in files:
@@ -60,13 +60,6 @@ def verify(archive: str | Path, *, progress: Callable[[int, int], None] = lambda
         if (one.origin, one.epoch) == (two.origin, two.epoch) and two.first <= one.last and two.path.exists():
             problems.append(ArchiveDamage(two.path, f"it overlaps with {one.path.name}, so rows are there twice"))
     return Verified(len(files), rows, total, tuple(problems), tuple(_remarks(root)))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _remarks(root: Path) -> Iterator[str]:
