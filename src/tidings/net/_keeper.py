@@ -22,7 +22,7 @@ import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from typing import Any
 
-from tidings.store import Position, Store, StoreError
+from tidings.store import Position, Store, StoreError, open_to_others
 
 from ._bounds import bounds_of, held_before
 from ._options import ArchiveOptions, Options
@@ -46,6 +46,10 @@ class Keeper:
         self.bounds = bounds_of(options, held_before(store, options))
         """How much the store and the archive may hold."""
         self.rolls = self.failures = self.rows = self.removed = 0
+        for warning in store.warnings:
+            log.warning("%s", warning)
+        if options.archive is not None and (wide := open_to_others(options.archive.directory)):
+            log.warning("%s", wide)
         self._unforgotten = ""
         """Why something old stays in the store, as the log has been told."""
 

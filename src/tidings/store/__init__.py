@@ -11,6 +11,7 @@ from ._promoted import Promoted, PromotedKind
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
 from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, Plain, StoreStatistics
 from ._retention import limit_for
+from ._rights import open_to_others
 from ._shrinking import disk_bytes as store_bytes
 from ._store import RESEND_WINDOW, Store
 from ._store_reader import StoreReader
@@ -54,5 +55,6 @@ __all__ = [
     "encode_deliveries",
     "form_of",
     "limit_for",
+    "open_to_others",
     "store_bytes",
 ]

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 
 from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreLocked
+from ._recovery import is_log_missing, log_is_gone, log_of, look_behind, mark_open, refuse_orphan
+from ._rights import open_to_others, private_directory, private_file
 
 APPLICATION = 0x54444E47
 """Marks the file as a store of Tidings (SQLite's application_id)."""
@@ -93,13 +95,14 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0) -> sqlite3.Connection:
+def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0, shared: bool = False) -> sqlite3.Connection:
     """Take the directory for this store alone; closing the connection gives it back.
 
-    Whoever holds it is waited for, for so many seconds.
+    Whoever holds it is waited for, for so many seconds. In a `shared` directory, those who may use it may lock it.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        private_directory(directory)
+        private_file(directory / name, directory if shared else None)
         connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=wait)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(
@@ -117,18 +120,25 @@ def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0) -> sql
     return connection
 
 
-def open_file(path: Path, owner: str, now: int) -> tuple[sqlite3.Connection, int]:
-    """Open or create the file and start the next epoch, synced."""
+def open_file(path: Path, owner: str, now: int) -> tuple[sqlite3.Connection, int, tuple[str, ...]]:
+    """Open or create the file and start the next epoch, synced; and what was wrong with what there was."""
     connection = None
+    refuse_orphan(path)
+    had_log = log_of(path).exists()
     try:
+        private_file(path)
         connection = connect(path)
         _check(connection, path, owner)
-        return connection, _next_epoch(connection, now)
+        damage = look_behind(connection, path)
+        gone = log_is_gone(connection, path) if is_log_missing(connection, had_log) else ""
+        epoch = _next_epoch(connection, now)
+        mark_open(connection)
+        return connection, epoch, tuple(filter(None, (damage, gone, open_to_others(path.parent, path))))
     except BaseException as error:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | OSError):
             raise explain(error, path) from None
         raise
 

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from tidings.store._errors import StoreLocked
 from tidings.store._file import lock
+from tidings.store._rights import private_directory
 
 COMMIT_LOCK = ".commit.lock"
 COMMIT_WAIT = 60.0
@@ -46,7 +47,7 @@ def put(root: Path, temporary: Path, path: Path) -> None:
     """Make a whole file part of the archive; if there is one of that name, it takes its place."""
     sync(temporary)
     with committing(root):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_directory(path.parent, like=root)
         temporary.replace(path)
         for directory in (path.parent, path.parent.parent, root):
             sync(directory)
@@ -56,7 +57,7 @@ def put(root: Path, temporary: Path, path: Path) -> None:
 def committing(root: Path) -> Iterator[None]:
     """Nobody else changes the directories of this archive meanwhile."""
     try:
-        held = lock(root, COMMIT_LOCK, wait=COMMIT_WAIT)
+        held = lock(root, COMMIT_LOCK, wait=COMMIT_WAIT, shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"somebody has been changing the archive in '{root}' for more than {COMMIT_WAIT:.0f} seconds; try again"
@@ -75,7 +76,7 @@ class Stage:
 
     def __enter__(self) -> Stage:
         shutil.rmtree(self._directory, ignore_errors=True)  # of one that was killed: nothing in it is needed
-        self._directory.mkdir(parents=True)
+        private_directory(self._directory, like=self.root)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,7 +115,7 @@ class Stage:
     def _made_of(self, stay: list[Path], new: tuple[Path, Path] | None) -> Path | None:
         """A new directory with these files and the new one; None if this file system has no second names for files."""
         made = self._name()
-        made.mkdir()
+        private_directory(made, like=self.root)
         try:
             for path in stay:
                 os.link(path, made / path.name)

@@ -278,7 +278,7 @@ def _maintain(
 
 def _locked(root: Path) -> sqlite3.Connection:
     try:
-        return lock(root, _LOCK)
+        return lock(root, _LOCK, shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"another process is maintaining the archive in '{root}'; wait until it has finished"

@@ -102,7 +102,7 @@ def roll(
 
 def _locked(root: Path, origin: str) -> sqlite3.Connection:
     try:
-        return lock(root, f".{origin_in_names(origin)}.lock")
+        return lock(root, f".{origin_in_names(origin)}.lock", shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"another process is archiving broker '{origin}' into '{root}'; wait until it has finished"
