@@ -33,6 +33,7 @@ from tidings.store._layout import ArchiveFile, files_in, path_of, size_of
 from tidings.store._promoted import Promoted
 
 from ._directories import Stage, put
+from ._manifest import forget
 from ._reader import UNREADABLE, ArchiveDamage, ArchiveReader
 from ._rewriting import Header, Layout, header_of, rewrite
 from ._roller import FILE_ROWS
@@ -121,7 +122,10 @@ def retain(
         chosen = [tuple(files) for _, files in by_hour]
         return [Job(files, sum(h.rows for one in files if (h := survey.header(one)) is not None)) for files in chosen]
 
-    return _maintain(archive, jobs, _remove, dry_run, progress)
+    done = _maintain(archive, jobs, _remove, dry_run, progress)
+    if not dry_run:
+        forget(Path(archive), lambda file: file.until <= before)
+    return done
 
 
 def trim(
@@ -134,6 +138,9 @@ def trim(
 ) -> Maintained:
     """Remove the oldest files of one origin until the others have at most so many bytes; the newest always stays."""
 
+    kept: list[tuple[int, int]] = []
+    """Where what is left begins."""
+
     def jobs(survey: _Survey) -> list[Job]:
         ours = [file for file in survey.files(None, None) if file.written_by(origin)]
         ours.sort(key=lambda file: (file.epoch, file.first))
@@ -144,10 +151,14 @@ def trim(
                 break
             old.append(file)
             excess -= size_of(file.path)
+        kept.extend((file.epoch, file.first) for file in ours[len(old) : len(old) + 1] if old)
         old.sort(key=lambda file: (file.hour, file.epoch, file.first))
         return [Job(tuple(files), 0) for _, files in groupby(old, lambda one: one.path.parent)]
 
-    return _maintain(archive, jobs, _remove, dry_run, progress)
+    done = _maintain(archive, jobs, _remove, dry_run, progress)
+    if not dry_run and kept:
+        forget(Path(archive), lambda file: file.written_by(origin) and (file.epoch, file.first) < kept[0])
+    return done
 
 
 # --- what is to be done -------------------------------------------------------------------------------

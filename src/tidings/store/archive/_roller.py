@@ -35,6 +35,7 @@ from tidings.store._store_reader import StoreReader
 from tidings.wire import Envelope
 
 from ._file_writer import FileWriter
+from ._manifest import complete
 
 FILE_ROWS = 1_048_576
 """The most rows of a file."""
@@ -72,6 +73,7 @@ def roll(
     with StoreReader(data) as log, contextlib.closing(_locked(root, log.owner)):
         temporary = root / f".{origin_in_names(log.owner)}.rolling"
         temporary.unlink(missing_ok=True)
+        complete(root)
         position = archived(log, root)
         files: list[Path] = []
         count = 0
