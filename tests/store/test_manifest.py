@@ -64,7 +64,7 @@ def test_a_deleted_hour_and_a_deleted_day_are_missed(root: Path) -> None:
 
 
 @pytest.mark.parametrize("maintain", [compact, lambda root: sort(root, [Promoted.parse("symbol")])])
-def test_maintenance_leaves_nothing_to_miss_and_is_missed_itself(
+def test_maintenance_leaves_nothing_to_miss_and_makes_up_for_nothing(
     root: Path, maintain: Callable[[Path], object]
 ) -> None:
     maintain(root)

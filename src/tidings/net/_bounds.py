@@ -85,7 +85,9 @@ def held_before(store: Store, options: Options) -> Held:
     if options.store.retain_bytes is Bound.DEFAULT:
         held["store"] = _noted(known.get("store"), store_bytes(store.path), usual.store)
     if archive is not None and archive.retain_bytes is Bound.DEFAULT:
-        held["archive"] = _noted(known.get("archive"), archive_bytes(archive.directory, options.name), usual.archive)
+        held["archive"] = _noted(
+            known.get("archive"), archive_bytes(Path(archive.directory), options.name), usual.archive
+        )
     for key in known.keys() - held.keys():
         store.delete(TABLE, key)
     for key, size in held.items():
@@ -110,11 +112,11 @@ def _default(options: Options) -> int:
     room = []
     own = 0
     if options.data is not None:
-        own += store_bytes(options.data / "store.sqlite")
-        room.append(_free(options.data))
+        own += store_bytes(Path(options.data) / "store.sqlite")
+        room.append(_free(Path(options.data)))
     if options.archive is not None:
-        own += archive_bytes(options.archive.directory, options.name)
-        room.append(_free(options.archive.directory))
+        own += archive_bytes(Path(options.archive.directory), options.name)
+        room.append(_free(Path(options.archive.directory)))
     free = min(room, default=DEFAULT_BYTES * FREE_PART) + own
     return max(MIN_BYTES, min(DEFAULT_BYTES, free // FREE_PART))
 

@@ -20,6 +20,7 @@ import math
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
 from typing import Any
 
 from tidings.store import Position, Store, StoreError, open_to_others
@@ -48,7 +49,7 @@ class Keeper:
         self.rolls = self.failures = self.rows = self.removed = 0
         for warning in store.warnings:
             log.warning("%s", warning)
-        if options.archive is not None and (wide := open_to_others(options.archive.directory)):
+        if options.archive is not None and (wide := open_to_others(Path(options.archive.directory))):
             log.warning("%s", wide)
         self._unforgotten = ""
         """Why something old stays in the store, as the log has been told."""
