@@ -108,6 +108,7 @@ class Writer:
         self._room = math.inf
         """Bytes that fit into the file until something has to be forgotten, about."""
         self._shrinking = False
+        """Whether to see if the file and its log are larger than they may be."""
         self.synced = self.failed = self.batches = self.bytes = self.unheard = 0
         self.damaged = self.forget_failures = 0
         self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
@@ -132,7 +133,7 @@ class Writer:
             self._answer(operations, error)
             if error is None:
                 self._keep_log_short()
-                self._keep_small(operations)
+                self._keep_small()
 
     # --- commits --------------------------------------------------------------------------------------
 
@@ -241,6 +242,7 @@ class Writer:
             self._room = math.inf  # known at the end of this commit
             self._connection.execute(f"PRAGMA journal_size_limit={2 * log_bytes(limits.max_bytes)}")
         self._limits = limits
+        self._shrinking = True
 
     def _next_slice(self, limits: Retain) -> Slice | None:
         """Read what the journal is to forget; only this thread ever takes something out of it."""
@@ -325,12 +327,10 @@ class Writer:
             self._copying = threading.Thread(target=self._copy, name=f"tidings-checkpoint {self._path}", daemon=True)
             self._copying.start()
 
-    def _keep_small(self, operations: list[Operation]) -> None:
+    def _keep_small(self) -> None:
         """When limits are told, which is every few seconds: give the disk back what is beyond them."""
         limits = self._limits
-        if limits is None or limits.max_bytes is None or self._copying is not None:
-            return
-        if not self._shrinking and not any(type(operation.what) is Retain for operation in operations):
+        if limits is None or limits.max_bytes is None or self._copying is not None or not self._shrinking:
             return
         if disk_bytes(self._path) <= limits.max_bytes:
             self._shrinking = False
