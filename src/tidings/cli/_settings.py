@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tidings.broker import ALGORITHMS, Role
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
-from tidings.net import Limits, SlowPolicy
+from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY
 
@@ -198,6 +198,17 @@ def size(value: Any, directory: Path) -> int:
     return found
 
 
+def bound(value: Any, directory: Path) -> int | Bound:
+    """A size, or a word for one."""
+    words = [one.value for one in Bound]
+    if value in words:
+        return Bound(value)
+    try:
+        return size(value, directory)
+    except Bad as bad:
+        raise Bad(bad.problem, f'{bad.remedy}, or "unlimited"') from None
+
+
 def texts(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of texts, each once."""
     _expect(value, (list,), 'write a list of names, like ["type", "symbol"]')
@@ -300,12 +311,17 @@ ACCESS: dict[str, Reader] = {
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
-    "retain_bytes": size,
+    "retain_bytes": bound,
     "index": texts,
     "deliveries": boolean,
     "journal_for": duration(60, 1e10),
 }
-ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
+ARCHIVE: dict[str, Reader] = {
+    "directory": path,
+    "roll_after": duration(1, 86_400),
+    "promote": promoted,
+    "retain_bytes": bound,
+}
 HISTORY: dict[str, Reader] = {
     "strategy": one_of(STRATEGIES),
     "timer": duration(0.01, 3_600),

@@ -76,6 +76,8 @@ class WriteQueue:
         self.bytes = 0
         self.total = 0
         """Operations ever put in."""
+        self.commit_bytes = max_bytes
+        """The bytes after which a commit takes no more: a store with a small limit must not pass it by one commit."""
         self._waiting: deque[Operation] = deque()
         self._taken: list[Operation] = []
         self._changed = threading.Condition(threading.Lock())
@@ -114,8 +116,15 @@ class WriteQueue:
                 self._changed.wait()
                 self._idle = False
             waiting = self._waiting
-            self._taken = [waiting.popleft() for _ in range(min(len(waiting), COMMIT_COUNT))]
-            return self._taken
+            if self.bytes <= self.commit_bytes:
+                self._taken = [waiting.popleft() for _ in range(min(len(waiting), COMMIT_COUNT))]
+                return self._taken
+            taken = [waiting.popleft()]
+            room = self.commit_bytes - taken[0].size
+            while waiting and len(taken) < COMMIT_COUNT and (room := room - waiting[0].size) >= 0:
+                taken.append(waiting.popleft())
+            self._taken = taken
+            return taken
 
     def done(self) -> None:
         """What was taken last is on disk, or has failed."""

@@ -41,6 +41,7 @@ from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
+from ._recovery import mark_closed
 from ._summary import PROMOTED
 from ._writer import Post, Writer
 
@@ -86,10 +87,13 @@ class Store(Queryable):
         queue: WriteQueue,
         post: Post,
         promoted: Sequence[str] = PROMOTED,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.epoch = epoch
         """The incarnation of the broker that this opening began."""
         self.path = path
+        self.warnings = tuple(warnings)
+        """What was wrong with what there was when it was opened: damage, loss, rights that are too wide."""
         self._last = 0
         self._held = held
         self._writing = writing
@@ -120,7 +124,7 @@ class Store(Queryable):
         path = directory / "store.sqlite"
         with contextlib.ExitStack() as undo:
             held = undo.enter_context(contextlib.closing(lock(directory)))
-            writing, epoch = open_file(path, owner, clock())
+            writing, epoch, warnings = open_file(path, owner, clock())
             undo.callback(writing.close)
             try:
                 reading = undo.enter_context(contextlib.closing(connect(path, reader=True)))
@@ -135,6 +139,7 @@ class Store(Queryable):
                 queue=WriteQueue(queue_count, queue_bytes),
                 post=post,
                 promoted=tuple(promoted),
+                warnings=warnings,
             )
             store._writer.start()
             undo.pop_all()
@@ -313,6 +318,7 @@ class Store(Queryable):
         try:
             if last_seq is not None:
                 self._writing.execute("UPDATE epochs SET ended = ? WHERE epoch = ?", (last_seq, self.epoch))
+            mark_closed(self._writing)
         except sqlite3.Error as error:
             raise explain(error, self.path) from None
         finally:
