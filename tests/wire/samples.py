@@ -88,7 +88,7 @@ MESSAGES: list[AnyMessage] = [
     LinkState("b1", 3, 2, {"b2": 1}),
     Attach(5, 1),
     Attach(5, 2, 1),
-    Publish(7, BODY),
+    Publish(7, BODY, Quality.ACCEPTED),
     Publish(8, BODY, Quality.STORED, 5_000_000),
     PublishAck(7, "b1", 3, 42),
     PublishAck(9, "b1", 3, 44, 3),
@@ -129,6 +129,8 @@ MESSAGES: list[AnyMessage] = [
     Page("q6", (ENVELOPE,), (3, 60), ((3, 50, 52),)),
     Browse("q7", EXPENSIVE),
     Offers("q7", (EXPENSIVE,), 3),
+    Publish(10, BODY),
+    PublishAck(10, "b1", 3, 45, quality=Quality.STORED),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

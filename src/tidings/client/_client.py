@@ -165,16 +165,19 @@ class Client:
         notification: Mapping[str, object] | None = None,
         /,
         *,
-        quality: Quality | str = Quality.ACCEPTED,
+        quality: Quality | str = Quality.DEFAULT,
         ttl: float | None = None,
         publisher_seq: int | None = None,
         **attributes: object,
     ) -> Receipt:
         """Publish attributes. Returns as soon as the publication is under way.
 
-        `await` the receipt to wait for the acknowledgement. While too many publications wait for theirs, or while
-        the broker does not take more, this waits: a fast publisher is slowed down. Give attributes whose names are
-        no Python names, or are `quality`, `ttl` or `publisher_seq`, as a mapping.
+        Unless a `quality` is given, the broker chooses: `stored` where it has a store, else `accepted`. `await` the
+        receipt to wait for the acknowledgement; then `receipt.quality` says what was reached.
+
+        While too many publications wait for theirs, or while the broker does not take more, this waits: a fast
+        publisher is slowed down. Give attributes whose names are no Python names, or are `quality`, `ttl` or
+        `publisher_seq`, as a mapping.
 
         `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
         """
@@ -190,7 +193,7 @@ class Client:
         number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
         if quality is Quality.FIRE:
-            return Receipt(number, UNHEARD)
+            return Receipt(number, Quality.FIRE, UNHEARD)
         return self._publications.add(number)
 
     async def _may_publish(self) -> None:
@@ -201,7 +204,7 @@ class Client:
             self._check()
 
     async def publish_many(
-        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
+        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.DEFAULT
     ) -> int:
         """Publish one after the other and wait until all are acknowledged; how many there were."""
         count = 0

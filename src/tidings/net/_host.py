@@ -77,6 +77,7 @@ class Host:
             features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
+        self.broker.remembering.told = self._told_of_store
 
     # --- Runtime: what the broker asks for ------------------------------------------------------------
 
@@ -144,6 +145,16 @@ class Host:
         """Whether what can wait for this link should wait."""
         peer = self._peers.get(link)
         return peer is not None and peer.busy
+
+    def _told_of_store(self, trouble: str) -> None:
+        """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""
+        unstored = self.broker.statistics.unstored
+        if trouble:
+            log.error(
+                "the store does not take publications: %s; those that ask for no quality go on as accepted", trouble
+            )
+        else:
+            log.warning("the store takes publications again; %d have gone on as accepted since the start", unstored)
 
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""

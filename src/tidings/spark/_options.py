@@ -33,7 +33,7 @@ _KNOWN = {
     "id": "the name of a write, which makes it repeatable",
     "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
     "attributes": "only: publish the column `attributes` and no other",
-    "quality": "of what is published: stored or accepted",
+    "quality": "of what is published: default (stored where the broker has a store, else accepted), stored or accepted",
 }
 """What may be said, and what it means."""
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
@@ -61,7 +61,7 @@ class Options:
     id: str = ""
     client_name: str = "spark"
     attributes_only: bool = False
-    quality: str = "stored"
+    quality: str = "default"
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -90,7 +90,7 @@ class Options:
             id=told.get("id", ""),
             client_name=told.get("clientName") or "spark",
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
-            quality=_choice("quality", told.get("quality", "stored"), "stored", "accepted"),
+            quality=_choice("quality", told.get("quality", "default"), "default", "stored", "accepted"),
         )
 
     def check_readable(self) -> None:
@@ -134,7 +134,8 @@ def _instant(name: str, text: str | None) -> int | None:
 
 def _choice(name: str, given: str, *choices: str) -> str:
     if given.lower() not in choices:
-        raise SourceError(f"option {name}: '{given}' is not known; use {' or '.join(choices)}")
+        *some, last = choices
+        raise SourceError(f"option {name}: '{given}' is not known; use {', '.join(some)} or {last}")
     return given.lower()
 
 

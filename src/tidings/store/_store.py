@@ -30,6 +30,7 @@ from typing import Self
 
 import msgspec
 
+from tidings.model import Identity
 from tidings.wire import Envelope
 
 from ._errors import StoreError
@@ -38,7 +39,7 @@ from ._packing import encode
 from ._pages import LogExtent, LogPage, measure, read
 from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
-from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
+from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Heard, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
 from ._recovery import mark_closed
@@ -157,13 +158,25 @@ class Store(Queryable):
 
         Later either `synced` is called, when it would survive a crash, or `failed`, if the disk refused it.
         """
-        identity = envelope.identity
+        self._check_order(envelope.identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+        self._last = envelope.identity.seq
+
+    def _check_order(self, identity: Identity) -> None:
         if identity.epoch != self.epoch or identity.seq <= self._last:
             raise StoreError(
                 f"publication {identity.epoch}/{identity.seq} is out of order: "
                 f"the next one must belong to epoch {self.epoch} and be above {self._last}"
             )
-        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Keep a publication as `append` does; whoever keeps many gives the same `heard` and is called once for all.
+
+        Later `heard` is called with those that are done, in order, and with the error if the disk refused them.
+        """
+        identity = envelope.identity
+        self._check_order(identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, None, None, heard))
         self._last = identity.seq
 
     def put(

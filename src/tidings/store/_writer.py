@@ -30,7 +30,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -42,7 +42,7 @@ from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
 from ._query import FOR_EVER
-from ._queue import Failed, Line, Operation, Put, Retain, WriteQueue
+from ._queue import Failed, Heard, Line, Operation, Put, Retain, WriteQueue
 from ._retention import content_bytes, forget, journal_is_too_long, log_bytes, used_bytes
 from ._segments import INSERT as _SEGMENTS
 from ._segments import OpenSegment, resumed
@@ -301,7 +301,7 @@ class Writer:
     def _answer(self, operations: list[Operation], error: StoreError | None) -> None:
         answers: list[Callable[[], None]] = []
         unforgotten = StoreError("; ".join(self._troubles)) if self._troubles else None
-        for operation in operations:
+        for operation in self._heard(operations, error, answers):
             problem = error or (unforgotten if type(operation.what) is Retain else None)
             if problem is None and operation.synced is not None:
                 answers.append(operation.synced)
@@ -313,6 +313,22 @@ class Writer:
             self._post(lambda: _call_all(answers))
         except Exception:  # the loop that should hear has ended; the data is where it belongs
             self.unheard += len(answers)
+
+    def _heard(
+        self, operations: list[Operation], error: StoreError | None, answers: list[Callable[[], None]]
+    ) -> Iterator[Operation]:
+        """Answer for envelopes that have the same `heard` and follow one another; what is left."""
+        run: list[Envelope] = []
+        heard: Heard | None = None
+        for operation in operations:
+            if operation.heard is None:
+                yield operation
+                continue
+            if operation.heard is not heard:
+                run, heard = [], operation.heard
+                answers.append(partial(heard, run, error))
+            assert type(operation.what) is Envelope
+            run.append(operation.what)
 
     # --- checkpoints ----------------------------------------------------------------------------------
 
