@@ -130,6 +130,19 @@ def test_serve_pub_and_sub(commands: Commands) -> None:
     assert (commands.cwd / "store" / "store.sqlite").exists()
 
 
+def test_what_is_published_without_a_word_is_there_after_a_kill(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store", "--name", "a")
+    for n in range(3):
+        code, out, _ = commands.start("pub", "--broker", str(told["url"]), "--json", f"n={n}").end()
+        assert (code, json.loads(out)["quality"]) == (0, "stored")
+    server.signal(signal.SIGKILL)
+    server.end()
+    _, told = commands.serve("--data", "store", "--name", "a")
+    arguments = ("--past", "10", "--json", "--count", "3", "--broker", str(told["url"]))
+    code, out, _ = commands.start("sub", "n >= 0", *arguments).end()
+    assert (code, out) == (0, '{"n":0}\n{"n":1}\n{"n":2}\n')
+
+
 def test_a_broker_that_was_killed_serves_the_past_that_it_had_acknowledged_as_stored(commands: Commands) -> None:
     server, told = commands.serve("--data", "store", "--name", "a")
     with tidings.sync.connect(str(told["url"])) as client:
@@ -237,7 +250,7 @@ def test_brokers_started_from_files_make_a_network(commands: Commands) -> None:
     token = "a-token-that-is-long-enough"
     (commands.cwd / "token").write_text(token)
     (commands.cwd / "token").chmod(0o600)
-    entry = '[[access]]\nname = "all"\ntoken_file = "token"\nadminister = true\nbroker = true\n'
+    entry = '[[access]]\nname = "all"\ntoken_file = "token"\nadminister = true\nbroker = true\nnames = ["b"]\n'
     (commands.cwd / "a.toml").write_text(f'name = "a"\nport = 0\n{entry}')
     _, told = commands.serve("--config", "a.toml", "--no-store")
     neighbours = f'neighbours = ["{told["url"]}"]\nneighbour_token_file = "token"\n'

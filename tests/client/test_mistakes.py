@@ -172,7 +172,9 @@ async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(caplog: p
 @running
 async def test_what_cannot_be_chosen_is_refused_with_what_can() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
-        with pytest.raises(TidingsError, match='\'sure\' is no quality; choose "fire", "accepted" or "stored"'):
+        with pytest.raises(
+            TidingsError, match='\'sure\' is no quality; choose "fire", "accepted", "stored" or "default"'
+        ):
             await client.publish(n=1, quality="sure")
         with pytest.raises(TidingsError, match="7 is no quality"):
             await client.publish(n=1, quality=7)  # type: ignore[arg-type]

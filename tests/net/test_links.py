@@ -163,8 +163,8 @@ async def test_a_stored_publication_sent_again_is_acknowledged_only_once_it_is_o
     async with brokers("b", data=tmp_path) as servers:
         held = []
         store = servers["b"].store
-        append = store.append
-        store.append = lambda envelope, synced, failed=None: held.append((envelope, synced, failed))
+        keep = store.keep
+        store.keep = lambda envelope, heard: held.append((envelope, heard))
         body = encode_body(tidings.Notification(n=1))
         async with await Raw.open(servers["b"]) as raw:
             await raw.hello("p")
@@ -176,11 +176,11 @@ async def test_a_stored_publication_sent_again_is_acknowledged_only_once_it_is_o
             assert isinstance(welcome, Welcome)
             assert not welcome.resumed
             assert welcome.published == 5
-            raw.send(Publish(5, body, tidings.Quality.STORED), Publish(6, body))
+            raw.send(Publish(5, body, tidings.Quality.STORED), Publish(6, body, tidings.Quality.ACCEPTED))
             acknowledged = await raw.expect(PublishAck)
             assert acknowledged.seq == 6
             for one in held:
-                append(*one)
+                keep(*one)
             acknowledged = await raw.expect(PublishAck)
             assert (acknowledged.seq, acknowledged.number) == (5, 1)
 

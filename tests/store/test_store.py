@@ -101,7 +101,7 @@ def test_a_broker_that_lost_its_disk_comes_back_as_a_later_epoch(tmp_path: Path,
         assert store.epoch > before
 
 
-def test_a_clean_end_is_remembered_and_a_crash_has_none(tmp_path: Path, loop: Loop) -> None:
+def test_a_clean_end_is_remembered_and_a_crash_ended_with_what_was_stored(tmp_path: Path, loop: Loop) -> None:
     store = loop.open(tmp_path)
     loop.append_all(store, 1, 2)
     with pytest.raises(StoreError, match="cannot end with 1"):
@@ -112,7 +112,7 @@ def test_a_clean_end_is_remembered_and_a_crash_has_none(tmp_path: Path, loop: Lo
     unclean.close()
     with loop.open(tmp_path) as later:
         assert later.ended(store.epoch) == 17
-        assert later.ended(unclean.epoch) is None
+        assert later.ended(unclean.epoch) == 0
         assert later.ended(4711) is None
 
 
@@ -293,7 +293,7 @@ def test_it_works_with_an_asyncio_loop(tmp_path: Path) -> None:
 
 
 def test_the_log_stays_short_while_writing_goes_on(tmp_path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.store._writer.CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr("tidings.store._retention.CHECKPOINT_BYTES", 100_000)
     with loop.open(tmp_path) as store:
         for start in range(1, 10_000, 100):
             loop.append_all(store, *range(start, start + 100))

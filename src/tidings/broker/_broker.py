@@ -64,6 +64,7 @@ from ._recovery import Recovery
 from ._reduction import ALGORITHMS, RoutingOptions
 from ._registration import Registration
 from ._registrations import Registrations
+from ._remembering import Remembering
 from ._runtime import Runtime, Timer
 from ._scoping import Scoping
 from ._settling import Settling
@@ -112,6 +113,7 @@ class Broker:
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
         self.publications = Publications(self.epoch, runtime.log)
+        self.remembering = Remembering(runtime.log, self.statistics)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.scoping = Scoping(self)
         self.waves = Waves(self)

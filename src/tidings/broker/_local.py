@@ -60,8 +60,8 @@ class Observer(Protocol):
     def settled(self, id: str, advertisement: bool) -> None:
         """Everything that must know the subscription or advertisement knows it."""
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        """A publication has reached its quality; the event has this key."""
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
+        """A publication has reached this quality; the event has this key."""
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
@@ -99,6 +99,7 @@ class LocalBroker:
         `published` is the number of the last publication under this name; the first one here gets the next.
         """
         self.name = name
+        """What the application is called in the network; whoever is given a name by its border broker sets it then."""
         self._send = send
         self.observer = observer
         """Who is told what the border broker says; None: nobody."""
@@ -124,7 +125,7 @@ class LocalBroker:
         self,
         notification: Notification | Mapping[str, object],
         *,
-        quality: Quality = Quality.ACCEPTED,
+        quality: Quality = Quality.DEFAULT,
         ttl: int | None = None,
         seq: int | None = None,
     ) -> int:
@@ -284,6 +285,10 @@ class LocalBroker:
             case HistoryReport():
                 if not self._remembered(message):
                     return
+            case Gap():
+                message = self._unheard(message)
+                if not message.subscriptions:
+                    return
             case Refused():
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
         if self.observer is not None:
@@ -308,6 +313,12 @@ class LocalBroker:
         subscription.message = msgspec.structs.replace(subscription.message, past=None)
         return True
 
+    def _unheard(self, gap: Gap) -> Gap:
+        """A gap, for those subscriptions that have not heard of it."""
+        known = ((id, self._subscriptions.get(id)) for id in gap.subscriptions)
+        ids = tuple([id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)])
+        return msgspec.structs.replace(gap, subscriptions=ids)
+
     def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
         """Tell the border broker how far the application has got, where that is news."""
         for origin, (epoch, seq) in marks.items():
@@ -321,9 +332,8 @@ class LocalBroker:
                 observer.settled(message.id, message.advertisement)
             case PublishAck():
                 for back in range(message.count - 1, -1, -1):
-                    observer.acknowledged(
-                        message.seq - back, EventKey(message.origin, message.epoch, message.number - back)
-                    )
+                    key = EventKey(message.origin, message.epoch, message.number - back)
+                    observer.acknowledged(message.seq - back, key, message.quality)
             case Refused():
                 observer.refused(message)
             case Gap():

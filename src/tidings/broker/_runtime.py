@@ -7,8 +7,8 @@ A runtime must never call back into the core before the current turn has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from tidings.model import Filter
 from tidings.wire import Envelope, Frame
@@ -24,6 +24,10 @@ class Timer(Protocol):
         ...
 
 
+Heard: TypeAlias = Callable[[Sequence[Envelope], Exception | None], None]
+"""Hears of some that followed one another, in order; and what went wrong, if they are not on disk."""
+
+
 class Log(Protocol):
     """The durable publications of this broker, its own and nobody else's."""
 
@@ -32,10 +36,11 @@ class Log(Protocol):
         """Whether nothing more can be taken for now."""
         ...
 
-    def append(
-        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
-    ) -> None:
-        """Keep the envelope; in a later turn, call `synced` when it would survive a crash, or `failed`."""
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Keep the envelope. In a later turn, call `heard` when it would survive a crash, or has failed to.
+
+        Whoever keeps many gives the same `heard` each time, and is called once for all that are ready.
+        """
         ...
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
@@ -53,7 +58,12 @@ class Log(Protocol):
         ...
 
     def ended(self, epoch: int) -> int | None:
-        """The last number of an epoch that ended cleanly; None if nobody knows."""
+        """The last number of an earlier epoch: noted when it ended in order, or, if it crashed and `note_unlogged` was
+        never called in it, the last one that is kept; None if nobody knows."""
+        ...
+
+    def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `append` does."""
         ...
 
     def put(

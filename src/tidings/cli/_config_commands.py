@@ -1,19 +1,21 @@
-"""`tidings config check` and `tidings config show`."""
+"""`tidings config check`, `tidings config show` and `tidings config names`."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidings.net import Options
+from tidings.net import Options, bounds_of, owners
 
 from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
-from ._described import as_toml, described
+from ._described import as_toml, described, kept
 from ._errors import ExitCode
+from ._paths import default_data
 
 config = typer.Typer(no_args_is_help=True, help="Look at a configuration file.")
 
@@ -58,5 +60,33 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all settings that hold, with the defaults for what the file does not say. Tokens are hidden."""
-    settings = described(load(file) if file is not None else Configuration(Options()))
-    print(json.dumps(settings) if as_json else as_toml(settings))
+    configuration = load(file) if file is not None else Configuration(Options())
+    settings = described(configuration)
+    options = configuration.options
+    if options.data is None:
+        options = dataclasses.replace(options, data=default_data(options.name))
+    bounds = bounds_of(options)
+    if as_json:
+        print(json.dumps({**settings, "bounds": {"store": bounds.store, "archive": bounds.archive}}))
+    else:
+        print(f"# A broker that starts now keeps {kept(bounds)}.\n{as_toml(settings)}")
+
+
+@config.command()
+def names(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Show which names belong to whom; all brokers of a network should print the same.
+
+    Entries of brokers are left out. * stands for any text.
+    """
+    owned = owners(load(file).options.access)
+    if as_json:
+        print(json.dumps(dict(owned)))
+        return
+    width = max((len(pattern) for pattern, _ in owned), default=0)
+    for pattern, identity in owned:
+        print(f"{pattern:<{width}}  {identity}")
+    if not owned:
+        print(f"{file}: no identity is configured, and everybody may use every name")

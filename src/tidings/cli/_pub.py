@@ -28,6 +28,7 @@ class QualityWord(enum.StrEnum):
     FIRE = "fire"
     ACCEPTED = "accepted"
     STORED = "stored"
+    DEFAULT = "default"
 
 
 @entering
@@ -44,8 +45,11 @@ def pub(
     ],
     quality: Annotated[
         QualityWord,
-        typer.Option(help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk)."),
-    ] = QualityWord.ACCEPTED,
+        typer.Option(
+            help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk), default (stored "
+            "where the broker has a store, else accepted)."
+        ),
+    ] = QualityWord.DEFAULT,
     ttl: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
     ] = None,
@@ -60,18 +64,21 @@ def pub(
         print(json.dumps({"published": count}) if as_json else f"published {count:,}")
         return
     notification = notification_of(attributes)
-    event = asyncio.run(_publish(client, notification, quality, ttl))
+    event, reached = asyncio.run(_publish(client, notification, quality, ttl))
     if as_json:
-        print(json.dumps({"event": None if event is None else event._asdict()}))
+        print(json.dumps({"event": None if event is None else event._asdict(), "quality": reached.name.lower()}))
     else:
         print("sent" if event is None else f"{event.origin}/{event.epoch}/{event.seq}")
 
 
 async def _publish(
     client: tidings.Client, notification: Notification, quality: QualityWord, ttl: float | None
-) -> EventKey | None:
+) -> tuple[EventKey | None, tidings.Quality]:
     async with client:
-        return await (await client.publish(notification, quality=quality.value, ttl=ttl))
+        receipt = await client.publish(notification, quality=quality.value, ttl=ttl)
+        event = await receipt
+        assert receipt.quality is not None, "it was not refused"
+        return event, receipt.quality
 
 
 async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: float | None) -> int:

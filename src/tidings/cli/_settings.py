@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tidings.broker import ALGORITHMS, Role
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
-from tidings.net import Limits, SlowPolicy
+from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY
 
@@ -26,6 +26,8 @@ Reader: TypeAlias = Callable[[Any, Path], Any]
 
 MIN_RETAINED = 1_000_000
 """The least that a store can be told to keep: with less, it would forget what it has just taken."""
+MAX_PATTERNS = 100
+"""The most patterns of names of one identity."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -201,6 +203,17 @@ def size(value: Any, directory: Path) -> int:
     return found
 
 
+def bound(value: Any, directory: Path) -> int | Bound:
+    """A size, or a word for one."""
+    words = [one.value for one in Bound]
+    if value in words:
+        return Bound(value)
+    try:
+        return size(value, directory)
+    except Bad as bad:
+        raise Bad(bad.problem, f'{bad.remedy}, or "unlimited"') from None
+
+
 def texts(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of texts, each once."""
     _expect(value, (list,), 'write a list of names, like ["type", "symbol"]')
@@ -208,6 +221,19 @@ def texts(value: Any, directory: Path) -> tuple[str, ...]:
     for item in found:
         if found.count(item) > 1:
             raise Bad(f"'{item}' stands there twice", "name each attribute once")
+    return found
+
+
+def patterns(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of patterns of names."""
+    remedy = 'write a list of names, like ["billing", "feed-*"]; * stands for any text'
+    _expect(value, (list,), remedy)
+    if len(value) > MAX_PATTERNS:
+        raise Bad(f"a list of {len(value)} names", f"write at most {MAX_PATTERNS}; * stands for any text")
+    found = tuple(text(item, directory) for item in value)
+    for item in found:
+        if found.count(item) > 1:
+            raise Bad(f"'{item}' stands there twice", "write each once")
     return found
 
 
@@ -286,15 +312,21 @@ ACCESS: dict[str, Reader] = {
     "subscribe": filter_text,
     "administer": boolean,
     "broker": boolean,
+    "names": patterns,
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
-    "retain_bytes": size,
+    "retain_bytes": bound,
     "index": texts,
     "deliveries": boolean,
     "journal_for": duration(60, 1e10),
 }
-ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
+ARCHIVE: dict[str, Reader] = {
+    "directory": path,
+    "roll_after": duration(1, 86_400),
+    "promote": promoted,
+    "retain_bytes": bound,
+}
 HISTORY: dict[str, Reader] = {
     "strategy": one_of(STRATEGIES),
     "timer": duration(0.01, 3_600),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from tidings.model import EventKey
-from tidings.wire import Answer, Extension, Gap, HistoryReport, Refused
+from tidings.wire import Answer, Extension, Gap, HistoryReport, Quality, Refused
 
 from ._admin import Admin
 from ._awaited import Awaited
@@ -43,9 +43,9 @@ class Reception:
         else:
             self._subscriptions.settled(id)
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        """A publication has reached its quality."""
-        self._publications.acknowledged(seq, key)
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
+        """A publication has reached this quality."""
+        self._publications.acknowledged(seq, key, quality)
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""

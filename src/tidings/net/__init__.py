@@ -1,6 +1,8 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
 from ._access import Access, AccessDenied, Identity
+from ._bounds import Bound, Bounds, bounds_of
+from ._names import clashes, owners
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
 from ._past import history_features
 from ._server import Server, StartError, check, serve
@@ -10,6 +12,8 @@ __all__ = [
     "Access",
     "AccessDenied",
     "ArchiveOptions",
+    "Bound",
+    "Bounds",
     "Identity",
     "Limits",
     "Options",
@@ -18,7 +22,10 @@ __all__ = [
     "StartError",
     "StoreOptions",
     "TlsOptions",
+    "bounds_of",
     "check",
+    "clashes",
     "history_features",
+    "owners",
     "serve",
 ]

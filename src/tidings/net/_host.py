@@ -71,16 +71,17 @@ class Host:
         self.ledger: Ledger | None = None
         """Notes what clients are sent, if anybody wants to know."""
         self.governance = Governance(options, self)
-        self.names = Names(self)
+        self.names = Names(options.access)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes, *([] if options.access.open else [self.names])],
+            features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
+        self.broker.remembering.told = self._told_of_store
 
     # --- Runtime: what the broker asks for ------------------------------------------------------------
 
@@ -149,6 +150,16 @@ class Host:
         peer = self._peers.get(link)
         return peer is not None and peer.busy
 
+    def _told_of_store(self, trouble: str) -> None:
+        """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""
+        unstored = self.broker.statistics.unstored
+        if trouble:
+            log.error(
+                "the store does not take publications: %s; those that ask for no quality go on as accepted", trouble
+            )
+        else:
+            log.warning("the store takes publications again; %d have gone on as accepted since the start", unstored)
+
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""
         return _Timer(self.loop.call_later(delay / 1_000_000, self.guarded, action))
@@ -181,19 +192,21 @@ class Host:
         """The peer of this name."""
         return self._names.get((name, kind))
 
-    def admit(self, name: str, kind: LinkKind, identity: Identity, session: str | None = None) -> Peer:
-        """Make a new link of the broker; `TidingsError` if the broker does not want it."""
+    def admit(self, name: str, kind: LinkKind, identity: Identity | None, session: str | None = None) -> Peer:
+        """Make a new link of the broker; without an identity, to a neighbour that this side has dialled."""
         guard = None if kind is LinkKind.BROKER or self.options.access.open else identity
         link = Link(name, kind, guard)
         limits = self.options.limits
         policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
-        return Peer(
+        peer = Peer(
             self,
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
             limits,
         )
+        peer.identity = identity
+        return peer
 
     def begin(self, peer: Peer) -> None:
         """Tell the broker of a new link, now that frames can be sent on it."""
@@ -237,14 +250,6 @@ class Host:
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
         """End a link and tell the other side why, after this turn of the broker."""
         self.loop.call_soon(self._disconnect, peer, Reject(code, reason, retry=peer.link.is_broker))
-
-    def cut_off(self, peer: Peer, code: str, reason: str) -> None:
-        """Let nothing more out to a peer, or in; the broker hears of it after this turn."""
-        stream, peer.stream = peer.stream, None
-        if stream is not None:
-            stream.write(part(Part.REJECT, encode_words(Reject(code, reason))))
-            stream.close()
-        self.loop.call_soon(self.end, peer, reason)
 
     def _disconnect(self, peer: Peer, why: Reject) -> None:
         if peer.stream is not None:

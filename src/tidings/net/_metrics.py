@@ -84,6 +84,8 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
     yield _counter("refused_messages", "Messages that were refused.", counters.refused)
     yield _counter("repeated_publications", "Publications that came again.", counters.repeated_publications)
+    unstored = "Publications that went on as accepted because the store did not take them."
+    yield _counter("unstored_publications", unstored, counters.unstored)
     yield _counter("gaps", "Gaps that were reported to clients.", counters.gaps)
 
 

@@ -12,6 +12,7 @@ from tidings.scopes import Admission
 from tidings.store import PROMOTED
 
 from ._access import Access
+from ._bounds import Bound
 
 DEFAULT_PORT = 7311
 
@@ -73,8 +74,8 @@ class StoreOptions:
 
     retain_for: float | None = None
     """Seconds after which a publication may be forgotten; None: never."""
-    retain_bytes: int | None = None
-    """The bytes of the store beyond which the oldest publications are forgotten; None: no limit."""
+    retain_bytes: int | Bound = Bound.DEFAULT
+    """The bytes on disk beyond which the oldest publications are forgotten; the default is shared with the archive."""
     index: tuple[str, ...] = PROMOTED
     """The attributes by whose values queries pass over what they do not want."""
     deliveries: bool = False
@@ -92,6 +93,9 @@ class ArchiveOptions:
     """Seconds between two rolls."""
     promote: tuple[str, ...] = PROMOTED
     """The attributes with columns of their own, as `name` or `name:kind`."""
+    retain_bytes: int | Bound = Bound.DEFAULT
+    """The bytes of this broker's files beyond which the oldest go. By default none if the store has a size of its own,
+    else what the default leaves."""
 
 
 @dataclass(frozen=True, slots=True)

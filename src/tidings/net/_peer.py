@@ -38,6 +38,7 @@ from tidings.wire import (
     times,
 )
 
+from ._access import Identity
 from ._clock import Clock
 from ._options import Limits, SlowPolicy
 
@@ -84,6 +85,8 @@ class Peer:
         self.session = session
         self.policy = policy
         self._limits = limits
+        self.identity: Identity | None = None
+        """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
         self.outbox: list[Frame] = []

@@ -27,6 +27,7 @@ from ._journal import Journal
 from ._keeper import Keeper, can_archive
 from ._listener import Listener
 from ._log import LogReading
+from ._names import clashes
 from ._offers import Browsing
 from ._options import Options, TlsOptions
 from ._past import history_features, load_archive
@@ -49,6 +50,7 @@ class Server:
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
         check_neighbours(options)
+        check_names(options)
         check_management(options)
         check_authority(options)
         check_archive(options)
@@ -96,6 +98,7 @@ class Server:
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
+        self.durables.warn_of_orphans(self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
         reporter = Reporter(self)
@@ -244,6 +247,12 @@ def check_neighbours(options: Options) -> None:
                 f"the token for neighbours would go to {url} in the clear, for everybody on the way to read; "
                 f"write tidings+tls://{parts.netloc}, or say --insecure"
             )
+
+
+def check_names(options: Options) -> None:
+    """Raise `StartError` if two identities could have the same name."""
+    for clash in clashes(options.access.identities):
+        raise StartError(f"{clash.problem}; {clash.remedy}")
 
 
 def check_management(options: Options) -> None:

@@ -102,6 +102,7 @@ class Reporter:
                 refused=statistics.refused,
                 repeated_publications=statistics.repeated_publications,
                 gaps=statistics.gaps,
+                unstored=statistics.unstored,
             ),
             tree=self._tree(),
             suspended=tuple(sorted(broker.recovery.suspended)),

@@ -34,8 +34,9 @@ _KNOWN = {
     "gaps": "what becomes of what a stream has missed: error or row",
     "patience": "seconds for which a broker that is down is waited for",
     "id": "the name of a write, which makes it repeatable",
+    "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
     "attributes": "only: publish the column `attributes` and no other",
-    "quality": "of what is published: stored or accepted",
+    "quality": "of what is published: default (stored where the broker has a store, else accepted), stored or accepted",
 }
 """What may be said, and what it means."""
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
@@ -62,8 +63,9 @@ class Options:
     gaps_as_rows: bool = False
     patience: float = PATIENCE
     id: str = ""
+    client_name: str = "spark"
     attributes_only: bool = False
-    quality: str = "stored"
+    quality: str = "default"
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -91,8 +93,9 @@ class Options:
             gaps_as_rows=_choice("gaps", told.get("gaps", "error"), "error", "row") == "row",
             patience=_number("patience", told.get("patience", str(PATIENCE))),
             id=told.get("id", ""),
+            client_name=told.get("clientName") or "spark",
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
-            quality=_choice("quality", told.get("quality", "stored"), "stored", "accepted"),
+            quality=_choice("quality", told.get("quality", "default"), "default", "stored", "accepted"),
         )
 
     def check_readable(self) -> None:
@@ -136,7 +139,8 @@ def _instant(name: str, text: str | None) -> int | None:
 
 def _choice(name: str, given: str, *choices: str) -> str:
     if given.lower() not in choices:
-        raise SourceError(f"option {name}: '{given}' is not known; use {' or '.join(choices)}")
+        *some, last = choices
+        raise SourceError(f"option {name}: '{given}' is not known; use {', '.join(some)} or {last}")
     return given.lower()
 
 

@@ -11,8 +11,9 @@ Reading happens in the calling thread, in short steps, beside the writer. `read`
 still waits for the disk, as a running broker expects; `journal`, `bounds` and `publishers` see what is synced. For a
 thread of one's own there is `StoreReader`.
 
-Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went; the
-epoch of a broker that crashed has no end, and nobody can say how many publications it lost.
+Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went. The
+epoch of a broker that crashed ended with the last number on disk, unless `note_unlogged` was called in it: then it has
+no end, and nobody can say how many publications it lost.
 
 All methods belong to one thread, the broker's.
 """
@@ -29,17 +30,19 @@ from typing import Self
 
 import msgspec
 
+from tidings.model import Identity
 from tidings.wire import Envelope
 
 from ._errors import StoreError
-from ._file import connect, explain, lock, open_file
+from ._file import COMPLETE, connect, explain, lock, open_file
 from ._packing import encode
 from ._pages import LogExtent, LogPage, measure, read
 from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
-from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
+from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Heard, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
+from ._recovery import mark_closed
 from ._summary import PROMOTED
 from ._writer import Post, Writer
 
@@ -85,10 +88,13 @@ class Store(Queryable):
         queue: WriteQueue,
         post: Post,
         promoted: Sequence[str] = PROMOTED,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.epoch = epoch
         """The incarnation of the broker that this opening began."""
         self.path = path
+        self.warnings = tuple(warnings)
+        """What was wrong with what there was when it was opened: damage, loss, rights that are too wide."""
         self._last = 0
         self._held = held
         self._writing = writing
@@ -119,7 +125,7 @@ class Store(Queryable):
         path = directory / "store.sqlite"
         with contextlib.ExitStack() as undo:
             held = undo.enter_context(contextlib.closing(lock(directory)))
-            writing, epoch = open_file(path, owner, clock())
+            writing, epoch, warnings = open_file(path, owner, clock())
             undo.callback(writing.close)
             try:
                 reading = undo.enter_context(contextlib.closing(connect(path, reader=True)))
@@ -134,6 +140,7 @@ class Store(Queryable):
                 queue=WriteQueue(queue_count, queue_bytes),
                 post=post,
                 promoted=tuple(promoted),
+                warnings=warnings,
             )
             store._writer.start()
             undo.pop_all()
@@ -151,13 +158,25 @@ class Store(Queryable):
 
         Later either `synced` is called, when it would survive a crash, or `failed`, if the disk refused it.
         """
-        identity = envelope.identity
+        self._check_order(envelope.identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+        self._last = envelope.identity.seq
+
+    def _check_order(self, identity: Identity) -> None:
         if identity.epoch != self.epoch or identity.seq <= self._last:
             raise StoreError(
                 f"publication {identity.epoch}/{identity.seq} is out of order: "
                 f"the next one must belong to epoch {self.epoch} and be above {self._last}"
             )
-        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Keep a publication as `append` does; whoever keeps many gives the same `heard` and is called once for all.
+
+        Later `heard` is called with those that are done, in order, and with the error if the disk refused them.
+        """
+        identity = envelope.identity
+        self._check_order(identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, None, None, heard))
         self._last = identity.seq
 
     def put(
@@ -247,8 +266,12 @@ class Store(Queryable):
         """The smallest and the largest number that is held of an epoch, or None if there is none."""
         return self._reader.bounds(epoch)
 
+    def note_unlogged(self, synced: Synced, failed: Failed | None = None) -> None:
+        """Note that this epoch gives numbers to publications that are not appended here."""
+        self.delete(COMPLETE, str(self.epoch), synced, failed)
+
     def ended(self, epoch: int) -> int | None:
-        """The last number of an epoch that ended in order; None if it did not, or has not yet."""
+        """The last number of an earlier epoch; None if it crashed and had given numbers to what is not here."""
         return self._reader.epochs().get(epoch)
 
     def items(self, table: str) -> dict[str, bytes]:
@@ -308,6 +331,7 @@ class Store(Queryable):
         try:
             if last_seq is not None:
                 self._writing.execute("UPDATE epochs SET ended = ? WHERE epoch = ?", (last_seq, self.epoch))
+            mark_closed(self._writing)
         except sqlite3.Error as error:
             raise explain(error, self.path) from None
         finally:

@@ -83,6 +83,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     repeated_publications: int
     gaps: int
+    unstored: int = 0
+    """Publications that asked for no quality and went on as `accepted`, because the store did not take them."""
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
