@@ -77,6 +77,9 @@ class Connection(Stream):
         decode, data = peer.serialiser.decode, _DATA
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
+        if self.host.flushing:
+            self.host.flush()  # what was sent before is not this peer's doing
+        self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
         try:
             for kind, payload in parts:
@@ -111,9 +114,10 @@ class Connection(Stream):
             raise WireError("a message could not be handled; the log of this broker says why") from error
         finally:
             self.host.flush()
+            self.host.reading = None
             if arrived:
                 peer.arrived(arrived)
-        if self.host.must_wait(peer, self.unpause):
+        if peer.congestion.waits_for:
             self.pause()
 
     def _answer(self, ping: bytes) -> None:

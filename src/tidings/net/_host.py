@@ -22,6 +22,7 @@ from ._governance import Governance
 from ._ledger import Ledger
 from ._names import Names
 from ._options import Options, SlowPolicy
+from ._patience import Patience
 from ._peer import Batch, Peer
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ class Host:
         self._names: dict[tuple[str, LinkKind], Peer] = {}
         self.connections: set[Connection] = set()
         """All connections, with or without a peer."""
-        self._congested: set[Peer] = set()
-        self._waiting: dict[Peer, Callable[[], None]] = {}
+        self.reading: Peer | None = None
+        """Whose turn it is: what the broker sends now is the doing of this peer."""
+        self.patience = Patience(options.limits.block_seconds)
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
         self.ledger: Ledger | None = None
@@ -188,7 +190,7 @@ class Host:
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
-            limits,
+            identity.name,
         )
 
     def begin(self, peer: Peer) -> None:
@@ -210,6 +212,8 @@ class Host:
     def cut(self, peer: Peer) -> None:
         """The connection of a peer is gone; wait for it to come back."""
         peer.stream = None
+        if peer.link.is_client:
+            peer.congestion.release()  # who is not there holds nobody up
         limits = self.options.limits
         patience = limits.broker_resume if peer.link.is_broker else limits.client_resume
         peer.expiry = self.loop.call_later(patience, self.end, peer, "it did not come back")
@@ -223,6 +227,8 @@ class Host:
         if peer.outbox:
             peer.flush({})
         self._forget(peer)
+        if self.reading is peer:
+            self.reading = None
         stream, peer.stream = peer.stream, None
         peer.close()
         if stream is not None:
@@ -251,30 +257,6 @@ class Host:
         self._peers.pop(peer.link, None)
         self._sessions.pop(peer.session.id, None)
         self._names.pop((peer.link.name, peer.link.kind), None)
-        self._waiting.pop(peer, None)
-
-    # --- congestion -----------------------------------------------------------------------------------
-
-    def congested(self, peer: Peer) -> None:
-        """A peer's queue is full: whoever sends has to wait. It is read from itself: it may have room to report."""
-        self._congested.add(peer)
-        if (resume := self._waiting.pop(peer, None)) is not None:
-            resume()
-
-    def relieved(self, peer: Peer) -> None:
-        """A peer has room again."""
-        self._congested.discard(peer)
-        if not self._congested:
-            waiting, self._waiting = self._waiting, {}
-            for resume in waiting.values():
-                resume()
-
-    def must_wait(self, peer: Peer, resume: Callable[[], None]) -> bool:
-        """Whether a peer should not be read from now; if so, `resume` is called when it may be again."""
-        if not self._congested or peer in self._congested:
-            return False
-        self._waiting[peer] = resume
-        return True
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

@@ -20,7 +20,7 @@ class SlowPolicy(enum.Enum):
     """What happens when a subscriber does not take its notifications and its queue is full."""
 
     BLOCK = "block"
-    """Whoever sends is slowed down, for `block_seconds` at most; after that as DROP_OLDEST."""
+    """Clients of this broker who send to it wait, for `block_seconds` of a minute at most; otherwise as DROP_OLDEST."""
     DROP_OLDEST = "drop_oldest"
     """The oldest notifications in the queue are dropped, and the subscriber is told by a Gap."""
     DISCONNECT = "disconnect"
@@ -50,7 +50,9 @@ class Limits:
     client_resume: float = 30.0
     """How long a cut client is kept."""
     block_seconds: float = 10.0
-    """How long a slow subscriber with the policy `block` may hold others up."""
+    """For how many seconds of each minute a slow subscriber with the policy `block` may hold others up."""
+    stall_seconds: float = 2.0
+    """How long a neighbour whose queue is full may acknowledge nothing before its link is given up."""
     drain: float = 10.0
     """How long a stopping server waits for its queues to empty."""
     clock_offset: float = 1.0
@@ -124,7 +126,7 @@ class Options:
     metrics_host: str = "127.0.0.1"
     management: bool = False
     """Whether the broker and the scope graph can be looked at and changed over HTTP, there, on this machine."""
-    slow_policy: SlowPolicy = SlowPolicy.BLOCK
+    slow_policy: SlowPolicy = SlowPolicy.DROP_OLDEST
     limits: Limits = field(default_factory=Limits)
     store: StoreOptions = field(default_factory=StoreOptions)
     archive: ArchiveOptions | None = None

@@ -6,9 +6,8 @@ What the broker sends goes into the session's window and out on the connection a
 Beyond that it waits in the *queue*. When an acknowledgement makes room, the queue moves on. A cut connection changes
 nothing of this: the window and the queue wait for the peer to come back.
 
-A full queue is what *congestion* means, and the policy decides. Neighbours always block: whoever sends is not read from
-until the congested peer has room again. The congested peer itself is always read from, because its acknowledgements
-are what everybody waits for; so this cannot lock up. Subscribers block, lose their oldest notifications, or are
+A full queue is what *congestion* means, and the policy decides. Neighbours, and subscribers with the policy `block`,
+hold up those who fill their queues: see `_congestion`. Other subscribers lose their oldest notifications, or are
 disconnected. A queue far beyond its limit is never waited for: a subscriber loses its oldest notifications, and
 whoever has nothing to lose, or is a neighbour, loses its link.
 """
@@ -39,7 +38,8 @@ from tidings.wire import (
 )
 
 from ._clock import Clock
-from ._options import Limits, SlowPolicy
+from ._congestion import Congestion
+from ._options import SlowPolicy
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -78,12 +78,14 @@ class Batch(NamedTuple):
 class Peer:
     """One link of the broker to a neighbour or client."""
 
-    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, limits: Limits) -> None:
+    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, identity: str) -> None:
         self.host = host
         self.link = link
+        self.identity = identity
+        """The name of the identity that it stands for."""
         self.session = session
         self.policy = policy
-        self._limits = limits
+        self._limits = limits = host.options.limits
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
         self.outbox: list[Frame] = []
@@ -93,8 +95,7 @@ class Peer:
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
-        self.congested_since: float | None = None
+        self.congestion = Congestion(self, host.patience, limits.stall_seconds)
         self.max_part = limits.max_part
         """The largest part that the peer accepts."""
         self.dropped = 0
@@ -112,6 +113,11 @@ class Peer:
     def queued(self) -> int:
         """How many parts wait for room."""
         return len(self._queue)
+
+    @property
+    def congested_since(self) -> float | None:
+        """When the queue became full, if it is."""
+        return self.congestion.since
 
     @property
     def busy(self) -> bool:
@@ -175,44 +181,25 @@ class Peer:
             self.stream.write(data)
 
     def _overflow(self) -> None:
-        """The queue is full. While others wait for this peer, what they had sent before may fill it further."""
+        """The queue is full. Who fills it waits; what has been read before may fill it further."""
         if self.policy is SlowPolicy.DISCONNECT:
-            self._give_up()
+            self.give_up("it does not take fast enough what it is sent")
             return
-        if self.congested_since is None:
-            self.congested_since = self.host.loop.time()
-            if self.blocks:
-                self.host.congested(self)
-                if not self.link.is_broker:
-                    self._patience = self.host.loop.call_later(self._limits.block_seconds, self._lose_patience)
+        self.congestion.begin()
         limits = self._limits
-        if self.blocks and not self._over(limits.queue_parts + OVERSHOOT_PARTS, limits.queue_bytes + OVERSHOOT_BYTES):
+        far_beyond = self._over(limits.queue_parts + OVERSHOOT_PARTS, limits.queue_bytes + OVERSHOOT_BYTES)
+        if self.congestion.hold_up(self.host.reading) and not far_beyond:
             return
         if not self.link.is_broker:
             self._drop_oldest()
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
-            self._give_up()
+            self.give_up("it does not take fast enough what it is sent")
 
-    def _give_up(self) -> None:
+    def give_up(self, why: str) -> None:
         """End the link after this turn: nothing else bounds what waits for the peer."""
         self._queue.clear()
         self._queue_bytes = 0
-        self.host.disconnect(self, "slow", f"this {self.link.kind.value} does not take fast enough what it is sent")
-
-    @property
-    def blocks(self) -> bool:
-        """Whether others have to wait for this peer now."""
-        if self.link.is_broker:
-            return True
-        if self.policy is not SlowPolicy.BLOCK or self.congested_since is None:
-            return self.policy is SlowPolicy.BLOCK
-        return self.host.loop.time() - self.congested_since < self._limits.block_seconds
-
-    def _lose_patience(self) -> None:
-        """It has held others up for long enough; from now on it loses its oldest notifications."""
-        self._patience = None
-        if self.congested_since is not None:
-            self.host.relieved(self)
+        self.host.disconnect(self, "slow", f"this {self.link.kind.value} is too slow: {why}")
 
     def _drop_oldest(self) -> None:
         """Make room for a tenth of the queue; what is dropped is reported where it would have been."""
@@ -247,6 +234,8 @@ class Peer:
     def acknowledged(self, number: int) -> None:
         """The peer has everything up to this number; the queue moves on."""
         self.session.acknowledge(number)
+        if self.congestion.since is not None:
+            self.congestion.progress()
         self._move_on()
 
     def _move_on(self) -> None:
@@ -254,17 +243,10 @@ class Peer:
             queued = self._queue.popleft()
             self._queue_bytes -= len(queued.data)
             self._transmit(queued.data)
-        if self.congested_since is not None and not self._over(
+        if self.congestion.since is not None and not self._over(
             self._limits.queue_parts // 2, self._limits.queue_bytes // 2
         ):
-            self._relieve()
-
-    def _relieve(self) -> None:
-        self.congested_since = None
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-        self.host.relieved(self)
+            self.congestion.end()
 
     # --- from the peer --------------------------------------------------------------------------------
 
@@ -285,6 +267,12 @@ class Peer:
         number = self.session.tell()
         if number is not None:
             self.stream.write(ack(number))
+
+    def still_here(self) -> None:
+        """Say again what has arrived, to a neighbour that would take silence for a standstill."""
+        if self.stream is not None and not self.stream.clogged:
+            self.session.tell()
+            self.stream.write(ack(self.session.received))
 
     # --- its clock ------------------------------------------------------------------------------------
 
@@ -307,6 +295,8 @@ class Peer:
         if self.expiry is not None:
             self.expiry.cancel()
             self.expiry = None
+        if self.congestion.waits_for:
+            stream.pause()  # connecting again buys nothing
 
     def resume(self, received: int) -> None:
         """The peer has everything up to this number: send the rest again."""
@@ -323,8 +313,7 @@ class Peer:
         self._ack_timer = self.expiry = None
         self._queue.clear()
         self._queue_bytes = 0
-        if self.congested_since is not None:
-            self._relieve()
+        self.congestion.close()
 
 
 def _gap(deliver: Deliver) -> Gap:
