@@ -24,7 +24,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidings.model import EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -82,6 +82,16 @@ class Role(enum.Enum):
     """Serves neighbours only."""
 
 
+def _sparing(handler: Callable[[Link, Any], None]) -> Callable[[Link, Any], None]:
+    """A handler whose comparisons of filters share one allowance: one registration keeps nobody waiting for long."""
+
+    def turn(link: Link, message: Any) -> None:
+        with Effort():
+            handler(link, message)
+
+    return turn
+
+
 class Broker:
     """One broker of the network."""
 
@@ -127,10 +137,10 @@ class Broker:
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
             Notify: self.delivery.notified,
             Mark: self.progress.receive,
-            Subscribe: self.entries.subscribed,
-            Unsubscribe: self.entries.unsubscribed,
-            Advertise: self.entries.advertised,
-            Unadvertise: self.entries.unadvertised,
+            Subscribe: _sparing(self.entries.subscribed),
+            Unsubscribe: _sparing(self.entries.unsubscribed),
+            Advertise: _sparing(self.entries.advertised),
+            Unadvertise: _sparing(self.entries.unadvertised),
             Settled: self.settling.confirmed,
             Wave: self.waves.receive,
             WaveAnswer: self.waves.answer,
@@ -140,10 +150,10 @@ class Broker:
         }
         self._client_handlers: dict[type, Callable[[Link, Any], None]] = {
             Publish: self.delivery.published,
-            Subscribe: self.registrations.subscribed,
-            Unsubscribe: self.registrations.unsubscribed,
-            Advertise: self.registrations.advertised,
-            Unadvertise: self.registrations.unadvertised,
+            Subscribe: _sparing(self.registrations.subscribed),
+            Unsubscribe: _sparing(self.registrations.unsubscribed),
+            Advertise: _sparing(self.registrations.advertised),
+            Unadvertise: _sparing(self.registrations.unadvertised),
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
@@ -224,7 +234,8 @@ class Broker:
 
     def detach(self, link: Link) -> None:
         """A client has gone for good."""
-        self.at_detach(link)
+        with Effort():
+            self.at_detach(link)
         self.settling.end_turn()
 
     def receive(self, link: Link, frame: Frame) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from . import _algebra
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
+from ._effort import Effort
 from ._errors import FilterError
 from ._limits import checked, printable
 from ._location import Location
@@ -83,7 +84,8 @@ class Filter:
 
     @functools.cached_property
     def _canonical(self) -> Filter:
-        return Filter(_algebra.canonical(self.conjunctions))
+        with Effort(apart=True):  # it is kept, so nobody's haste may show in it
+            return Filter(_algebra.canonical(self.conjunctions))
 
     def witness(self) -> Notification | None:
         """One notification that passes, so that every filter that covers this one accepts it; None if none is found."""
@@ -91,9 +93,10 @@ class Filter:
 
     @functools.cached_property
     def _witness(self) -> Notification | None:
-        for conjunction in self.conjunctions:
-            if (attributes := _algebra.witness(conjunction)) is not None:
-                return Notification.trusted(attributes)
+        with Effort(apart=True):
+            for conjunction in self.conjunctions:
+                if (attributes := _algebra.witness(conjunction)) is not None:
+                    return Notification.trusted(attributes)
         return None
 
     @functools.cached_property

@@ -29,6 +29,7 @@ from tidings.wire import (
 
 from ._access import AccessDenied
 from ._peer import Peer
+from ._turns import LIGHT, SLICE, is_light
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -50,6 +51,8 @@ class Connection(Stream):
         self.peer: Peer | None = None
         self._greeted = False
         self.refused: Reject | None = None
+        self._rest: list[tuple[int, bytes]] = []
+        """What was read and waits for its turn."""
         self.done: asyncio.Future[None] = self.loop.create_future()
         """Done when the connection is gone."""
 
@@ -74,18 +77,57 @@ class Connection(Stream):
                 self._parser.limit = self.host.options.limits.max_part
             if peer is None or not parts:
                 return
-        decode, data = peer.serialiser.decode, _DATA
+        if self._rest:
+            self._rest += parts
+        else:
+            self._handle(peer, parts, self.last_heard)
+
+    def take_turn(self) -> None:
+        """Go on with a read that took long; see `Turns`."""
+        parts, self._rest = self._rest, []
+        peer = self.peer
+        if peer is None or peer.stream is not self:
+            return  # what was not handled was not acknowledged either, so it comes again
+        try:
+            self._handle(peer, parts, self.loop.time(), in_turn=True)
+        except WireError as error:
+            self.bad_input(error)
+        if not peer.congestion.waits_for:
+            self.unpause()
+
+    def _put_off(self, parts: list[tuple[int, bytes]]) -> None:
+        if parts:
+            self._rest = parts
+            self.pause()
+            self.host.turns.wait(self)
+
+    def unpause(self) -> None:
+        """Read again, unless something that was read waits for its turn."""
+        if not self._rest:
+            super().unpause()
+
+    def _handle(self, peer: Peer, parts: list[tuple[int, bytes]], started: float, *, in_turn: bool = False) -> None:
+        decode, data, turns = peer.serialiser.decode, _DATA, self.host.turns
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
         if self.host.flushing:
             self.host.flush()  # what was sent before is not this peer's doing
         self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
+        left = iter(parts)
         try:
-            for kind, payload in parts:
+            for kind, payload in left:
                 if kind == data:
+                    if turns.busy and not in_turn and not is_light(payload):
+                        self._put_off([(kind, payload), *left])
+                        break
                     arrived += 1
-                    receive(link, decode(payload))
+                    frame = decode(payload)
+                    receive(link, frame)
+                    if type(frame.message) not in LIGHT and self.loop.time() - started > SLICE:
+                        turns.used_up()
+                        self._put_off([*left])
+                        break
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
                 elif kind == Part.PING:
@@ -148,6 +190,7 @@ class Connection(Stream):
     def lost(self, error: Exception | None) -> None:
         """The connection is gone; the session waits."""
         self.host.connections.discard(self)
+        self._rest = []
         if self.peer is not None and self.peer.stream is self:
             self.host.cut(self.peer)
         if not self.done.done():

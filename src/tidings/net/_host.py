@@ -24,6 +24,7 @@ from ._names import Names
 from ._options import Options, SlowPolicy
 from ._patience import Patience
 from ._peer import Batch, Peer
+from ._turns import Turns
 
 if TYPE_CHECKING:
     from ._connection import Connection
@@ -63,6 +64,7 @@ class Host:
         """All connections, with or without a peer."""
         self.reading: Peer | None = None
         """Whose turn it is: what the broker sends now is the doing of this peer."""
+        self.turns = Turns(self.loop)
         self.patience = Patience(options.limits.block_seconds)
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
