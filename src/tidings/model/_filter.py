@@ -104,6 +104,15 @@ class Filter:
         """A short name of this filter, the same everywhere: equal canonical forms have equal ids."""
         return hashlib.blake2b(str(self.canonical()).encode(), digest_size=12).hexdigest()
 
+    @property
+    def cost(self) -> int:
+        """What it costs to compare this filter with others: its comparisons, and the wildcards in its patterns.
+
+        >>> Filter.parse("price > 20 AND name LIKE 'a%b%' OR price < 2").cost
+        5
+        """
+        return sum(constraint.cost for conjunction in self.conjunctions for constraint in conjunction)
+
     def resolve(self, here: Location) -> Filter:
         """This filter with every `myloc` replaced by places around `here`."""
         if not self.has_marker:

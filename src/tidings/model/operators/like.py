@@ -57,6 +57,11 @@ class Like(Constraint):
         return type(scalar) is str and _compiled(self.tokens).fullmatch(scalar) is not None
 
     @property
+    def cost(self) -> int:
+        """Every wildcard counts: a pattern is read with each of them at once."""
+        return 1 + sum(isinstance(token, Wild) for token in self.tokens)
+
+    @property
     def expression(self) -> str:
         """A regular expression for the whole text, in which `.` stands for every character. It never looks back.
 
