@@ -79,7 +79,7 @@ async def test_what_waits_for_its_turn_comes_again_after_a_cut(monkeypatch) -> N
         raw.send(*registrations)
         await raw.drain()
         peer = servers["b"].host.peers[0]
-        await until(lambda: 0 < peer.session.received)
+        await until(lambda: peer.session.received > 0)
         assert peer.session.received < 500
         assert peer.stream is not None
         peer.stream.abort()

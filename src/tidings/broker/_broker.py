@@ -72,6 +72,9 @@ from ._table import Table
 from ._topology import Tree
 from ._waves import Waves
 
+TURN_STEPS = 16_000
+"""How many steps all comparisons of filters in one turn may take together (about 8 ms); see `Effort`."""
+
 
 class Role(enum.Enum):
     """What a broker is for."""
@@ -86,7 +89,7 @@ def _sparing(handler: Callable[[Link, Any], None]) -> Callable[[Link, Any], None
     """A handler whose comparisons of filters share one allowance: one registration keeps nobody waiting for long."""
 
     def turn(link: Link, message: Any) -> None:
-        with Effort():
+        with Effort(TURN_STEPS):
             handler(link, message)
 
     return turn
@@ -117,6 +120,8 @@ class Broker:
         self.statistics = Statistics()
         self.crowded: Callable[[Link], bool] = lambda link: False
         """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
+        self.register: Callable[[Link, int], None] = lambda link, cost: None
+        """Takes the cost of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self.attachments: dict[Link, dict[str, bytes]] = {}
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}
@@ -234,7 +239,7 @@ class Broker:
 
     def detach(self, link: Link) -> None:
         """A client has gone for good."""
-        with Effort():
+        with Effort(TURN_STEPS):
             self.at_detach(link)
         self.settling.end_turn()
 

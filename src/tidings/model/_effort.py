@@ -39,10 +39,10 @@ class Effort:
 
     __slots__ = ("_before", "_steps")
 
-    def __init__(self, *, apart: bool = False) -> None:
+    def __init__(self, steps: int = MAX_EFFORT, *, apart: bool = False) -> None:
         """With `apart`, the operation has an allowance of its own: for results that are kept."""
         self._before = _ALLOWANCE.left
-        self._steps = MAX_EFFORT if apart or self._before is None else None
+        self._steps = steps if apart or self._before is None else None
 
     def __enter__(self) -> Effort:
         if self._steps is not None:

@@ -80,12 +80,14 @@ class Filter:
 
     def canonical(self) -> Filter:
         """The same set of notifications in one form that equal texts share."""
-        return self._canonical
+        return self if "_is_canonical" in self.__dict__ else self._canonical
 
     @functools.cached_property
     def _canonical(self) -> Filter:
         with Effort(apart=True):  # it is kept, so nobody's haste may show in it
-            return Filter(_algebra.canonical(self.conjunctions))
+            form = Filter(_algebra.canonical(self.conjunctions))
+        form.__dict__["_is_canonical"] = True  # the form of the form is itself, and finding that out is as much work
+        return form
 
     def witness(self) -> Notification | None:
         """One notification that passes, so that every filter that covers this one accepts it; None if none is found."""

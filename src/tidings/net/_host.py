@@ -18,6 +18,7 @@ from tidings.model import TidingsError
 from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
 
 from ._access import Identity
+from ._budget import Budget
 from ._governance import Governance
 from ._ledger import Ledger
 from ._names import Names
@@ -64,6 +65,7 @@ class Host:
         """All connections, with or without a peer."""
         self.reading: Peer | None = None
         """Whose turn it is: what the broker sends now is the doing of this peer."""
+        self.budget = Budget(options.limits.identity_bytes, options.limits.memory_bytes)
         self.turns = Turns(self.loop)
         self.patience = Patience(options.limits.block_seconds)
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -81,6 +83,7 @@ class Host:
             features=[*features, self.governance.scopes, *([] if options.access.open else [self.names])],
         )
         self.broker.crowded = self._crowded
+        self.broker.register = self.budget.register
 
     # --- Runtime: what the broker asks for ------------------------------------------------------------
 
@@ -259,6 +262,40 @@ class Host:
         self._peers.pop(peer.link, None)
         self._sessions.pop(peer.session.id, None)
         self._names.pop((peer.link.name, peer.link.kind), None)
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def keeps(self, peer: Peer, grown: int) -> None:
+        """So much more waits for a client; beyond the budget, the longest queue loses its oldest notifications."""
+        budget = self.budget
+        budget.add(peer.owner, grown)
+        if grown <= 0:
+            return
+        if budget.exceeded_by((peer.owner,)) is not None:
+            rivals = [one for one in self._peers.values() if one.link.is_client and one.owner == peer.owner]
+        elif budget.exceeded:
+            rivals = [one for one in self._peers.values() if one.link.is_client]
+        else:
+            return
+        if rivals:
+            budget.shortened += 1
+            max(rivals, key=lambda one: one.queued_bytes).shorten()
+
+    def census(self) -> None:
+        """Count what waits for acknowledgement; beyond the budget, some clients are waited for no longer."""
+        clients = [peer for peer in self._peers.values() if peer.link.is_client]
+        for peer in clients:
+            peer.count_window()
+        budget = self.budget
+        clients.sort(key=lambda peer: (peer.stream is None, peer.kept))
+        while clients and (budget.exceeded or budget.exceeded_by(peer.owner for peer in clients) is not None):
+            peer = clients.pop()
+            if budget.exceeded or budget.exceeded_by((peer.owner,)) is not None:
+                budget.ended += 1
+                if peer.stream is None:
+                    self.end(peer, "too much waits for it, and it is not there")
+                else:
+                    peer.give_up("more waits for it than this broker has memory for")
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

@@ -39,6 +39,10 @@ class Limits:
     queue_parts: int = 32_768
     """Parts that wait for a peer; at the limit, the policy decides."""
     queue_bytes: int = 33_554_432
+    identity_bytes: int = 134_217_728
+    """What is kept in memory for all clients of one identity: queues, windows, registrations."""
+    memory_bytes: int = 402_653_184
+    """The same for all clients."""
     connections: int = 20_000
     """The most connections at a time."""
     handshake: float = 5.0

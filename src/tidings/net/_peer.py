@@ -37,6 +37,7 @@ from tidings.wire import (
     times,
 )
 
+from ._budget import PART_BYTES, owner_of
 from ._clock import Clock
 from ._congestion import Congestion
 from ._options import SlowPolicy
@@ -83,6 +84,8 @@ class Peer:
         self.link = link
         self.identity = identity
         """The name of the identity that it stands for."""
+        self.owner = owner_of(link)
+        """Whose memory it is that it takes."""
         self.session = session
         self.policy = policy
         self._limits = limits = host.options.limits
@@ -92,6 +95,8 @@ class Peer:
         """What this turn sends."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
+        self._counted = 0
+        self._window_counted = 0
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
@@ -115,9 +120,19 @@ class Peer:
         return len(self._queue)
 
     @property
+    def queued_bytes(self) -> int:
+        """The bytes of these, as the budget counts them."""
+        return self._counted
+
+    @property
     def congested_since(self) -> float | None:
         """When the queue became full, if it is."""
         return self.congestion.since
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not read from, because it has filled the queues of others."""
+        return bool(self.congestion.waits_for)
 
     @property
     def busy(self) -> bool:
@@ -151,6 +166,7 @@ class Peer:
         self._enqueue(data, message)
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self._overflow()
+        self._count()
 
     def _enqueue(self, data: bytes, message: AnyMessage) -> None:
         if isinstance(message, PublishAck) and self._queue:
@@ -162,6 +178,24 @@ class Peer:
                 data = part(Part.DATA, self.serialiser.encode(Frame(message)))
         self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap | PublishAck) else None))
         self._queue_bytes += len(data)
+
+    def _count(self) -> None:
+        """Tell the budget what waits in the queue."""
+        if self.link.is_client:
+            size = self._queue_bytes + PART_BYTES * len(self._queue)
+            grown, self._counted = size - self._counted, size
+            self.host.keeps(self, grown)
+
+    def count_window(self) -> None:
+        """Tell the budget what waits for acknowledgement."""
+        size = self.session.held
+        grown, self._window_counted = size - self._window_counted, size
+        self.host.budget.add(self.owner, grown)
+
+    @property
+    def kept(self) -> int:
+        """The bytes that are kept for it, as the budget counts them."""
+        return self._counted + self._window_counted
 
     def _over(self, parts: int, size: int) -> bool:
         return len(self._queue) > parts or self._queue_bytes > size
@@ -191,7 +225,7 @@ class Peer:
         if self.congestion.hold_up(self.host.reading) and not far_beyond:
             return
         if not self.link.is_broker:
-            self._drop_oldest()
+            self._drop_oldest(limits.queue_parts * 9 // 10, limits.queue_bytes * 9 // 10)
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self.give_up("it does not take fast enough what it is sent")
 
@@ -199,13 +233,21 @@ class Peer:
         """End the link after this turn: nothing else bounds what waits for the peer."""
         self._queue.clear()
         self._queue_bytes = 0
+        self._count()
         self.host.disconnect(self, "slow", f"this {self.link.kind.value} is too slow: {why}")
 
-    def _drop_oldest(self) -> None:
-        """Make room for a tenth of the queue; what is dropped is reported where it would have been."""
+    def shorten(self) -> None:
+        """Lose the older half of the queue, so that others have room."""
+        before = len(self._queue)
+        self._drop_oldest(len(self._queue) // 2, self._queue_bytes // 2)
+        self._count()
+        if len(self._queue) >= before:
+            self.give_up("more waits for it than this broker has memory for")
+
+    def _drop_oldest(self, parts: int, size: int) -> None:
+        """Make room until so many parts and bytes are left; what is dropped is reported where it would have been."""
         kept: deque[_Queued] = deque()
         gaps: dict[tuple[str, int, tuple[str, ...]], Gap] = {}
-        parts, size = self._limits.queue_parts * 9 // 10, self._limits.queue_bytes * 9 // 10
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
             if not isinstance(queued.message, Deliver | Gap):
@@ -243,6 +285,8 @@ class Peer:
             queued = self._queue.popleft()
             self._queue_bytes -= len(queued.data)
             self._transmit(queued.data)
+        if self._counted:
+            self._count()
         if self.congestion.since is not None and not self._over(
             self._limits.queue_parts // 2, self._limits.queue_bytes // 2
         ):
@@ -313,6 +357,9 @@ class Peer:
         self._ack_timer = self.expiry = None
         self._queue.clear()
         self._queue_bytes = 0
+        self._count()
+        self.host.budget.add(self.owner, -self._window_counted)
+        self._window_counted = 0
         self.congestion.close()
 
 
