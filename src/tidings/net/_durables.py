@@ -191,7 +191,7 @@ class Durables:
             self.refused += 1
             raise TidingsError(
                 f"'{name}' needs {grown:,} bytes more, and broker '{self._broker.name}' keeps {self.size:,} for "
-                f"durable subscriptions; {MAX_DURABLE_BYTES_IN_ALL:,} is the most: forget some that are no longer needed"
+                f"durable subscriptions; {MAX_DURABLE_BYTES_IN_ALL:,} is the most: forget some"
             )
 
     def _check_room(self, client: str, name: str) -> None:
