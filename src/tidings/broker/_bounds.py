@@ -17,7 +17,7 @@ MAX_META = 16_384
 """The most characters of what an application adds to a subscription."""
 MAX_TIMEOUT = 3_600_000_000
 """The most microseconds that a subscription may wait for the past."""
-MAX_COST = 512
+MAX_COST = 256
 """The most comparisons and wildcards of a filter that a client registers."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one subscription names."""

@@ -72,8 +72,8 @@ from ._table import Table
 from ._topology import Tree
 from ._waves import Waves
 
-TURN_STEPS = 16_000
-"""How many steps all comparisons of filters in one turn may take together (about 8 ms); see `Effort`."""
+TURN_STEPS = 8_000
+"""How many steps all comparisons of filters in one turn may take together (about 4 ms); see `Effort`."""
 
 
 class Role(enum.Enum):
