@@ -295,6 +295,66 @@ def test_a_missing_file_is_explained(tmp_path: Path) -> None:
     assert "No such file" in result.output
 
 
+NAMES = """\
+[[access]]
+name = "shop"
+token = "0123456789abcdef"
+names = ["feed-*"]
+
+[[access]]
+name = "other"
+token = "123456789abcdef0"
+names = ["billing", "f*-eu"]
+
+[[access]]
+name = "shop/till"
+token = "23456789abcdef01"
+"""
+
+
+def test_two_entries_must_not_share_a_name(tmp_path: Path) -> None:
+    first, second = complaints(tmp_path, NAMES)
+    assert first[:2] == (9, "access[2].names")
+    assert "'other' and 'shop' may both be called 'feed-eu'" in first[2]
+    assert second[:2] == (12, "access[3].name")
+    assert "'shop' and 'shop/till' may both be called 'shop/till'" in second[2]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ('"billing"', "write a list of names"),
+        ("[7]", "is a whole number"),
+        ('[""]', "0 characters"),
+        ('["a", "a"]', "'a' stands there twice"),
+        (json.dumps([f"n{n}" for n in range(101)]), "a list of 101 names"),
+    ],
+)
+def test_names_that_are_no_names_are_explained(tmp_path: Path, names: str, told: str) -> None:
+    ((line, key, text),) = complaints(tmp_path, f'[[access]]\nname = "a"\ntoken = "{"0" * 16}"\nnames = {names}\n')
+    assert (line, key) == (4, "access[1].names")
+    assert told in text
+
+
+def test_names_are_shown_with_their_owners(tmp_path: Path) -> None:
+    text = NAMES.replace("f*-eu", "foo").replace("shop/till", "paris") + "broker = true\n"
+    file = written(tmp_path, text)
+    assert load(file).options.access.tokens["123456789abcdef0"].names == ("billing", "foo")
+    shown = run.invoke(app, ["config", "names", str(file)])
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["billing", "other"],
+        ["feed-*", "shop"],
+        ["foo", "other"],
+        ["other", "other"],
+        ["other/*", "other"],
+        ["shop", "shop"],
+        ["shop/*", "shop"],
+    ]
+    assert json.loads(run.invoke(app, ["config", "names", str(file), "--json"]).stdout)["feed-*"] == "shop"
+    assert "everybody may use every name" in run.invoke(app, ["config", "names", str(written(tmp_path, ""))]).stdout
+    assert 'names = ["feed-*"]' in run.invoke(app, ["config", "show", str(written(tmp_path, text))]).stdout
+
+
 def test_a_file_with_tokens_that_everybody_may_read_draws_a_warning(tmp_path: Path) -> None:
     text = '[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n'
     assert not load(written(tmp_path, text)).warnings

@@ -235,7 +235,7 @@ def test_brokers_started_from_files_make_a_network(commands: Commands) -> None:
     token = "a-token-that-is-long-enough"
     (commands.cwd / "token").write_text(token)
     (commands.cwd / "token").chmod(0o600)
-    entry = '[[access]]\nname = "all"\ntoken_file = "token"\nadminister = true\nbroker = true\n'
+    entry = '[[access]]\nname = "all"\ntoken_file = "token"\nadminister = true\nbroker = true\nnames = ["b"]\n'
     (commands.cwd / "a.toml").write_text(f'name = "a"\nport = 0\n{entry}')
     _, told = commands.serve("--config", "a.toml", "--no-store")
     neighbours = f'neighbours = ["{told["url"]}"]\nneighbour_token_file = "token"\n'

@@ -196,7 +196,7 @@ def test_nothing_is_there_at_first(run) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_the_log_and_the_status_from_the_command_line(tmp_path: Path) -> None:
-    access = Access({OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+    access = Access({OPERATOR: Identity("operator", administer=True, names=("boss",)), ALICE: Identity("alice")})
     secret = tmp_path / "secret"
     secret.write_text("open sesame\n")
     with serving(Options(name="cli", port=0, access=access)) as url:

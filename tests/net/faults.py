@@ -39,8 +39,9 @@ class Clock:
 class Process:
     """One broker in a process of its own."""
 
-    def __init__(self, name: str, directory: Path, neighbours: tuple[str, ...]) -> None:
+    def __init__(self, name: str, directory: Path, neighbours: tuple[str, ...], settings: str = SETTINGS) -> None:
         self.name = name
+        self._settings = settings
         self._directory = directory / name
         self._neighbours = neighbours
         self._process: asyncio.subprocess.Process | None = None
@@ -49,7 +50,7 @@ class Process:
     async def start(self) -> None:
         self._directory.mkdir(exist_ok=True)
         config = self._directory / "broker.toml"
-        config.write_text(SETTINGS)
+        config.write_text(self._settings)
         links = [part for url in self._neighbours for part in ("--neighbour", url)]
         with (self._directory / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -91,8 +92,9 @@ class Process:
 class Cluster:
     """Brokers and links; each link and each way of the clients to a broker goes through a proxy."""
 
-    def __init__(self, trace: Trace, directory: Path) -> None:
+    def __init__(self, trace: Trace, directory: Path, settings: str = SETTINGS) -> None:
         self.trace = trace
+        self._settings = settings
         self._directory = directory
         self.processes: dict[str, Process] = {}
         self.links: dict[str, Proxy] = {}
@@ -112,7 +114,7 @@ class Cluster:
             await any_proxy.start()
         for name in self.ways:
             dialled = tuple(self.links[f"{one} - {two}"].url for one, two in links if two == name)
-            self.processes[name] = Process(name, self._directory, dialled)
+            self.processes[name] = Process(name, self._directory, dialled, self._settings)
         await asyncio.gather(*(process.start() for process in self.processes.values()))
         for name in self.processes:
             self._aim(name)
@@ -134,6 +136,8 @@ class Cluster:
     async def crash(self, name: str) -> None:
         self.broken[name] = "crash"
         self.trace.fault("crash", name)
+        self.processes[name].port = 0  # another program may get its port meanwhile
+        self._aim(name)
         self.processes[name].kill()
         await self.processes[name].end()
 
@@ -308,9 +312,11 @@ class TracedClient(tidings.Client):
 
 
 @contextlib.asynccontextmanager
-async def cluster(directory: Path, names: Iterable[str], links: Iterable[str]) -> AsyncIterator[Cluster]:
+async def cluster(
+    directory: Path, names: Iterable[str], links: Iterable[str], settings: str = SETTINGS
+) -> AsyncIterator[Cluster]:
     """Running brokers."""
-    one = Cluster(Trace(Clock()), directory)  # type: ignore[arg-type]
+    one = Cluster(Trace(Clock()), directory, settings)  # type: ignore[arg-type]
     try:
         await one.start(names, links)
         yield one

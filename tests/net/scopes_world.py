@@ -18,7 +18,7 @@ OPERATOR, ALICE, BOB = "operator-token-1234567", "alice-token-123456789", "bob-t
 def access() -> Access:
     return Access(
         tokens={
-            OPERATOR: Identity("operator", administer=True, broker=True),
+            OPERATOR: Identity("operator", administer=True, names=("root",)),
             ALICE: Identity("alice"),
             BOB: Identity("bob"),
         }

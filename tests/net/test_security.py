@@ -113,7 +113,7 @@ async def test_a_broker_does_not_dial_a_stranger(authority: Authority, tmp_path:
 
 @running
 async def test_brokers_may_use_tokens(authority: Authority) -> None:
-    access = Access({SECRET: Identity("neighbour", broker=True)})
+    access = Access({SECRET: Identity("neighbour", broker=True, names=("b",))})
     async with (
         serve(options("a", access=access)) as first,
         serve(options("b", neighbours=(url(first),), neighbour_token=SECRET)) as second,
@@ -168,7 +168,7 @@ async def _updated(subscription: tidings.Subscription, filter: str) -> None:
 @running
 async def test_secrets_appear_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.DEBUG)
-    access = Access({SECRET: QUOTES, SECRET + "-broker": Identity("n", broker=True)})
+    access = Access({SECRET: QUOTES, SECRET + "-broker": Identity("b", broker=True)})
     shown = []
     async with (
         serve(options("a", access=access, data=tmp_path)) as first,

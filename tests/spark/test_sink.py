@@ -18,7 +18,7 @@ from spark_world import archive_of, archived, source
 
 from tidings import sync
 from tidings.model import Location, Notification
-from tidings.net import Options
+from tidings.net import Access, Identity, Options
 from tidings.spark import SparkError, TidingsSource, explained
 from tidings.wire import Envelope, Quality
 
@@ -72,6 +72,22 @@ def test_what_was_read_is_published_as_it_was(spark: SparkSession, url: str, tmp
     archive = archive_of(tmp_path, [(START + at, one) for at, one in enumerate(content)])
     write(spark.read.format("tidings").load(str(archive)), url, attributes="only")
     assert sorted(published(url), key=lambda one: one["n"]) == content
+
+
+def test_a_writer_has_a_name_of_its_identity(spark: SparkSession, tmp_path: Path) -> None:
+    access = Access(tokens={(token := "token-of-the-nightly-job"): Identity("nightly")})
+    table = spark.range(0, 20, numPartitions=1).select(F.col("id").alias("n"))
+    with serving(Options(name="hub", port=0, data=tmp_path / "hub", access=access)) as url:
+        with pytest.raises(SparkError) as caught:
+            write(table, url, id="one", token=token)
+        assert "'spark/one/0' is no name of 'nightly'" in str(caught.value)
+        assert "'nightly/*'" in str(caught.value)
+        assert '.option("clientName"' in str(caught.value)
+        for _ in range(2):
+            write(table, url, id="one", token=token, clientName="nightly")
+        with sync.connect(url, token=token) as client:
+            found = [one for page in client.read_log((0, 0), END) for one in page.envelopes]
+        assert Counter(one.identity.publisher for one in found) == {"nightly/one/0": 20}
 
 
 def test_a_write_with_an_id_can_be_repeated(spark: SparkSession, url: str) -> None:

@@ -36,6 +36,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
         self.store = self.loop.open(self.home / str(self.generation))
         assert self.store.epoch > before
         self.seq = 0
+        self.unlogged = False
         self.kept[self.store.epoch] = []
         self.ends[self.store.epoch] = None
 
@@ -70,10 +71,19 @@ class StoreMachine(stateful.RuleBasedStateMachine):
         self.lines.append(JournalRecord(JournalKind.ATTACH, self.time, "c"))
         self.store.record(self.lines[-1])
 
+    @stateful.rule()
+    def note_unlogged(self) -> None:
+        self.store.note_unlogged(lambda: None)
+        self.unlogged = True
+
+    @property
+    def end(self) -> int | None:
+        """What is known of the end of this epoch, if it crashes now."""
+        return None if self.unlogged else self.seq
+
     @stateful.rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
-        if clean:
-            self.ends[self.store.epoch] = self.seq + 1
+        self.ends[self.store.epoch] = self.seq + 1 if clean else self.end
         self.store.close(last_seq=self.seq + 1 if clean else None)
         self.open()
 
@@ -83,6 +93,7 @@ class StoreMachine(stateful.RuleBasedStateMachine):
         self.settle()
         before, self.generation = self.home / str(self.generation), self.generation + 1
         shutil.copytree(before, self.home / str(self.generation), ignore=shutil.ignore_patterns("*-shm", "*.lock"))
+        self.ends[self.store.epoch] = self.end
         self.store.close(last_seq=self.seq)
         self.open()
 

@@ -134,7 +134,11 @@ MESSAGES: list[AnyMessage] = [
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")
 HELLO_AGAIN = Hello((1,), PeerRole.CLIENT, "alice", ("msgpack", "json"), "s3cret", 17, "token")
 HELLO_BROKER = Hello((1,), PeerRole.BROKER, "b2", epoch=4)
+HELLO_UNNAMED = Hello((1,), PeerRole.CLIENT, "", token="token")
+HELLO_NAMES = Hello((1,), PeerRole.BROKER, "b2", epoch=4, authority="b1", names="0f1e2d3c")
 WELCOME = Welcome(1, "b1", "s3cret")
+WELCOME_NAMED = Welcome(1, "b1", "s3cret", epoch=3, client="alice/0123456789abcdef01234567")
+WELCOME_BROKER = Welcome(1, "b1", "s3cret", epoch=3, names="0f1e2d3c")
 WELCOME_AGAIN = Welcome(1, "b1", "s3cret", True, 12, epoch=3, published=7)
 REJECT = Reject("full", "this broker has as many connections as it may", True)
 
@@ -148,8 +152,12 @@ PARTS: dict[str, bytes] = {
     "HELLO": part(Part.HELLO, encode_words(HELLO)),
     "HELLO again": part(Part.HELLO, encode_words(HELLO_AGAIN)),
     "HELLO of a broker": part(Part.HELLO, encode_words(HELLO_BROKER)),
+    "HELLO without a name": part(Part.HELLO, encode_words(HELLO_UNNAMED)),
+    "HELLO with names": part(Part.HELLO, encode_words(HELLO_NAMES)),
     "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
     "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),
+    "WELCOME with a name": part(Part.WELCOME, encode_words(WELCOME_NAMED)),
+    "WELCOME to a broker": part(Part.WELCOME, encode_words(WELCOME_BROKER)),
     "REJECT": part(Part.REJECT, encode_words(REJECT)),
 }
 

@@ -16,12 +16,16 @@ from wire.samples import (
     HELLO,
     HELLO_AGAIN,
     HELLO_BROKER,
+    HELLO_NAMES,
+    HELLO_UNNAMED,
     MESSAGES,
     PARTS,
     QUOTE,
     REJECT,
     WELCOME,
     WELCOME_AGAIN,
+    WELCOME_BROKER,
+    WELCOME_NAMED,
 )
 
 from tidings.wire import (
@@ -89,8 +93,12 @@ def test_what_was_pinned_is_read_back_as_it_was(name: str, serialiser) -> None:
         ("HELLO", HELLO),
         ("HELLO again", HELLO_AGAIN),
         ("HELLO of a broker", HELLO_BROKER),
+        ("HELLO without a name", HELLO_UNNAMED),
+        ("HELLO with names", HELLO_NAMES),
         ("WELCOME", WELCOME),
         ("WELCOME again", WELCOME_AGAIN),
+        ("WELCOME with a name", WELCOME_NAMED),
+        ("WELCOME to a broker", WELCOME_BROKER),
         ("REJECT", REJECT),
     ],
 )

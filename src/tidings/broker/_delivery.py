@@ -8,13 +8,13 @@ Steps in capitals are joinpoints.
     Notify from a neighbour    note the progress, route
     route                      PUB-MATCH finds the links, PUB-SEND sends one copy to each, DELIVER to each client
 
-Where there are scopes, `_crossing` does this for each scope that a notification is visible in. What is published into a
-scope that this broker does not carry yet waits until it does.
+Where there are scopes, `_crossing` does this for each scope that a notification is visible in.
+
+What may not go yet waits (see `_waiting`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -22,6 +22,7 @@ from tidings.model import (
     ROOT_ROUTE,
     Duplicates,
     EventKey,
+    FeatureError,
     Identity,
     NotAdvertised,
     Notification,
@@ -29,7 +30,21 @@ from tidings.model import (
     RouteState,
     TidingsError,
 )
-from tidings.wire import Deliver, Envelope, Frame, Gap, Hop, Notify, Publish, PublishAck, Quality, Refused, checked_body
+from tidings.wire import (
+    Advertise,
+    Deliver,
+    Envelope,
+    Frame,
+    Gap,
+    Hop,
+    Notify,
+    Publish,
+    PublishAck,
+    Quality,
+    Refused,
+    Unadvertise,
+    checked_body,
+)
 
 from ._book import Entry
 from ._bounds import check_publication
@@ -38,6 +53,7 @@ from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
+from ._waiting import Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -48,8 +64,6 @@ _FIRE, _STORED = Quality.FIRE, Quality.STORED  # as names of their own they are 
 
 _Groups: TypeAlias = dict[tuple[str, ...] | None, dict[Link, None]]
 """The links that get the same: by the ids of their subscriptions, None for neighbours."""
-MAX_WAITING = 10_000
-"""The most publications of one client that wait for its scopes to be ready at its broker."""
 
 
 class Delivery:
@@ -77,35 +91,51 @@ class Delivery:
         """What clients are told of the route of what stays in its scope, by the graph as it is now."""
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
-        self._waiting: dict[Link, deque[tuple[Publish, Notification]]] = {}
+        self.waiting = Waiting(broker.name)
+        self.ripe = False
+        """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
     def published(self, link: Link, message: Publish) -> None:
         """A client publishes."""
         check_publication(message)
-        passages = self._broker.scoping.passages(link)
-        if passages is None or link in self._waiting:
-            if self._broker.publications.latest(link.name) < message.seq:
-                self._wait(link, message, self._checked(link, message))
-            else:
-                self._repeated(link, message)
-        elif self._broker.publications.is_new(link.name, message.seq):
-            self._accept(link, message, self._checked(link, message), passages)
-        else:
+        if self._broker.publications.is_known(link.name, message.seq):
             self._repeated(link, message)
+            return
+        notification = self._checked(link, message)
+        if link in self.waiting or not self._goes(link, message, notification):
+            self.waiting.add(link, message)
 
     def _checked(self, link: Link, message: Publish) -> Notification:
-        """What is published, if the client may publish it now."""
-        broker = self._broker
+        """What is published, if the client may publish it at all."""
         notification = checked_body(message.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
-        if self._advertised and not advertises(broker.registrations.advertisements(link).values(), notification):
-            raise NotAdvertised(
-                f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
-            )
-        if message.quality is _STORED:
-            broker.publications.check_room()
         return notification
+
+    def _goes(self, link: Link, message: Publish, notification: Notification) -> bool:
+        """Publish what may be published now; False: it has to wait."""
+        publications = self._broker.publications
+        passages = self._broker.scoping.passages(link)
+        if passages is None or (self._advertised and not self._is_announced(link, notification)):
+            return False
+        if message.quality is _STORED:
+            publications.check_room()
+        elif not publications.open and not publications.begin(self._opened):
+            return False
+        publications.use(link.name, message.seq)
+        self._accept(link, message, notification, passages)
+        return True
+
+    def _is_announced(self, link: Link, notification: Notification) -> bool:
+        """Whether an advertisement that has settled announces it; `NotAdvertised` if none does, settled or not."""
+        advertisements = self._broker.registrations.advertisements(link).values()
+        if advertises((one for one in advertisements if one.effective), notification):
+            return True
+        if advertises(advertisements, notification):
+            return False
+        raise NotAdvertised(
+            f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
+        )
 
     def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
         """Give a publication its identity, and let it go."""
@@ -131,30 +161,58 @@ class Delivery:
             copies = broker.crossing.entering(passages, envelope, link)
             broker.crossing.spread(view, copies, envelope, link)
 
-    # --- what waits for a scope -----------------------------------------------------------------------
+    # --- what waits -----------------------------------------------------------------------------------
 
-    def _wait(self, link: Link, message: Publish, notification: Notification) -> None:
-        """Keep a publication until its publisher's scopes are carried here; what a client publishes stays in order."""
-        waiting = self._waiting.setdefault(link, deque())
-        if len(waiting) >= MAX_WAITING:
-            raise TidingsError(
-                f"more than {MAX_WAITING:,} publications of '{link.name}' wait for its scopes to be ready at broker "
-                f"'{self._broker.name}'; publish again later"
-            )
-        waiting.append((message, notification))
+    def defers(self, link: Link, message: Advertise | Unadvertise) -> bool:
+        """Whether a change of an advertisement waits behind publications, which are judged without it."""
+        if link not in self.waiting:
+            return False
+        self.waiting.add(link, message)
+        return True
+
+    def end_turn(self) -> bool:
+        """At the end of a turn: publish what waited for advertisements that have settled in it; whether there were."""
+        if not self.ripe:
+            return False
+        self.ripe = False
+        self.release()
+        return True
 
     def release(self) -> None:
-        """The scopes of some clients may be carried here now, or changes may be over: publish what waited."""
-        for link in list(self._waiting):
-            passages = self._broker.scoping.passages(link)
-            if passages is not None:
-                for message, notification in self._waiting.pop(link):
-                    if self._broker.publications.is_new(link.name, message.seq):
-                        self._accept(link, message, notification, passages)
+        """Something that publications wait for may be there now: publish them."""
+        self.waiting.release(self._lets_go)
+
+    def _lets_go(self, link: Link, message: Said) -> bool:
+        """Whether what has waited longest has gone, or has been refused."""
+        broker = self._broker
+        try:
+            if not isinstance(message, Publish):
+                broker.registrations.changed(link, message)
+            elif not broker.publications.is_known(link.name, message.seq):
+                return self._goes(link, message, checked_body(message.body))
+        except FeatureError:
+            raise
+        except TidingsError as error:
+            broker.refuse(link, message, error)
+        return True
+
+    def _opened(self) -> None:
+        """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        self.release()
+        self._broker.settling.end_turn()
 
     def abandon(self, link: Link) -> None:
-        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
-        self._waiting.pop(link, None)
+        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again.
+
+        Nobody hands over again what was fired, so it goes as far as it gets.
+        """
+        publications, passages = self._broker.publications, self._broker.scoping.passages(link)
+        for message in self.waiting.abandon(link):
+            if not isinstance(message, Publish) or message.quality is not _FIRE:
+                continue
+            if passages is not None and publications.open:
+                publications.use(link.name, message.seq)
+                self._accept(link, message, checked_body(message.body), passages)
 
     def _repeated(self, link: Link, message: Publish) -> None:
         """A publication has come again: answer as the first time."""
@@ -175,8 +233,15 @@ class Delivery:
             broker.publications.store(
                 envelope,
                 lambda: self._answer_publisher(link.name, acknowledgement),
-                lambda error: self._answer_publisher(link.name, _not_stored(message.seq, error)),
+                lambda error: self._not_stored(link.name, message.seq, error),
             )
+
+    def _not_stored(self, publisher: str, seq: int, error: Exception) -> None:
+        """The disk has failed; whoever asks again must not hear that it is there."""
+        reason = f"it was published, but could not be stored: {error}"
+        refusal = Refused(type(error).__name__, reason, str(seq))
+        self._broker.publications.refuse(publisher, seq, refusal)
+        self._answer_publisher(publisher, refusal)
 
     def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
         link = self._broker.client(publisher)  # it may have come back on another link meanwhile
@@ -381,7 +446,3 @@ def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
 
 def _routed(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:
     return Envelope.of(envelope.identity, routes, envelope.body, envelope.quality, envelope.notification)
-
-
-def _not_stored(seq: int, error: Exception) -> Refused:
-    return Refused(type(error).__name__, f"it was published, but could not be stored: {error}", str(seq))

@@ -99,6 +99,7 @@ class LocalBroker:
         `published` is the number of the last publication under this name; the first one here gets the next.
         """
         self.name = name
+        """What the application is called in the network; whoever is given a name by its border broker sets it then."""
         self._send = send
         self.observer = observer
         """Who is told what the border broker says; None: nobody."""
@@ -284,6 +285,10 @@ class LocalBroker:
             case HistoryReport():
                 if not self._remembered(message):
                     return
+            case Gap():
+                message = self._unheard(message)
+                if not message.subscriptions:
+                    return
             case Refused():
                 self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
         if self.observer is not None:
@@ -307,6 +312,12 @@ class LocalBroker:
             return False
         subscription.message = msgspec.structs.replace(subscription.message, past=None)
         return True
+
+    def _unheard(self, gap: Gap) -> Gap:
+        """A gap, for those subscriptions that have not heard of it."""
+        known = ((id, self._subscriptions.get(id)) for id in gap.subscriptions)
+        ids = tuple([id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)])
+        return msgspec.structs.replace(gap, subscriptions=ids)
 
     def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
         """Tell the border broker how far the application has got, where that is news."""

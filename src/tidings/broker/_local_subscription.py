@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from tidings.model import Duplicates, Identity, Notification, Route
-from tidings.wire import Subscribe
+from tidings.wire import Gap, Subscribe
 
 from ._progress import Position
 
 Callback: TypeAlias = Callable[[Notification], None]
 
 _NOWHERE = (0, 0)
+MAX_GAPS = 1_000
+"""The most gaps of one origin that are remembered, to tell each of them once."""
 
 
 class LocalSubscription:
@@ -29,6 +31,7 @@ class LocalSubscription:
         "callback",
         "confirmed",
         "filter",
+        "gaps",
         "last",
         "marks",
         "message",
@@ -56,6 +59,8 @@ class LocalSubscription:
         """For each origin, the position up to which everything has been handed over or was not wanted."""
         self.last: dict[str, Position] = {}
         """For each origin, the position of the last notification that was handed over."""
+        self.gaps: dict[str, set[tuple[int, int, int | None]]] = {}
+        """For each origin, the gaps that were told since its last mark: epoch, first and last number."""
         self.partial: set[str] = set()
         """The origins whose last event may not have come in all its forms yet."""
 
@@ -78,6 +83,19 @@ class LocalSubscription:
             self.partial.add(origin)
         return False
 
+    def has_heard(self, gap: Gap) -> bool:
+        """Whether just this gap was told before; if not, it is now.
+
+        Another border broker tells it again if no mark has come since: this subscription still asks from before it.
+        """
+        lost, told = (gap.epoch, gap.first, gap.last), self.gaps.setdefault(gap.origin, set())
+        if lost in told:
+            return True
+        if len(told) >= MAX_GAPS:
+            told.clear()
+        told.add(lost)
+        return False
+
     @property
     def awaits_past(self) -> bool:
         """Whether its past has not begun yet: nothing else can come for it."""
@@ -97,6 +115,8 @@ class LocalSubscription:
         """The border broker has sent everything up to here."""
         for origin, mark in marks.items():
             self.marks[origin] = max(mark, self.marks.get(origin, mark))
+        for origin, told in self.gaps.items():
+            told.difference_update([gap for gap in told if gap[:2] <= self.marks.get(origin, _NOWHERE)])
 
     def has_settled(self, marks: dict[str, Position]) -> None:
         """The border broker knows the filter of now, and so does everybody behind it."""
@@ -119,7 +139,7 @@ class LocalSubscription:
         self.name = known.name
         self.asked = self.asked or known.asked
         self.settled, self.confirmed = known.settled, known.confirmed
-        self.marks, self.last, self.partial = known.marks, known.last, known.partial
+        self.marks, self.last, self.partial, self.gaps = known.marks, known.last, known.partial, known.gaps
 
     @property
     def after(self) -> dict[str, Position]:

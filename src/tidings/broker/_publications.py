@@ -2,12 +2,20 @@
 
 Every publication gets the next number of this broker's epoch. The latest are kept in memory for brokers that missed
 them; those of quality `stored` are on disk. A broker that asks for what follows a number gets what is held and is told
-what is not. Of an earlier epoch only the disk knows, and unless that epoch ended cleanly, nobody knows how many
-publications it had: its tail is reported as lost, without an end.
+what is not.
+
+Of an earlier epoch only the disk knows. If it ended in order, its last number is known. If the broker crashed, and had
+given numbers only to what was stored, the epoch ended with the last number on disk: what came after it was never
+acknowledged, and its client hands it over again. When a number is to be given to something that is not stored, the
+epoch is *opened*: the log notes that, and only when the note is synced does the first such publication leave or get
+its acknowledgement. If an open epoch crashes, nobody knows how many publications it had: its tail is reported as
+lost, without an end. A log that cannot take the note does not stop the traffic: until it can, a crash may lose what
+was not stored without a report.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
-numbers of each publisher are remembered, from disk after a restart, so that it is published once; what was refused
-stays refused.
+numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
+uses up no number, and stays refused: as many refusals as there is room for are remembered, and whoever causes more than
+its share of them pushes out its own.
 """
 
 from __future__ import annotations
@@ -24,6 +32,8 @@ MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
 MAX_REFUSALS = 10_000
 """How many of its latest refusals a broker remembers, for publishers that ask again."""
+REFUSALS_SHARE = 100
+"""A publisher with more of these than this makes room for itself; with fewer, the one that was refused first does."""
 MAX_PUBLISHERS = 100_000
 """How many publishers' latest numbers a broker remembers."""
 MEMORY_BYTES = 67_108_864
@@ -59,7 +69,15 @@ class Publications:
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
         self._newest: str | None = None
         """The publisher that came last."""
-        self._refusals: dict[tuple[str, int], Refused] = {}
+        self.open = log is None
+        """Whether numbers may be given to what is not on disk."""
+        self._opened: Callable[[], None] | None = None
+        """Whom to tell when the log has noted it; None: it is not being noted for the first time."""
+        self.unnoted = False
+        """Whether numbers are given to what is not on disk, and the log could not note it."""
+        self._refusals: dict[str, dict[int, Refused]] = {}
+        self._refused = 0
+        """How many refusals are remembered."""
 
     def check_room(self) -> None:
         """Raise `TidingsError` unless another publication can be stored."""
@@ -73,18 +91,54 @@ class Publications:
         self.last += 1
         return self.last
 
-    def is_new(self, publisher: str, seq: int) -> bool:
-        """Whether the publisher has not used this number of its own yet; from now on it has."""
+    def is_known(self, publisher: str, seq: int) -> bool:
+        """Whether the publisher has used this number of its own, or it was refused."""
+        if seq <= self._publishers.get(publisher, 0):
+            return True
+        return self._refused > 0 and self.refusal(publisher, seq) is not None
+
+    def use(self, publisher: str, seq: int) -> None:
+        """From now on the publisher has used this number of its own, and those before it."""
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
-            publishers[publisher] = publishers.pop(publisher, 0)  # the newest publisher is the last one
-            if len(publishers) > MAX_PUBLISHERS:
+            publishers.pop(publisher, None)  # the newest publisher is the last one
+            if len(publishers) >= MAX_PUBLISHERS:
                 del publishers[next(iter(publishers))]
-        if seq <= publishers[publisher]:
-            return False
         publishers[publisher] = seq
-        return True
+
+    def begin(self, opened: Callable[[], None]) -> bool:
+        """Have the log note that numbers are given to what is not on disk.
+
+        Whether they may be given at once, because the log takes nothing; otherwise `opened` is called in a later turn.
+        """
+        if self._opened is None:
+            self._opened = opened
+            self._note()
+        return self.open
+
+    def _note(self) -> None:
+        assert self._log is not None, "without a log everything is open"
+
+        def refused(error: Exception) -> None:
+            self.unnoted = True  # the traffic goes on; the note is tried again when the disk takes something
+            self._open()
+
+        def noted() -> None:
+            self.unnoted = False
+            self._open()
+
+        try:
+            self._log.note_unlogged(noted, refused)
+        except TidingsError:  # too much waits for the disk
+            self.unnoted = self.open = True
+            self._opened = None
+
+    def _open(self) -> None:
+        opened, self._opened = self._opened, None
+        self.open = True
+        if opened is not None:
+            opened()
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""
@@ -92,13 +146,23 @@ class Publications:
 
     def refuse(self, publisher: str, seq: int, refusal: Refused) -> None:
         """Remember that a publication was refused."""
-        self._refusals[publisher, seq] = refusal
-        if len(self._refusals) > MAX_REFUSALS:
-            del self._refusals[next(iter(self._refusals))]
+        own = self._refusals.setdefault(publisher, {})
+        self._refused += seq not in own
+        own[seq] = refusal
+        if self._refused > MAX_REFUSALS:
+            self._forget_refusal(publisher if len(own) > REFUSALS_SHARE else next(iter(self._refusals)))
+
+    def _forget_refusal(self, publisher: str) -> None:
+        """Forget the oldest of a publisher."""
+        refusals = self._refusals[publisher]
+        del refusals[next(iter(refusals))]
+        self._refused -= 1
+        if not refusals:
+            del self._refusals[publisher]
 
     def refusal(self, publisher: str, seq: int) -> Refused | None:
         """How a publication was refused before, if it was."""
-        return self._refusals.get((publisher, seq))
+        return self._refusals.get(publisher, {}).get(seq)
 
     def store(self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Put a publication on disk; `synced` is called once it would survive a crash, `failed` if it would not."""
@@ -108,6 +172,8 @@ class Publications:
         def is_synced() -> None:
             self._unsynced.discard(key)
             synced()
+            if self.unnoted:
+                self._note()
 
         def has_failed(error: Exception) -> None:
             self._unsynced.discard(key)

@@ -121,6 +121,12 @@ class Recovery:
             known[origin] = max(mark, known.get(origin, mark))
         return known
 
+    def heard_of(self, origin: str) -> bool:
+        """Whether this broker knows of a broker of this name, in the network or from notifications and marks."""
+        broker = self._broker
+        known = broker.adjacency.topology.knows(origin) or origin in self._tree_marks
+        return known or broker.progress.of(origin) is not None
+
     def marks_of_clients(self) -> Iterator[tuple[Link, dict[str, Position]]]:
         """How far each client with subscriptions has certainly seen each origin."""
         common = None if self._suspended else self.marks_of(())

@@ -17,6 +17,7 @@ class Registration:
     __slots__ = (
         "after",
         "duplicates",
+        "effective",
         "entries",
         "filter",
         "id",
@@ -59,6 +60,8 @@ class Registration:
         """By scope."""
         self.told = False
         """Whether the client has been told that it has settled."""
+        self.effective = False
+        """Of an advertisement: whether it has settled since it has its place in its scopes (see `_waiting`)."""
         self.placed = True
         """Whether this broker carries every scope of the client; until then it is not settled."""
 

@@ -109,14 +109,29 @@ class Registrations:
     def advertised(self, link: Link, message: Advertise) -> None:
         """A client will publish what passes a filter."""
         check_filter(message.filter)
-        check_request(message, self.advertisements(link), self._broker.now())
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self._broker.routing.advertisements:
+            check_request(message, self.advertisements(link), self._broker.now())
             self._broker.send(link, Settled(message.id, message.scope, True, number=message.number))  # nobody must know
             return
         self._entries.check(message.filter)
+        if not self._broker.delivery.defers(link, message):
+            self.changed(link, message)
+
+    def unadvertised(self, link: Link, message: Unadvertise) -> None:
+        """An advertisement has ended."""
+        if not self._broker.delivery.defers(link, message):
+            self.changed(link, message)
+
+    def changed(self, link: Link, message: Advertise | Unadvertise) -> None:
+        """An advertisement of a client begins, changes or ends now, whatever has waited before it."""
         known = self.advertisements(link).get(message.id)
+        if isinstance(message, Unadvertise):
+            if known is not None:
+                self._end(known, advertisement=True)
+            return
+        check_request(message, self.advertisements(link), self._broker.now())
         if known is not None and known.filter == message.filter:
             self._repeated(known, message.number, advertisement=True)
             return
@@ -124,11 +139,6 @@ class Registrations:
         self._broker.register(link, _cost(new) - (_cost(known) if known is not None else 0))
         self._advertisements.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=True)
-
-    def unadvertised(self, link: Link, message: Unadvertise) -> None:
-        """An advertisement has ended."""
-        if (known := self.advertisements(link).get(message.id)) is not None:
-            self._end(known, advertisement=True)
 
     def _repeated(self, known: Registration, number: int, *, advertisement: bool) -> None:
         """A client says again what it said before; it is told again."""
@@ -174,6 +184,7 @@ class Registrations:
             if known is None or known.registration is not new or _changed(known.passage, passage):
                 entry = self._part(new, passage, advertisement)
                 new.entries[scope] = entry
+                new.effective = False
                 self._entries.exchange(self._entries.book(scope, advertisement), known, entry)
         for scope in [scope for scope in parts if scope not in memberships]:
             self._entries.remove(self._entries.book(scope, advertisement), parts.pop(scope))

@@ -53,7 +53,12 @@ class Log(Protocol):
         ...
 
     def ended(self, epoch: int) -> int | None:
-        """The last number of an epoch that ended cleanly; None if nobody knows."""
+        """The last number of an earlier epoch: noted when it ended in order, or, if it crashed and `note_unlogged` was
+        never called in it, the last one that is kept; None if nobody knows."""
+        ...
+
+    def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `append` does."""
         ...
 
     def put(

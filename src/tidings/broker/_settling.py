@@ -47,7 +47,7 @@ class Settling:
             while self._touched:
                 book, _ = self._touched.popitem()
                 self.report(book, book.review())
-            if not self._call_waiters():
+            if not self._call_waiters() and not self._broker.delivery.end_turn():
                 break  # otherwise somebody who waited went on, and may have announced more or wait again
         if self._broker.holds.all:
             self._broker.holds.end_turn()
@@ -122,6 +122,8 @@ class Settling:
             return  # its holder sees it at the end of the turn
         link, id, number = registration.link, registration.id, registration.number
         registration.told = True
+        if advertisement:
+            registration.effective = self._broker.delivery.ripe = True
         if not self._broker.recovery.baseline:
             self._unreported[registration] = advertisement
         elif advertisement:

@@ -57,6 +57,10 @@ class Topology:
         """The state of this broker's own links."""
         return self._states[self.name]
 
+    def knows(self, broker: str) -> bool:
+        """Whether a state of this broker's links is known, its own included."""
+        return broker in self._states
+
     def states(self) -> list[LinkState]:
         """All known states, for a neighbour that has just come."""
         return list(self._states.values())

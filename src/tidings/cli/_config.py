@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from tidings.broker import RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.model import TidingsError
-from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions
+from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, clashes
 
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
@@ -175,7 +175,7 @@ class _Loader:
     def _access(self, content: Any) -> Access:
         tokens: dict[str, Identity] = {}
         certificates: dict[str, Identity] = {}
-        names: set[str] = set()
+        places: dict[str, int] = {}
         if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
             self._complain(("access",), "this is a list of tables", "write [[access]] above each entry")
             return Access()
@@ -192,7 +192,7 @@ class _Loader:
             elif token is None and certificate is None:
                 remedy = "add token_file, token_env, token or certificate"
                 self._complain(path, f"nothing tells who '{name}' is", remedy)
-            elif name in names:
+            elif name in places:
                 self._complain((*path, "name"), f"'{name}' stands there twice", "give each entry a name of its own")
             elif token in tokens:
                 other = tokens[token].name
@@ -200,10 +200,14 @@ class _Loader:
             elif certificate in certificates:
                 self._complain((*path, "certificate"), f"'{certificate}' stands there twice", "name each once")
             else:
-                names.add(name)
+                places[name] = index
                 identity = Identity(**values)
                 tokens.update({token: identity} if token is not None else {})
                 certificates.update({certificate: identity} if certificate is not None else {})
+        for clash in clashes((*tokens.values(), *certificates.values())):
+            last = max(places[name] for name in clash.identities)
+            key = "names" if "names" in content[last] else "name"
+            self._complain(("access", last, key), clash.problem, clash.remedy)
         if content and not tokens and not certificates:
             # Every entry is wrong: without this, the options would look open, and draw complaints that mislead.
             tokens[""] = Identity("nobody")

@@ -1,4 +1,4 @@
-"""`tidings config check` and `tidings config show`."""
+"""`tidings config check`, `tidings config show` and `tidings config names`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tidings.net import Options
+from tidings.net import Options, owners
 
 from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
@@ -60,3 +60,23 @@ def show(
     """Show all settings that hold, with the defaults for what the file does not say. Tokens are hidden."""
     settings = described(load(file) if file is not None else Configuration(Options()))
     print(json.dumps(settings) if as_json else as_toml(settings))
+
+
+@config.command()
+def names(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Show which names belong to whom; all brokers of a network should print the same.
+
+    Entries of brokers are left out. * stands for any text.
+    """
+    owned = owners(load(file).options.access)
+    if as_json:
+        print(json.dumps(dict(owned)))
+        return
+    width = max((len(pattern) for pattern, _ in owned), default=0)
+    for pattern, identity in owned:
+        print(f"{pattern:<{width}}  {identity}")
+    if not owned:
+        print(f"{file}: no identity is configured, and everybody may use every name")

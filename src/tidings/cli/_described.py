@@ -25,6 +25,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
             entry[form] = "(hidden)" if form == "token" else credential
             entry.update(publish=str(identity.publish), subscribe=str(identity.subscribe))
             entry.update(administer=identity.administer, broker=identity.broker)
+            entry.update(names=list(identity.names))
     tls = (
         {}
         if options.tls is None

@@ -26,6 +26,8 @@ Reader: TypeAlias = Callable[[Any, Path], Any]
 
 MIN_RETAINED = 1_000_000
 """The least that a store can be told to keep: with less, it would forget what it has just taken."""
+MAX_PATTERNS = 100
+"""The most patterns of names of one identity."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -206,6 +208,19 @@ def texts(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def patterns(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of patterns of names."""
+    remedy = 'write a list of names, like ["billing", "feed-*"]; * stands for any text'
+    _expect(value, (list,), remedy)
+    if len(value) > MAX_PATTERNS:
+        raise Bad(f"a list of {len(value)} names", f"write at most {MAX_PATTERNS}; * stands for any text")
+    found = tuple(text(item, directory) for item in value)
+    for item in found:
+        if found.count(item) > 1:
+            raise Bad(f"'{item}' stands there twice", "write each once")
+    return found
+
+
 def promoted(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of attributes, each as `name` or `name:kind`."""
     found = texts(value, directory)
@@ -281,6 +296,7 @@ ACCESS: dict[str, Reader] = {
     "subscribe": filter_text,
     "administer": boolean,
     "broker": boolean,
+    "names": patterns,
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),

@@ -24,6 +24,8 @@ class NotAdmitted(ConnectionFailed):
 
     retry = False
     """Whether trying again later may help."""
+    code = ""
+    """Why, in one word of docs/protocol.md; "name": this name belongs to somebody else."""
 
 
 class Address(NamedTuple):

@@ -7,7 +7,6 @@ connection and one for each durable subscription, nothing in the background. Lea
 from __future__ import annotations
 
 import asyncio
-import secrets
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -97,12 +96,11 @@ class Client:
             raise TidingsError(f"'{serialiser}' is no serialiser; choose {known}")
         if max_unacknowledged < 1:
             raise TidingsError(f"max_unacknowledged is {max_unacknowledged}, with which nothing is ever sent; give 1")
-        self.name = name or f"client-{secrets.token_hex(6)}"
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
         if not addresses:
             raise TidingsError("no broker is named; give its address: tidings://host:port")
         self._link = Link(
-            self.name,
+            name or "",
             addresses,
             token=token,
             tls=tls,
@@ -113,10 +111,10 @@ class Client:
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
         published = 0 if own_numbers else time.time_ns() // 1_000
         if remember is None:
-            self._local = LocalBroker(self.name, self._link.send, published=published)
+            self._local = LocalBroker(self._link.name, self._link.send, published=published)
         else:
             self._local = RememberingLocalBroker(
-                self.name, self._link.send, published=published, limits=remember, now=_now
+                self._link.name, self._link.send, published=published, limits=remember, now=_now
             )
         self._own_numbers = own_numbers
         self._link.receive = self._local.receive
@@ -130,6 +128,11 @@ class Client:
             self._publications, self._subscriptions, self._advertisements, self._questions, self.admin
         )
         self._published = 0
+
+    @property
+    def name(self) -> str:
+        """What this client is called in the network; "" until a broker has given it a name, if it was given none."""
+        return self._link.name
 
     # --- coming and going -----------------------------------------------------------------------------
 
@@ -354,6 +357,7 @@ class Client:
     # --- what the link calls --------------------------------------------------------------------------
 
     def _renewed(self, welcome: Welcome) -> None:
+        self._local.name = self.name
         self.admin.renewed()
         if not self._own_numbers:
             self._local.go_on_after(welcome.published)
@@ -381,8 +385,10 @@ def connect(
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
-    `urls` names one broker or several; if one is lost, the client goes on with another. `name` should be unique in the
-    network; without it a random one is made up. `tls` says whom to trust and which certificate to show.
+    `urls` names one broker or several; if one is lost, the client goes on with another. `name` is unique in the
+    network; without it the broker gives the client one, which it keeps for as long as it lives. Where brokers know
+    identities, `name` must belong to the identity of the `token` or certificate: see docs/security.md. `tls` says whom
+    to trust and which certificate to show.
 
     With `remember`, the past of a subscription is what this client has got for others, kept within these limits. It is
     there before `subscribe` returns; no broker is asked. See docs/history-strategies.md, "local".

@@ -94,7 +94,7 @@ class Connection(Stream):
         if not self.answer.done():
             if self.farewell is not None:
                 refusal = NotAdmitted(self.farewell.reason)
-                refusal.retry = self.farewell.retry
+                refusal.retry, refusal.code = self.farewell.retry, self.farewell.code
                 self.answer.set_exception(refusal)
             else:
                 why = f"the connection was closed ({error or 'without a word'}); a broker with TLS is at tidings+tls://"

@@ -63,7 +63,8 @@ class Link:
         serialiser: str,
         renewed: Callable[[Welcome], None],
     ) -> None:
-        self._name = name
+        self.name = name
+        """What this client is called; "" until a broker has given it a name, if it was given none."""
         self._addresses = addresses
         self._token = token
         self._tls = tls
@@ -108,14 +109,14 @@ class Link:
             told = "; ".join(f"{address}: {error}" for address, error in problems.items())
             if denials := [error for error in problems.values() if isinstance(error, NotAdmitted)]:
                 denied = NotAdmitted(told)
-                denied.retry = any(error.retry for error in denials)
+                denied.retry, denied.code = any(error.retry for error in denials), denials[0].code
                 raise denied
             raise ConnectionFailed(f"{told}. Is the server running? `tidings serve` starts one here.")
-        self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self._name}")
+        self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self.name}")
 
     async def close(self) -> None:
         """Say goodbye and end everything."""
-        self._end(ConnectionFailed(f"the client '{self._name}' is closed; connect again"))
+        self._end(ConnectionFailed(f"the client '{self.name}' is closed; connect again"))
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -259,7 +260,7 @@ class Link:
         hello = Hello(
             (VERSION,),
             PeerRole.CLIENT,
-            self._name,
+            self.name,
             serialisers=(self._offered,),
             session=session.id if session is not None else None,
             received=session.received if session is not None else 0,
@@ -281,6 +282,7 @@ class Link:
         if self._paused:
             connection.pause()
         self.broker = welcome.name
+        self.name = self.name or welcome.client  # from now on, at every broker
         if welcome.resumed and self._session is not None:
             for data in self._session.resume(welcome.received):
                 connection.write(data)

@@ -1,6 +1,7 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
 from ._access import Access, AccessDenied, Identity
+from ._names import clashes, owners
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
 from ._past import history_features
 from ._server import Server, StartError, check, is_local, serve
@@ -19,7 +20,9 @@ __all__ = [
     "StoreOptions",
     "TlsOptions",
     "check",
+    "clashes",
     "history_features",
     "is_local",
+    "owners",
     "serve",
 ]

@@ -1,8 +1,8 @@
 """Who may connect, and what each may do: checked at the border, before anything enters.
 
-An identity comes from a token or from the subject of a client certificate. Each identity has filters for what it may
-publish and what it may subscribe to. Without any identity configured everybody may do everything; such a server only
-listens on this machine, unless it is told otherwise.
+An identity comes from a token or from the subject of a client certificate. Each identity has names that it may use, see
+`_names`, and filters for what it may publish and what it may subscribe to. Without any identity configured everybody
+may do everything; such a server only listens on this machine, unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidings.model import EVERYTHING, Filter, Matches, Notification, TidingsError
+
+from ._patterns import matches
 
 
 class AccessDenied(TidingsError):
@@ -28,6 +30,17 @@ class Identity:
     administer: bool = False
     broker: bool = False
     """Whether it may connect as a neighbour broker."""
+    names: tuple[str, ...] = ()
+    """Patterns of the names that it may use besides its own and those below it; `*` stands for any characters."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The names that its clients may have, its own first."""
+        return (self.name, f"{self.name}/*", *self.names)
+
+    def may_be_called(self, name: str, *, broker: bool = False) -> bool:
+        """Whether this name belongs to it. Brokers have a name each: none below another."""
+        return any(matches(pattern, name) for pattern in ((self.name, *self.names) if broker else self.patterns))
 
     def check_publish(self, notification: Notification) -> None:
         """Raise `AccessDenied` unless it may publish this."""
@@ -59,6 +72,11 @@ class Access:
     def open(self) -> bool:
         """Whether everybody may do everything."""
         return not self.tokens and not self.certificates
+
+    @property
+    def identities(self) -> list[Identity]:
+        """All of them, each once."""
+        return list(dict.fromkeys((*self.tokens.values(), *self.certificates.values())))
 
     def identify(self, token: str | None, subject: str | None) -> Identity:
         """Who this is, or `AccessDenied`. All tokens are compared, each in constant time."""

@@ -84,8 +84,12 @@ class Congestion:
 
     # --- the seconds of a client ----------------------------------------------------------------------
 
+    @property
+    def _identity(self) -> str:
+        return self._peer.identity.name if self._peer.identity is not None else ""
+
     def _left(self) -> float:
-        return self._patience.left(self._peer.identity, self._peer.link.name, self._loop.time())
+        return self._patience.left(self._identity, self._peer.link.name, self._loop.time())
 
     def _spend(self) -> None:
         self._holding_since = self._loop.time()
@@ -103,7 +107,7 @@ class Congestion:
     def _spent(self) -> None:
         if self._peer.link.is_client:
             now = self._loop.time()
-            self._patience.spend(self._peer.identity, self._peer.link.name, now - self._holding_since, now)
+            self._patience.spend(self._identity, self._peer.link.name, now - self._holding_since, now)
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

@@ -28,7 +28,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import AccessDenied
+from ._access import AccessDenied, Identity
 from ._peer import Peer
 from ._turns import LIGHT, SLICE, is_light
 
@@ -283,40 +283,42 @@ class Accepted(Connection):
             spoken = ", ".join(sorted(SERIALISERS))
             self.reject(Reject("serialiser", f"this broker speaks {spoken}; offer one of these"))
             return
-        if not hello.name or len(hello.name) > 256:
-            self.reject(Reject("name", "a name has 1 to 256 characters"))
-            return
         identity = host.options.access.identify(hello.token, _subject(self.transport))
         kind = LinkKind.BROKER if hello.role is PeerRole.BROKER else LinkKind.CLIENT
+        name = hello.name
+        if not name and kind is LinkKind.CLIENT:
+            name = host.names.given_to(identity)
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
-        if kind is LinkKind.BROKER and (objection := host.governance.objection_to(hello.name, hello.authority)):
+        if objection := host.names.objection_to(name, kind, identity):
+            log.warning("%s at %s was turned away: %s", kind.value, self._who(), objection)
+            self.reject(Reject("name", objection))
+            return
+        if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
-        if kind is LinkKind.CLIENT and (taken := host.names.objection_to(hello.name, identity)):
-            raise AccessDenied(taken)
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
         peer = host.find(hello.session)
-        resumed = peer is not None and peer.link.name == hello.name and peer.link.kind is kind
+        resumed = peer is not None and peer.link.name == name and peer.link.kind is kind and peer.identity == identity
         if peer is None or not resumed:
-            known = host.peer_of(hello.name, kind)
-            if known is not None and not self._replaces(hello, known):
-                self.reject(Reject("duplicate", f"{kind.value} '{hello.name}' is connected already", retry=True))
+            known = host.peer_of(name, kind)
+            if known is not None and not self._replaces(hello, known, identity):
+                self.reject(Reject("duplicate", f"{kind.value} '{name}' is connected already", retry=True))
+                return
+            if host.peer_count - (known is not None) >= host.options.limits.connections:
+                self.reject(FULL)
                 return
             if known is not None:
                 host.end(known, "it started anew")
-            if host.peer_count >= host.options.limits.connections:
-                self.reject(FULL)
-                return
-            peer = host.admit(hello.name, kind, identity)
+            peer = host.admit(name, kind, identity)
             peer.serialiser = serialiser
-        elif peer.stream is not None:
-            peer.stream.abort()  # the other side gave that connection up before this one noticed
-        if peer.serialiser.name not in hello.serialisers:
+        elif peer.serialiser.name not in hello.serialisers:
             self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
             return
+        elif peer.stream is not None:
+            peer.stream.abort()  # the other side gave that connection up before this one noticed
         peer.epoch = hello.epoch
         peer.authority = hello.authority
         peer.max_part = hello.max_part
@@ -332,9 +334,13 @@ class Accepted(Connection):
             epoch=host.epoch,
             max_part=host.options.limits.max_part,
             heartbeat=host.options.limits.heartbeat,
-            published=0 if peer.link.is_broker else host.broker.publications.latest(hello.name),
+            published=0 if peer.link.is_broker else host.broker.publications.latest(name),
+            client="" if peer.link.is_broker else name,
+            names=host.names.digest if peer.link.is_broker else "",
         )
         self.write(part(Part.WELCOME, encode_words(words)))
+        if peer.link.is_broker:
+            host.names.compare(name, hello.names)
         if resumed:
             peer.resume(hello.received)
             return
@@ -344,8 +350,10 @@ class Accepted(Connection):
             self.peer = None
             raise
 
-    def _replaces(self, hello: Hello, known: Peer) -> bool:
+    def _replaces(self, hello: Hello, known: Peer, identity: Identity) -> bool:
         """Whether a new connection takes the place of a known peer of the same name."""
+        if known.identity is not None and known.identity.name != identity.name:
+            return False
         if known.stream is None:
             return True  # the old one is only waited for
         if not known.link.is_broker:

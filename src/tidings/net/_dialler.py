@@ -25,7 +25,6 @@ from tidings.wire import (
     part,
 )
 
-from ._access import ANYBODY
 from ._connection import Connection
 from ._options import DEFAULT_PORT
 from ._peer import Peer
@@ -66,6 +65,7 @@ class Dialled(Connection):
             epoch=self.host.epoch,
             max_part=self.host.options.limits.max_part,
             authority=self.host.governance.declared,
+            names=self.host.names.digest,
         )
         self.write(part(Part.HELLO, encode_words(hello)))
 
@@ -83,6 +83,7 @@ class Dialled(Connection):
             raise WireError(
                 f"the neighbour chose version {welcome.version} and {welcome.serialiser}, which was not offered"
             )
+        self.host.names.compare(welcome.name, welcome.names)
         previous = self._previous
         if welcome.resumed and previous is not None:
             self.peer = previous
@@ -99,7 +100,7 @@ class Dialled(Connection):
             self.write(part(Part.BYE))
             self.close()
             return
-        peer = self.host.admit(welcome.name, LinkKind.BROKER, ANYBODY, welcome.session)
+        peer = self.host.admit(welcome.name, LinkKind.BROKER, None, welcome.session)
         peer.dialled = True
         peer.epoch = welcome.epoch
         peer.max_part = welcome.max_part

@@ -9,6 +9,10 @@ more, is the recovery that exists anyway; routing does not know that a subscript
 
 An origin that has come into the network since the client was last heard of is in no position. All that it has published
 in this incarnation is owed, so a `Recalled` names it with number 0. Epochs are times: that is how the two compare.
+
+Positions are of origins that the broker has heard of, now or when it kept this subscription the last time. It has heard
+of every origin that it tells a client of. A client that has come from another broker may know one that is cut off from
+this one: its positions are refused until the broker hears of that one, and it asks again.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from tidings.store import Store
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
 
 from ._budget import owner_of
+from ._names import Names
 
 log = logging.getLogger("tidings.net")
 
@@ -39,6 +44,8 @@ MAX_DURABLE_NAME = 256
 """The most characters of the name of one."""
 MAX_DURABLE_FILTER = 65_536
 """The most characters of its filter."""
+MAX_SHOWN = 5
+"""The most names in one line of the log."""
 
 _TABLE = "durable"
 
@@ -92,6 +99,18 @@ class Durables:
         broker.on_client_message(Keep, self._keep)
         broker.on_client_message(Forget, self._forget)
 
+    def warn_of_orphans(self, names: Names) -> None:
+        """Tell the log whose subscriptions nobody can come back for, because no identity may use their name."""
+        orphans = sorted(client for client in self._records if not names.is_owned(client))
+        if orphans:
+            shown = ", ".join(f"{client!r}" for client in orphans[:MAX_SHOWN])
+            log.warning(
+                "durable subscriptions are kept for %s%s, and no [[access]] entry may use that name; add it to the "
+                "`names` of its owner's entry, see docs/upgrading.md",
+                shown,
+                f" and {len(orphans) - MAX_SHOWN} more" if len(orphans) > MAX_SHOWN else "",
+            )
+
     def _recall(self, link: Link, message: Recall) -> None:
         self._check(message.name)
         record = self._records.get(link.name, {}).get(message.name)
@@ -113,14 +132,15 @@ class Durables:
                 f"the filter of durable subscription '{message.name}' has {len(message.filter):,} characters; "
                 f"at most {MAX_DURABLE_FILTER:,} can be kept: write a shorter one"
             )
-        known = message.name in self._records.get(link.name, {})
-        if not known:
+        known = self._records.get(link.name, {}).get(message.name)
+        self._check_origins(message, known)
+        if known is None:
             self._check_room(link.name, message.name)
         record = _Record(message.filter, message.positions, self._broker.now())
         data = _encode(record)
+        self._check_size(link, message.name, len(data))
         self._own(link)
-        self._check_size(link.name, message.name, len(data))
-        self.count += not known
+        self.count += known is None
         self._records.setdefault(link.name, {})[message.name] = record
         self._resize(link.name, message.name, len(data))
         store.put(_TABLE, _key(link.name, message.name), data, *self._answers(link, message.id))
@@ -155,6 +175,14 @@ class Durables:
             )
         return self._store
 
+    def _check_origins(self, message: Keep, known: _Record | None) -> None:
+        for origin in message.positions:
+            if not self._broker.recovery.heard_of(origin) and (known is None or origin not in known.positions):
+                raise TidingsError(
+                    f"{origin[:80]!r} in the position of durable subscription '{message.name}' is no broker that "
+                    f"'{self._broker.name}' has heard of; it is kept once that broker can be reached from here"
+                )
+
     # --- how much they take ---------------------------------------------------------------------------
 
     def _own(self, link: Link) -> None:
@@ -162,9 +190,9 @@ class Durables:
         owner, known = owner_of(link), self._owners.get(link.name)
         if owner != known:
             held = sum(size for (client, _), size in self._sizes.items() if client == link.name)
-            if known is not None and held:
-                self._owned[known] -= held
-            self._owned[owner] = self._owned.get(owner, 0) + held
+            for one, size in ((known, -held), (owner, held)):
+                if one is not None and size:
+                    self._owned[one] = self._owned.get(one, 0) + size
             self._owners[link.name] = owner
 
     def _resize(self, client: str, name: str, size: int) -> None:
@@ -177,9 +205,9 @@ class Durables:
         if not self._owned[owner]:
             del self._owned[owner]
 
-    def _check_size(self, client: str, name: str, size: int) -> None:
-        grown = size - self._sizes.get((client, name), 0)
-        owner = self._owners[client]
+    def _check_size(self, link: Link, name: str, size: int) -> None:
+        grown = size - self._sizes.get((link.name, name), 0)
+        owner = owner_of(link)
         held = self._owned.get(owner, 0)
         if grown > 0 and held + grown > MAX_DURABLE_BYTES:
             self.refused += 1

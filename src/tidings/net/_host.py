@@ -73,14 +73,14 @@ class Host:
         self.ledger: Ledger | None = None
         """Notes what clients are sent, if anybody wants to know."""
         self.governance = Governance(options, self)
-        self.names = Names(self)
+        self.names = Names(options.access)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes, *([] if options.access.open else [self.names])],
+            features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
         self.broker.register = self.budget.register
@@ -184,19 +184,20 @@ class Host:
         """The peer of this name."""
         return self._names.get((name, kind))
 
-    def admit(self, name: str, kind: LinkKind, identity: Identity, session: str | None = None) -> Peer:
-        """Make a new link of the broker; `TidingsError` if the broker does not want it."""
+    def admit(self, name: str, kind: LinkKind, identity: Identity | None, session: str | None = None) -> Peer:
+        """Make a new link of the broker; without an identity, to a neighbour that this side has dialled."""
         guard = None if kind is LinkKind.BROKER or self.options.access.open else identity
         link = Link(name, kind, guard)
         limits = self.options.limits
         policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
-        return Peer(
+        peer = Peer(
             self,
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
-            identity.name,
         )
+        peer.identity = identity
+        return peer
 
     def begin(self, peer: Peer) -> None:
         """Tell the broker of a new link, now that frames can be sent on it."""
@@ -244,14 +245,6 @@ class Host:
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
         """End a link and tell the other side why, after this turn of the broker."""
         self.loop.call_soon(self._disconnect, peer, Reject(code, reason, retry=peer.link.is_broker))
-
-    def cut_off(self, peer: Peer, code: str, reason: str) -> None:
-        """Let nothing more out to a peer, or in; the broker hears of it after this turn."""
-        stream, peer.stream = peer.stream, None
-        if stream is not None:
-            stream.write(part(Part.REJECT, encode_words(Reject(code, reason))))
-            stream.close()
-        self.loop.call_soon(self.end, peer, reason)
 
     def _disconnect(self, peer: Peer, why: Reject) -> None:
         if peer.stream is not None:

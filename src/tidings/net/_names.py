@@ -1,68 +1,128 @@
-"""Names: a client is who it says it is, wherever the scope graph speaks of it.
+"""Names: which identity may use which name. This is the one place that decides it.
 
-Memberships and administrators are names of clients, and clients choose their names. So where identities are configured,
-a name that the graph mentions belongs to the identity of that name: `alice` may connect as `alice`, `alice/pc` or
-`alice/phone`, and nobody else may. Other names are free, as they always were. A name may come into the graph while
-somebody else uses it; that client is cut off in the turn that makes the tables, before anything is judged by them.
+Nearly everything that a broker remembers of somebody is kept under a name: numbers of publications, durable
+subscriptions, sessions, memberships and administrators of scopes. And what other brokers and subscribers see of a
+publisher is its name and its number, nothing else. So where identities are configured a name belongs to one of them.
+A client of the identity `alice` is called `alice`, `alice/...`, or by one of the patterns in `names` of its entry. A
+neighbour is called by its identity's name or one of these patterns. Two identities must not share a name: a broker
+whose entries allow that does not start.
+
+What a name means must be the same in the whole network, and no single broker can see whether it is: so neighbours
+compare a digest of all names and warn. Entries of brokers are left out of it. Each broker has those of its neighbours,
+and a neighbour is trusted anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import hashlib
+import logging
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from tidings.broker import Advice, Feature, Joinpoint
-from tidings.scopes import Graph, client_node
+from tidings.broker import LinkKind
 
-from ._access import Identity
+from ._access import Access, Identity
+from ._patterns import ANY, common_name, fixed_start
 
-if TYPE_CHECKING:
-    from ._host import Host
+log = logging.getLogger("tidings.net")
+
+MAX_NAME = 256
+"""The most characters of the name of a client or broker."""
+GIVEN_BYTES = 12
+"""The random bytes in a name that a broker gives: no two clients ever get the same."""
+MAX_IDENTITY_NAME = MAX_NAME - 2 * GIVEN_BYTES - 1
+"""The most characters of an identity's name: a name below it that a broker gives must not be too long."""
+OPEN = "open"
+"""The digest of a broker without identities, where everybody may use every name."""
 
 
-class Names(Feature):
-    """Watches over the names of attached clients."""
+class Clash(NamedTuple):
+    """What is wrong with the names of an identity, or of two."""
 
-    name = "names"
-    priority = 50
+    identities: tuple[str, ...]
+    problem: str
+    remedy: str
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
 
-    def advice(self) -> Mapping[Joinpoint, Advice]:
-        """Look at everybody when the graph changes."""
-        return {Joinpoint.GRAPH: self._graph_changed}
+def clashes(identities: Iterable[Identity]) -> Iterator[Clash]:
+    """Everything that is wrong with the names of these identities."""
+    owned = sorted((fixed_start(pattern), pattern, one.name) for one in identities for pattern in one.patterns)
+    for name in dict.fromkeys(name for _, _, name in owned):
+        if not name or ANY in name:
+            yield Clash((name,), f"'{name}' cannot be the name of an identity", f"write some text without {ANY}")
+        elif len(name) > MAX_IDENTITY_NAME:
+            problem = f"the name of an identity has {len(name)} characters"
+            yield Clash((name,), problem, f"write at most {MAX_IDENTITY_NAME}: the names of its clients begin with it")
+    told = set()
+    for at, (start, pattern, name) in enumerate(owned):
+        for later in range(at + 1, len(owned)):
+            other_start, other_pattern, other = owned[later]
+            if not other_start.startswith(start):
+                break  # they are sorted by how they start: none of those that follow overlaps
+            pair = (min(name, other), max(name, other))
+            if other == name or pair in told or (common := common_name(pattern, other_pattern)) is None:
+                continue
+            told.add(pair)
+            yield Clash(
+                pair,
+                f"'{pair[0]}' and '{pair[1]}' may both be called '{common or 'anything'}': the names "
+                f"'{pattern}' of '{name}' and '{other_pattern}' of '{other}' overlap",
+                "narrow the `names` of one of them; a name belongs to one identity",
+            )
 
-    def _graph_changed(self, proceed: Callable[[], Any], old: int, new: int) -> Any:
-        result = proceed()
-        graph = self._host.governance.scopes.graph
-        administrators = _administrators(graph)
-        for peer in self._host.peers:
-            guard = peer.link.guard
-            if isinstance(guard, Identity) and _taken(graph, administrators, peer.link.name, guard):
-                self._host.cut_off(peer, "name", _reason(peer.link.name, guard))
-        return result
 
-    def objection_to(self, client: str, identity: Identity) -> str:
-        """Why somebody may not be called so; "": it may. Without identities nobody can be somebody else."""
-        if self._host.options.access.open:
+class Names:
+    """Whose each name is at one broker."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.digest = _digest(access)
+        self._warned: dict[str, str] = {}
+        """The digests of neighbours that differ, as the log has been told."""
+
+    def given_to(self, identity: Identity) -> str:
+        """A new name for a client that has none."""
+        prefix = "client-" if self._access.open else f"{identity.name}/"
+        return prefix + secrets.token_hex(GIVEN_BYTES)
+
+    def objection_to(self, name: str, kind: LinkKind, identity: Identity) -> str:
+        """Why this identity may not be called so; "": it may."""
+        if not 0 < len(name) <= MAX_NAME:
+            return f"a name of {len(name)} characters; a name has 1 to {MAX_NAME}"
+        if self._access.open or identity.may_be_called(name, broker=kind is LinkKind.BROKER):
             return ""
-        graph = self._host.governance.scopes.graph
-        return _reason(client, identity) if _taken(graph, _administrators(graph), client, identity) else ""
+        patterns = (identity.name, *identity.names) if kind is LinkKind.BROKER else identity.patterns
+        usable = ", ".join(f"'{pattern}'" for pattern in patterns)
+        return (
+            f"{name[:80]!r} is no name of '{identity.name}', as whom this {kind.value} has identified itself; "
+            f"choose one of {usable} ({ANY} stands for any text)" + (", or none" if kind is LinkKind.CLIENT else "")
+        )
+
+    def is_owned(self, name: str) -> bool:
+        """Whether some identity may use a name for its clients."""
+        known = self._access.identities  # none of them: the broker is open, or identifies others by a rule of its own
+        return not known or any(one.may_be_called(name) for one in known)
+
+    def compare(self, neighbour: str, digest: str) -> None:
+        """A neighbour tells its digest; "": it is of a version that has none."""
+        if digest in ("", self.digest):
+            self._warned.pop(neighbour, None)
+        elif self._warned.get(neighbour) != digest:
+            self._warned[neighbour] = digest
+            log.warning(
+                "broker %s does not give the same names to the same identities as this one: somebody may be called "
+                "there what somebody else is called here; compare what `tidings config names FILE` prints for both",
+                neighbour,
+            )
 
 
-def _administrators(graph: Graph) -> set[str]:
-    return {client for scope in graph.scopes.values() for client in scope.administrators}
+def owners(access: Access) -> list[tuple[str, str]]:
+    """Each pattern of clients' names, with the identity that it belongs to: what all brokers should agree on."""
+    return sorted((pattern, one.name) for one in access.identities if not one.broker for pattern in one.patterns)
 
 
-def _taken(graph: Graph, administrators: set[str], client: str, identity: Identity) -> bool:
-    if client == identity.name or client.startswith(f"{identity.name}/"):
-        return False
-    return client in administrators or bool(graph.superscopes(client_node(client)))
-
-
-def _reason(client: str, identity: Identity) -> str:
-    return (
-        f"the scope graph speaks of '{client}', and '{identity.name}' is somebody else; "
-        f"choose '{identity.name}', '{identity.name}/...' or a name that is free"
-    )
+def _digest(access: Access) -> str:
+    if access.open:
+        return OPEN
+    return hashlib.blake2b(repr(owners(access)).encode(), digest_size=16, person=b"tidings-names").hexdigest()

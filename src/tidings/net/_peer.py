@@ -37,6 +37,7 @@ from tidings.wire import (
     times,
 )
 
+from ._access import Identity
 from ._budget import PART_BYTES, owner_of
 from ._clock import Clock
 from ._congestion import Congestion
@@ -79,16 +80,16 @@ class Batch(NamedTuple):
 class Peer:
     """One link of the broker to a neighbour or client."""
 
-    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, identity: str) -> None:
+    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy) -> None:
         self.host = host
         self.link = link
-        self.identity = identity
-        """The name of the identity that it stands for."""
         self.owner = owner_of(link)
         """Whose memory it is that it takes."""
         self.session = session
         self.policy = policy
         self._limits = limits = host.options.limits
+        self.identity: Identity | None = None
+        """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
         self.outbox: list[Frame] = []

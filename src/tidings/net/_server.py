@@ -26,6 +26,7 @@ from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
 from ._log import LogReading
+from ._names import clashes
 from ._offers import Browsing
 from ._options import Options, TlsOptions
 from ._past import history_features, load_archive
@@ -47,6 +48,7 @@ class Server:
 
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
+        check_names(options)
         check_management(options)
         check_authority(options)
         check_archive(options)
@@ -92,6 +94,7 @@ class Server:
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
+        self.durables.warn_of_orphans(self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
         reporter = Reporter(self)
@@ -225,6 +228,12 @@ def check(options: Options) -> None:
                 f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
                 "configure it, listen on 127.0.0.1, or say --insecure"
             )
+
+
+def check_names(options: Options) -> None:
+    """Raise `StartError` if two identities could have the same name."""
+    for clash in clashes(options.access.identities):
+        raise StartError(f"{clash.problem}; {clash.remedy}")
 
 
 def check_management(options: Options) -> None:

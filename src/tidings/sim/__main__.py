@@ -13,7 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tidings.sim", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="run one random scenario again and print all that happened")
-    replay.add_argument("seed", help="as a report names it: a number, perhaps with h, s or hs before it")
+    replay.add_argument("seed", help="as a report names it: a number, perhaps with letters before it: h, s, m, p, r")
     replay.add_argument("--quiet", action="store_true", help="print only what was broken")
     arguments = parser.parse_args()
     result = Scenario.named(arguments.seed).run()

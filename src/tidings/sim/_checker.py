@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tidings.model import Notification
 
-from ._faults import Faults
+from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
 from ._past import PastJudge
@@ -44,7 +44,7 @@ class Checker:
         self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in (MATCHING, ONCE, ORDER, SUBSCRIBED)}
         self._faults = Faults()
         self._observer = Observer()
-        self._past = PastJudge(self._observer, self._faults, self._promises, advertisements)
+        self._past = PastJudge(self._observer, self._faults, self._promises)
         self._liveness = Liveness(self._observer, self._faults, self._promises, advertisements)
 
     def step(self, record: Record) -> None:
@@ -109,13 +109,20 @@ class Checker:
         subscription.last[path] = max(last, record.publication)
 
     def _gap(self, record: Record) -> None:
-        """A gap needs a fault that excuses it, whatever is lost in it."""
+        """A gap needs a fault that excuses it, something that can have been lost by it, and is told once."""
         origin = str(record.detail[0])
         faults = self._faults.bearing_on_origin(origin, record)
         if all(self._promises.outcome(quality, faults) is Outcome.DELIVERED for quality in QUALITIES):
-            self.violations.append(
-                Violation("gap", record, f"no fault of this run excuses a gap: {', '.join(sorted(faults))}")
-            )
+            self._broken_gap(record, f"no fault of this run excuses a gap: {', '.join(sorted(faults))}")
+        elif faults.isdisjoint((ORIGIN_GONE, MEMORY_EXCEEDED)):
+            subscription = self._observer.client(record.component).subscriptions.get(record.subscription)
+            if origin not in self._observer.forgetful:
+                self._broken_gap(record, f"'{origin}' crashed, but everything that was published there was stored")
+            if subscription is not None and record.detail in subscription.gaps:
+                self._broken_gap(record, "the same gap was told before")
+
+    def _broken_gap(self, record: Record, reason: str) -> None:
+        self.violations.append(Violation("gap", record, reason))
 
     def _broken(self, guarantee: str, record: Record, reason: str) -> None:
         if self._kept[guarantee]:

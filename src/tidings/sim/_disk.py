@@ -9,6 +9,9 @@ from tidings.wire import Envelope
 
 from ._scheduler import Event, Scheduler
 
+_UNLOGGED = "unlogged"
+"""The table of the epochs that have given numbers to what is not on this disk."""
+
 
 class SimDisk:
     """The durable log of one broker. Writes are synced together, `sync_time` microseconds after the first."""
@@ -82,9 +85,16 @@ class SimDisk:
             ]
             yield found[::-1] if newest_first else found
 
-    def ended(self, epoch: int) -> None:
-        """Epochs end by crashing here."""
-        return
+    def ended(self, epoch: int) -> int | None:
+        """Epochs end by crashing here: what was kept is known to be all if nothing else had a number."""
+        if str(epoch) in self._shelf.get(_UNLOGGED, {}):
+            return None
+        kept = self._synced.get(epoch, ())
+        return kept[-1].identity.seq if kept else 0
+
+    def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        """Note that this epoch gives numbers to what is not kept."""
+        self.put(_UNLOGGED, str(self.incarnations), b"", synced, failed)
 
     def publishers(self) -> dict[str, int]:
         """The last number of each publisher among what is synced."""

@@ -12,6 +12,8 @@ PAUSE = 10_000_000
 LONG = 60_000_000 - PAUSE
 """Microseconds of trouble without a pause after which an origin may have been given up: ORIGIN_TIMEOUT counts from when
 something may have been missed, which is before the trouble if a client had just come back and was catching up."""
+UNDER_WAY = 10_000_000
+"""Microseconds for which something may be under way on the slowest links."""
 MEMORY = 10_000
 """Publications of one broker, above which some may have left its memory (MEMORY_PUBLICATIONS)."""
 

@@ -5,7 +5,7 @@ For every publication since the last quiescence and every subscription that is a
     if   the subscription had settled before it, towards the broker it was published at,
     and  every version of the scope graph since shows it to the subscriber, in one and the same form,
     and  that has passed every filter of the subscription since,
-    and  (with advertisements) one that announces it had settled before it towards the subscriber's broker,
+    and  the publisher was told that it was taken, or asked for no answer,
     then it was delivered, or a gap contains it and the promises for the faults of the run allow a gap.
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tidings.model import Filter, Matches, Notification
 from tidings.wire import Quality
 
-from ._faults import CLIENT_MOVES, ORIGIN_GONE, OWN_CRASH, Faults
+from ._faults import CLIENT_MOVES, ORIGIN_GONE, OWN_CRASH, UNDER_WAY, Faults
 from ._observer import Client, Observer, Publication, Subscription, Violation
 from ._promises import Outcome, Promises
 from ._trace import Op, Record
@@ -64,27 +64,25 @@ class Liveness:
             if publication.key is not None and not announced(publication):
                 yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
         answered = publication.key is not None or publication.refused
-        owed = _quality(publication) is not Quality.FIRE and not self._interrupted(record)
+        owed = _quality(publication) is not Quality.FIRE and self._observer.client(record.component).broker is not None
         if owed and not answered and self._promises.outcome(ANSWERED, faults) is Outcome.DELIVERED:
             yield Violation(ANSWERED, record, "it was neither acknowledged nor refused")
 
-    def _interrupted(self, record: Record) -> bool:
-        """Whether the publisher has lost or left its broker since."""
-        return self._observer.client(record.component).interrupted > record.seq
+    def _under_way(self, record: Record) -> bool:
+        """Whether the publisher has lost or left its broker before this can have got there for sure."""
+        interruptions = self._observer.client(record.component).interruptions
+        return any(one.seq > record.seq and one.time < record.time + UNDER_WAY for one in interruptions)
 
     def _counts(self, publication: Publication) -> bool:
         if publication.refused:
             return False
         if _quality(publication) is Quality.FIRE:
-            return not self._interrupted(publication.record)
-        # Advertisements had settled where it was made, not where it was handed over again.
-        return publication.key is not None and not (publication.resent and self._advertisements)
+            return not self._under_way(publication.record)
+        return publication.key is not None
 
     def _judge_deliveries(self, publication: Publication, guarantee: str, faults: set[str]) -> Iterator[Violation]:
         for name, client in self._observer.clients.items():
-            if client.broker is None or not self._announced_to(client.broker, publication):
-                continue
-            if self._moved_since(name, client, publication):
+            if client.broker is None or self._moved_since(name, client, publication):
                 continue
             forms = self._observer.visibility.always(publication.versions, publication.record, name)
             for (id, subscription), form in itertools.product(client.subscriptions.items(), forms):
@@ -102,10 +100,6 @@ class Liveness:
         """Where there are scopes, a publisher gets its own publications where it published them, not elsewhere."""
         record = publication.record
         return name == record.publisher and client.interrupted > record.seq and bool(self._observer.visibility.graphs)
-
-    def _announced_to(self, home: str, publication: Publication) -> bool:
-        """Whether advertisements for it had settled towards the subscriber's broker."""
-        return not self._advertisements or announced(publication, home)
 
     def _owed(self, subscription: Subscription, sight: _Sight, guarantee: str, faults: set[str]) -> Outcome:
         """The most that any settling of the subscription promises for this publication, as the client sees it."""
@@ -131,15 +125,14 @@ def _origin(publication: Publication) -> str | None:
     return str(publication.key[0]) if publication.key is not None else publication.origin
 
 
-def announced(publication: Publication, towards: str | None = None) -> bool:
+def announced(publication: Publication) -> bool:
     """Whether one alternative of one advertisement accepts it, whichever elements its lists stand for."""
-    filters = [filter for filter, reach in publication.advertisements if towards is None or towards in reach]
     attributes = dict(publication.record.notification or {})
     choices = [value if isinstance(value, tuple) and value else (value,) for value in attributes.values()]
     versions = [Notification(dict(zip(attributes, values, strict=True))) for values in itertools.product(*choices)]
     return any(
         all(alternative.matches(version) for version in versions)
-        for filter in filters
+        for filter in publication.advertisements
         for alternative in _alternatives(filter)
     )
 

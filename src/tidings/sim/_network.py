@@ -5,7 +5,8 @@ Theory of operation
 A `Network` owns a seeded random generator and a scheduler; nothing else decides what happens. Links are FIFO: each
 frame takes a random latency and the time that the link's bandwidth needs for it, but never overtakes the frame
 before it. Cutting a link loses what is under way on it. Crashing a broker loses its memory, its links and what its
-disk had not synced; its clients come back with it and subscribe again, as a client library would.
+disk had not synced. Its clients come back a while after it has, most of them to it and some to another broker, and
+subscribe again, as a client library would.
 
 Every action of an application and everything that reaches it is recorded in the trace, which the checker judges.
 """
@@ -26,6 +27,10 @@ from ._disk import SimDisk
 from ._scheduler import Event, Scheduler
 from ._trace import Op, Trace
 
+RETURN_SECONDS = 10.0
+"""Clients of a broker that has restarted find a broker within this time."""
+FAIL_OVER = 0.25
+"""The share of them that find another one."""
 MAX_UNREST = 3_600_000_000
 """Microseconds of virtual time in which a network must come to rest."""
 
@@ -317,8 +322,11 @@ class Network:
             if client.broker == name:
                 client.lost()
 
-    def restart(self, name: str) -> Broker:
-        """Start a killed broker again, with what its disk kept; its links and clients come back."""
+    def restart(self, name: str, *, clients_within: float = RETURN_SECONDS) -> Broker:
+        """Start a killed broker again, with what its disk kept; its links come back at once.
+
+        Each of its clients comes back within so many seconds, to this broker or to another; with 0, at once and here.
+        """
         self.trace.fault("restart", name)
         broker = self._start(name)
         for pair in self._links:
@@ -326,8 +334,22 @@ class Network:
                 self._up(pair)
         for client in self.clients.values():
             if client.broker == name:
-                client.attach(name)
+                self._return(client, name, clients_within)
         return broker
+
+    def _return(self, client: SimClient, home: str, within: float) -> None:
+        if not within:
+            client.attach(home)
+            return
+        elsewhere = self.random.random() < FAIL_OVER
+
+        def find_broker() -> None:
+            if client.connected or client.broker != home or home not in self.brokers:
+                return  # it has moved meanwhile, or its broker has died again: then the next restart brings it back
+            others = [name for name in self.brokers if name != home and self._roles[name] is Role.BORDER]
+            client.attach(self.random.choice(others) if elsewhere and others else home)
+
+        self.scheduler.after(self.random.randint(0, int(within * 1_000_000)), find_broker)
 
     def _up(self, pair: frozenset[str]) -> None:
         one, two = sorted(pair)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidings.model import Matches
+from tidings.wire import Quality
 
 from ._trace import Op, Record, describe
 from ._visibility import Visibility
@@ -66,8 +67,15 @@ class Client:
     """(subscription, publisher, publication, notification)"""
     reached_back: set[str] = field(default_factory=set)
     """The ids of subscriptions that have reached into the past."""
-    interrupted: int = -1
-    """The record at which it last lost its broker or left it."""
+    unanswered: set[int] = field(default_factory=set)
+    """What it has published, not to be stored, and hands over again to the next broker."""
+    interruptions: list[Record] = field(default_factory=list)
+    """When it lost its broker or left it."""
+
+    @property
+    def interrupted(self) -> int:
+        """The record at which it last did."""
+        return self.interruptions[-1].seq if self.interruptions else -1
 
     def forget(self, id: str) -> None:
         """A new subscription of this id may get again what an earlier one has got: one of them reaches back."""
@@ -81,8 +89,8 @@ class Publication:
     record: Record
     origin: str | None
     """The broker of its publisher; None: it had none at that time."""
-    advertisements: list[tuple[Matches, frozenset[str]]]
-    """The publisher's advertisements at that time, and towards which brokers each had settled."""
+    advertisements: list[Matches]
+    """The publisher's advertisements at that time."""
     key: tuple[object, ...] | None = None
     """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
     acknowledged: int = -1
@@ -103,6 +111,8 @@ class Observer:
         self.fresh: list[Publication] = []
         """The publications since the last QUIESCE."""
         self.visibility = Visibility()
+        self.forgetful: set[str] = set()
+        """The brokers that may have given numbers to what was not to be stored."""
 
     def client(self, name: str) -> Client:
         """What is known of a client."""
@@ -134,6 +144,7 @@ class Observer:
                 publication.key = tuple(record.detail)
                 publication.acknowledged = record.seq
                 publication.resent = _handed_over_again(client, publication)
+                client.unanswered.discard(record.publication)
             case Op.REFUSED:
                 self._refused(record)
             case Op.NOTIFY:
@@ -175,14 +186,22 @@ class Observer:
             subscription.settlings.append(Settling(record, reach))
 
     def _published(self, client: Client, record: Record) -> None:
-        advertisements = [(one.filter, _settled_towards(one)) for one in client.advertisements.values()]
+        advertisements = [one.filter for one in client.advertisements.values()]
         publication = Publication(record, client.broker, advertisements, versions=self.visibility.versions)
         self.published[record.publisher, record.publication] = publication
+        if record.detail[0] is not Quality.STORED:
+            client.unanswered.add(record.publication)
+            self._may_forget(client)
         self.fresh.append(publication)
+
+    def _may_forget(self, client: Client) -> None:
+        if client.broker is not None and client.unanswered:
+            self.forgetful.add(client.broker)
 
     def _refused(self, record: Record) -> None:
         error, _, reference = record.detail
         number = int(str(reference)) if str(reference).isdigit() else 0
+        self.client(record.component).unanswered.discard(number)
         if (publication := self.published.get((record.component, number))) is not None:
             publication.refused = str(error)
             publication.resent = _handed_over_again(self.client(record.component), publication)
@@ -190,20 +209,13 @@ class Observer:
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:
             client.broker = str(record.detail[0])
+            self._may_forget(client)
             return
         client.broker = None
-        client.interrupted = record.seq
-        for advertisement in client.advertisements.values():
-            advertisement.settlings.clear()
+        client.interruptions.append(record)
         for subscription in client.subscriptions.values():
             subscription.interruptions.append((record.seq, record.op))
 
 
 def _handed_over_again(client: Client, publication: Publication) -> bool:
     return publication.origin is None or client.interrupted > publication.record.seq
-
-
-def _settled_towards(advertisement: Subscription) -> frozenset[str]:
-    """The brokers towards which the current filter has settled."""
-    since = advertisement.filters[-1][0]
-    return frozenset().union(*(s.reach for s in advertisement.settlings if s.record.seq > since))

@@ -11,9 +11,8 @@ more nor fewer:
     unbroken         from the first that was delivered to the moment of settling, nothing is left out
     reported         everybody who asks is told in the end; that time was up is excused by faults only
 
-What an origin had only in memory may be gone after its crash. What an advertisement had not announced to everybody is
-not owed. A client that loses its broker in the middle of the past gets the rest unmarked: then only order, matching and
-repetitions are judged, by the checker.
+What an origin had only in memory may be gone after its crash. A client that loses its broker in the middle of the past
+gets the rest unmarked: then only order, matching and repetitions are judged, by the checker.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from typing import NamedTuple
 from tidings.model import Matches
 from tidings.wire import Ending, Past, Quality
 
-from ._faults import NONE, Faults
-from ._liveness import announced
+from ._faults import NONE, UNDER_WAY, Faults
 from ._observer import Observer, Publication, Violation
 from ._promises import Outcome, Promises
 from ._trace import Op, Record
@@ -35,10 +33,6 @@ COMPLETE = "past complete"
 EXACT = "past"
 PATIENCE = 10_000_000
 """Microseconds for which every subscription should be ready to wait; with less, it is its own fault."""
-
-
-UNDER_WAY = 10_000_000
-"""Microseconds for which something may be under way on the slowest links."""
 
 
 class _Event(NamedTuple):
@@ -72,8 +66,6 @@ class _Asked:
     """Whether the filter was changed, or the client moved, before what was under way can have come."""
     gaps: set[str] = field(default_factory=set)
     """The origins of which something is lost, as it was told."""
-    home: str = ""
-    """The broker that has settled it."""
 
     def interrupted(self, record: Record) -> None:
         """Its client has no broker."""
@@ -96,11 +88,10 @@ class _Asked:
 class PastJudge:
     """Follows a trace, and judges each time that it has come to rest."""
 
-    def __init__(self, observer: Observer, faults: Faults, promises: Promises, advertisements: bool) -> None:
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises) -> None:
         self._observer = observer
         self._faults = faults
         self._promises = promises
-        self._advertisements = advertisements
         self._asked: dict[tuple[str, str], _Asked] = {}
         self._events: dict[str, list[_Event]] = {}
         self._taken: dict[tuple[str, int], int] = {}
@@ -131,7 +122,6 @@ class PastJudge:
                 self._crashes.setdefault(str(record.detail[1]), []).append(record.seq)
             case Op.SETTLED if asked is not None and asked.settled is None and not record.detail[0]:
                 asked.settled = record
-                asked.home = self._observer.client(record.component).broker or ""
             case Op.GAP if asked is not None:
                 asked.gaps.add(str(record.detail[0]))
             case Op.REMEMBERED if asked is not None:
@@ -273,8 +263,6 @@ class PastJudge:
         """Whether its origin is sure to have had it when it was asked, and while it was under way."""
         publication = self._publication(event)
         assert publication is not None
-        if self._advertisements and not announced(publication, asked.home):
-            return False
         if event.origin in asked.gaps:
             return False
         crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq]

@@ -24,6 +24,7 @@ from ._network import Network, Weather
 from ._past_plan import with_past
 from ._plan import Plan
 from ._promises import Promises
+from ._return_plan import ReturnPlan
 from ._scope_plan import ScopePlan
 from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
@@ -57,11 +58,13 @@ class Scenario:
     """Whether the places change at which edges of the scope graph are crossed."""
     history: bool = False
     """Whether brokers remember, and subscriptions reach into the past."""
+    returning: bool = False
+    """Whether a broker comes back with clients that are full of what they could not publish."""
 
     @property
     def name(self) -> str:
         """What to give to `make replay`."""
-        kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else ""
+        kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
         return f"{'h' if self.history else ''}{kind}{self.seed}"
 
     @classmethod
@@ -97,7 +100,20 @@ class Scenario:
             return cls.named(name[1:]).with_past()
         if name[:1] in ("s", "m", "p"):
             return cls.scoped(int(name[1:]), mirrored=name.startswith("m"), placed=name.startswith("p"))
+        if name.startswith("r"):
+            return cls.of_return(int(name[1:]))
         return cls.random(int(name))
+
+    @classmethod
+    def of_return(cls, seed: int) -> Scenario:
+        """The scenario of a seed in which advertisements are on and an origin dies and comes back, amid its clients."""
+        rng = random.Random(f"return {seed}")
+        while len((shape := _shape(rng)).borders) < 2:
+            pass
+        routing = RoutingOptions(rng.choice(ALGORITHMS), advertisements=True)
+        clients = tuple((f"c{n}", rng.choice(shape.borders)) for n in range(1, rng.randint(2, 6) + 1))
+        steps = ReturnPlan(rng, clients).steps()
+        return cls(seed, shape, routing, _weather(rng), clients, tuple(steps), returning=True)
 
     def with_past(self) -> Scenario:
         """The same scenario, but most subscriptions reach into the past."""

@@ -30,7 +30,8 @@ def connected(options: Options, url: str, *, name: str | None = None, own_number
             return sync.connect(url, name=name, token=options.token, tls=options.tls, own_numbers=own_numbers)
         except NotAdmitted as error:
             if not error.retry or time.monotonic() >= deadline:
-                raise SourceError(f"the broker at {url} does not let Spark in: {error}") from None
+                remedy = '; .option("clientName", "...") sets it' if error.code == "name" else ""
+                raise SourceError(f"the broker at {url} does not let Spark in: {error}{remedy}") from None
         except ConnectionFailed as error:
             if time.monotonic() >= deadline:
                 waited = f"{options.patience:g} seconds"

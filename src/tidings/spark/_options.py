@@ -31,6 +31,7 @@ _KNOWN = {
     "gaps": "what becomes of what a stream has missed: error or row",
     "patience": "seconds for which a broker that is down is waited for",
     "id": "the name of a write, which makes it repeatable",
+    "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
     "attributes": "only: publish the column `attributes` and no other",
     "quality": "of what is published: stored or accepted",
 }
@@ -58,6 +59,7 @@ class Options:
     gaps_as_rows: bool = False
     patience: float = PATIENCE
     id: str = ""
+    client_name: str = "spark"
     attributes_only: bool = False
     quality: str = "stored"
 
@@ -86,6 +88,7 @@ class Options:
             gaps_as_rows=_choice("gaps", told.get("gaps", "error"), "error", "row") == "row",
             patience=_number("patience", told.get("patience", str(PATIENCE))),
             id=told.get("id", ""),
+            client_name=told.get("clientName") or "spark",
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
             quality=_choice("quality", told.get("quality", "stored"), "stored", "accepted"),
         )

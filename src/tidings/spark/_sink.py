@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-Each partition of a query has a client name of its own, made of the query's id and the partition's number, and each row
-a number that grows with the micro-batch and with its place among the rows of the partition. A border broker publishes a
-number of a client once, and acknowledges it as often as it comes: so a task, a micro-batch or a whole query that is
-tried again publishes what is missing and nothing twice.
+Each partition of a query has a client name of its own, made of the option `clientName`, the query's id and the
+partition's number, and each row a number that grows with the micro-batch and with its place among the rows of the
+partition. A border broker publishes a number of a client once, and acknowledges it as often as it comes: so a task, a
+micro-batch or a whole query that is tried again publishes what is missing and nothing twice.
 
 For this a row must get the same number again. The rows of a partition are sorted by content first, because Spark
 promises no order after a shuffle. Which rows are in a partition is decided by the plan, which is the same for the same
@@ -82,7 +82,8 @@ class RowPublisher:
         if len(bodies) >= BATCH_NUMBERS:
             raise SourceError(f"a partition of {len(bodies):,} rows is too large; use more partitions")
         (url,) = self.options.brokers
-        client = connected(self.options, url, name=f"spark/{query}/{partition}", own_numbers=True)
+        name = f"{self.options.client_name}/{query}/{partition}"
+        client = connected(self.options, url, name=name, own_numbers=True)
         try:
             notifications = map(decode_body, bodies)
             client.publish_many(notifications, quality=self.options.quality, first=batch * BATCH_NUMBERS + 1)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreLocked
+from ._position import Forgotten
 
 APPLICATION = 0x54444E47
 """Marks the file as a store of Tidings (SQLite's application_id)."""
@@ -25,6 +26,8 @@ FORMAT = 2
 """The version of the tables below (SQLite's user_version)."""
 CHECK_SECONDS = 1.0
 """The longest time that opening spends on looking for structural damage."""
+COMPLETE = "complete"
+"""The small state that names the current epoch for as long as every number that it has given is in the log."""
 CACHE_KIB = 8_192
 """SQLite's page cache, of the writer and of the reader."""
 
@@ -33,7 +36,7 @@ CREATE TABLE owner (name TEXT NOT NULL);
 CREATE TABLE epochs (
     epoch     INTEGER PRIMARY KEY,
     opened_at INTEGER NOT NULL,             -- microseconds
-    ended     INTEGER                       -- the last number, if the broker ended in order
+    ended     INTEGER                       -- the last number, if it is known
 );
 CREATE TABLE publications (                 -- one row per batch
     id       INTEGER PRIMARY KEY,           -- grows with (epoch, first)
@@ -237,5 +240,22 @@ def _look_for_damage(connection: sqlite3.Connection, path: Path) -> None:
 def _next_epoch(connection: sqlite3.Connection, now: int) -> int:
     (latest,) = connection.execute("SELECT max(epoch) FROM epochs").fetchone()
     epoch: int = max((latest or 0) + 1, now)
+    connection.execute("BEGIN IMMEDIATE")
+    _end_complete(connection)
     connection.execute("INSERT INTO epochs VALUES (?, ?, NULL)", (epoch, now))
+    connection.execute("INSERT INTO state VALUES (?, ?, ?)", (COMPLETE, str(epoch), b""))
+    connection.execute("COMMIT")
     return epoch
+
+
+def _end_complete(connection: sqlite3.Connection) -> None:
+    """Epochs that crashed, and gave numbers to nothing but what is here, ended with the last number that is or was."""
+    forgotten = Forgotten.in_(
+        dict(connection.execute("SELECT key, value FROM state WHERE name = ?", (Forgotten.TABLE,)))
+    )
+    for (name,) in connection.execute("SELECT key FROM state WHERE name = ?", (COMPLETE,)).fetchall():
+        (last,) = connection.execute("SELECT max(last) FROM publications WHERE epoch = ?", (int(name),)).fetchone()
+        seen = forgotten.seq if forgotten.epoch == int(name) else 0
+        ended = (max(last or 0, seen), int(name))
+        connection.execute("UPDATE epochs SET ended = ? WHERE epoch = ? AND ended IS NULL", ended)
+    connection.execute("DELETE FROM state WHERE name = ?", (COMPLETE,))

@@ -11,8 +11,9 @@ Reading happens in the calling thread, in short steps, beside the writer. `read`
 still waits for the disk, as a running broker expects; `journal`, `bounds` and `publishers` see what is synced. For a
 thread of one's own there is `StoreReader`.
 
-Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went; the
-epoch of a broker that crashed has no end, and nobody can say how many publications it lost.
+Every opening is a new epoch of the broker. `close(last_seq=...)` notes how far the numbers of the epoch went. The
+epoch of a broker that crashed ended with the last number on disk, unless `note_unlogged` was called in it: then it has
+no end, and nobody can say how many publications it lost.
 
 All methods belong to one thread, the broker's.
 """
@@ -32,7 +33,7 @@ import msgspec
 from tidings.wire import Envelope
 
 from ._errors import StoreError
-from ._file import connect, explain, lock, open_file
+from ._file import COMPLETE, connect, explain, lock, open_file
 from ._packing import encode
 from ._pages import LogExtent, LogPage, measure, read
 from ._position import Place
@@ -247,8 +248,12 @@ class Store(Queryable):
         """The smallest and the largest number that is held of an epoch, or None if there is none."""
         return self._reader.bounds(epoch)
 
+    def note_unlogged(self, synced: Synced, failed: Failed | None = None) -> None:
+        """Note that this epoch gives numbers to publications that are not appended here."""
+        self.delete(COMPLETE, str(self.epoch), synced, failed)
+
     def ended(self, epoch: int) -> int | None:
-        """The last number of an epoch that ended in order; None if it did not, or has not yet."""
+        """The last number of an earlier epoch; None if it crashed and had given numbers to what is not here."""
         return self._reader.epochs().get(epoch)
 
     def items(self, table: str) -> dict[str, bytes]:

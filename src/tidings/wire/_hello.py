@@ -29,7 +29,7 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     versions: tuple[int, ...]
     role: PeerRole
     name: str
-    """Of a broker: its name. Of a client: its name, unique among the clients of the broker."""
+    """Of a broker: its name. Of a client: its name, unique among the clients of the network; "": it asks for one."""
     serialisers: tuple[str, ...] = ("msgpack",)
     session: str | None = None
     """The session to go on with, if there was one."""
@@ -43,6 +43,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     features: tuple[str, ...] = ()
     authority: str = ""
     """Of a broker: who orders changes of the scope graph for it; "": nobody."""
+    names: str = ""
+    """Of a broker: a digest of which names belong to which identities there; "": it does not say."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session
@@ -66,6 +68,10 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     features: tuple[str, ...] = ()
     published: int = 0
     """To a client: the largest number of its own that it has published with here, as far as that is remembered."""
+    client: str = ""
+    """To a client: what it is called; the broker has chosen it if the hello named none."""
+    names: str = ""
+    """To a broker: as in the hello."""
 
 
 class Reject(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,135 @@
+"""After a crash it is known where an epoch ended, unless it numbered what was not stored; only then there is a gap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from store_world import Loop, numbers
+
+from tidings.sim import Network, SimClient, check
+from tidings.store import Store
+from tidings.wire import Quality
+
+
+def crashed(*qualities: Quality) -> tuple[Network, SimClient]:
+    """A reader at a, and what was published at b before it was killed and came back."""
+    network = Network(5)
+    network.add_brokers("ab", links=["ab"])
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+    reader.subscribe("TRUE")
+    network.run()
+    for n, quality in enumerate(qualities):
+        writer.publish(n=n, quality=quality)
+    network.run()
+    network.crash("b")
+    network.run(seconds=1)
+    network.restart("b")
+    network.run()
+    assert check(network.trace) == []
+    return network, reader
+
+
+def test_nothing_was_published_so_nothing_is_lost() -> None:
+    _, reader = crashed()
+    assert reader.gaps == []
+
+
+def test_everything_was_stored_so_nothing_is_lost() -> None:
+    _, reader = crashed(Quality.STORED, Quality.STORED)
+    assert reader.gaps == []
+    assert len(reader.received) == 2
+
+
+@pytest.mark.parametrize("quality", [Quality.ACCEPTED, Quality.FIRE])
+def test_a_number_was_given_to_what_was_not_stored_so_a_gap_is_told_once(quality: Quality) -> None:
+    network, reader = crashed(Quality.STORED, quality)
+    assert [(gap.origin, gap.epoch, gap.first, gap.last) for gap in reader.gaps] == [("b", 1, 3, None)]
+    reader.detach()
+    reader.attach("b")
+    network.run()
+    assert len(reader.gaps) == 1
+
+
+def test_what_is_not_stored_waits_until_the_disk_has_noted_that_it_leaves() -> None:
+    network = Network(5)
+    network.add_broker("a")
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "a")
+    reader.subscribe("TRUE")
+    network.run()
+    for n in range(3):
+        writer.publish(n=n, quality=Quality.FIRE)
+    disk = network.brokers["a"].runtime.log
+    assert disk is not None
+    before = 0
+    while not disk.items("unlogged"):
+        before = len(reader.received)
+        network.run(seconds=0.0005)
+    assert before == 0
+    network.crash("a")  # before the note is synced: nothing can have left
+    network.restart("a", clients_within=0)
+    network.run()
+    assert reader.gaps == []
+    assert reader.received == []
+
+
+# --- the store ----------------------------------------------------------------------------------------
+
+
+def left_open(store: Store) -> None:
+    """End as a crash does: nothing is said about the end of the epoch."""
+    store.close()
+
+
+def test_an_epoch_that_numbered_only_what_it_stored_ended_with_the_last_number(tmp_path: Path) -> None:
+    loop = Loop()
+    epochs = []
+    for seqs in ((1, 2, 3), (), (1,)):
+        store = loop.open(tmp_path)
+        loop.append_all(store, *seqs)
+        epochs.append(store.epoch)
+        left_open(store)
+    with loop.open(tmp_path) as store:
+        assert [store.ended(epoch) for epoch in epochs] == [3, 0, 1]
+        assert store.ended(store.epoch) is None
+
+
+def test_an_epoch_that_numbered_something_else_has_no_end(tmp_path: Path) -> None:
+    loop = Loop()
+    store = loop.open(tmp_path)
+    loop.append_all(store, 1)
+    done: list[bool] = []
+    store.note_unlogged(lambda: done.append(True))
+    while not done:
+        loop.turn()
+    loop.append_all(store, 5)
+    epoch = store.epoch
+    left_open(store)
+    with loop.open(tmp_path) as store:
+        assert store.ended(epoch) is None
+        assert numbers(store, epoch) == [1, 5]
+
+
+def test_what_was_forgotten_counts_for_the_end(tmp_path: Path) -> None:
+    loop = Loop()
+    store = loop.open(tmp_path)
+    loop.append_all(store, 1, 2, 3)
+    store.retain(older_than=10_000_000, synced=lambda: loop.synced.append(0))
+    while 0 not in loop.synced:
+        loop.turn()
+    assert numbers(store) == []
+    epoch = store.epoch
+    left_open(store)
+    with loop.open(tmp_path) as store:
+        assert store.ended(epoch) == 3
+
+
+def test_an_epoch_of_a_store_from_before_has_no_end(tmp_path: Path) -> None:
+    loop = Loop()
+    store = loop.open(tmp_path)
+    loop.append_all(store, 1)
+    store.delete("complete", str(store.epoch))  # a version that did not know of it left nothing
+    epoch = store.epoch
+    left_open(store)
+    with loop.open(tmp_path) as store:
+        assert store.ended(epoch) is None

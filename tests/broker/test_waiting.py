@@ -1,0 +1,155 @@
+"""With advertisements, a publication waits until one that announces it has settled; then it reaches everybody."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidings.broker import Link, LinkKind, RoutingOptions
+from tidings.broker import _waiting as limits
+from tidings.broker._waiting import Waiting
+from tidings.model import TidingsError
+from tidings.sim import Network, SimClient, Weather, check
+from tidings.wire import Publish, Quality, Unadvertise
+
+ADVERTISED = RoutingOptions(advertisements=True)
+
+
+def line() -> tuple[Network, SimClient, SimClient]:
+    """Brokers a - m - b, a reader at a that has settled, and a writer at b."""
+    network = Network(3, routing=ADVERTISED, weather=Weather(latency=(10_000, 10_000)))
+    network.add_brokers("amb", links=["am", "mb"])
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+    reader.subscribe("n >= 0")
+    network.run()
+    return network, reader, writer
+
+
+def numbers(reader: SimClient) -> list[object]:
+    return [notification["n"] for notification in reader.received]
+
+
+@pytest.mark.parametrize("quality", [Quality.FIRE, Quality.ACCEPTED, Quality.STORED])
+def test_what_is_published_with_its_advertisement_in_one_breath_arrives(quality: Quality) -> None:
+    network, reader, writer = line()
+    writer.advertise("n >= 0")
+    for n in range(20):
+        writer.publish(n=n, quality=quality)
+    network.run()
+    assert numbers(reader) == list(range(20))
+    assert writer.acknowledged_numbers == (set() if quality is Quality.FIRE else set(range(1, 21)))
+
+
+def test_nothing_is_acknowledged_before_its_advertisement_has_settled() -> None:
+    network, _, writer = line()
+    writer.advertise("n >= 0", id="a")
+    number = writer.publish(n=1)
+    while "a" not in writer.settled_ids:
+        assert number not in writer.acknowledged_numbers
+        network.run(seconds=0.001)
+    network.run(seconds=0.1)
+    assert number in writer.acknowledged_numbers
+
+
+def test_an_advertisement_that_has_settled_is_enough_for_what_it_announces() -> None:
+    network, _, writer = line()
+    writer.advertise("kind = 'old'")
+    network.run()
+    writer.advertise("kind = 'new'", id="new")
+    number = writer.publish(kind="old", n=1)
+    network.run(seconds=0.03)
+    assert "new" not in writer.settled_ids
+    assert number in writer.acknowledged_numbers
+
+
+def test_what_a_client_advertises_later_is_judged_in_its_order() -> None:
+    network, reader, writer = line()
+    writer.advertise("n >= 0", id="a")
+    writer.publish(n=1)
+    writer.unadvertise("a")
+    writer.publish(n=2)
+    writer.advertise("n >= 3", id="a")
+    writer.publish(n=2)
+    writer.publish(n=3)
+    network.run()
+    assert numbers(reader) == [1, 3]
+    assert [(one.error, one.reference) for one in writer.refusals] == [("NotAdvertised", "2"), ("NotAdvertised", "3")]
+    assert check(network.trace, advertisements=True) == []
+
+
+def test_what_was_fired_goes_as_far_as_it_gets_when_its_client_leaves() -> None:
+    network, _, writer = line()
+    neighbour = network.add_client("neighbour", "b")
+    neighbour.subscribe("TRUE")
+    network.run()
+    writer.advertise("n >= 0")
+    writer.publish(n=0, quality=Quality.ACCEPTED)
+    network.run()
+    writer.advertise("kind = 'late'")
+    writer.publish(kind="late", x=1, quality=Quality.FIRE)
+    writer.publish(kind="late", x=2, quality=Quality.ACCEPTED)
+    network.run(seconds=0.012)
+    writer.detach()
+    network.run()
+    assert [dict(one) for one in neighbour.received] == [{"n": 0}, {"kind": "late", "x": 1}]
+
+
+def test_the_burst_of_a_client_that_returns_with_its_restarted_broker_reaches_everybody() -> None:
+    for seed in range(20):
+        network = Network(seed, routing=ADVERTISED)
+        network.add_brokers("amb", links=["am", "mb"])
+        reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+        reader.subscribe("n >= 0")
+        writer.advertise("n >= 0")
+        network.run()
+        network.crash("b")
+        for n in range(10):
+            writer.publish(n=n, quality=Quality.STORED)
+        network.run(seconds=1)
+        network.restart("b")
+        network.run()
+        assert numbers(reader) == list(range(10)), f"seed {seed}"
+        assert check(network.trace, advertisements=True) == []
+
+
+# --- bounds -------------------------------------------------------------------------------------------
+
+
+def publication(size: int) -> Publish:
+    return Publish(1, b"x" * size, Quality.ACCEPTED)
+
+
+def test_what_waits_is_bounded_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_WAITING_BYTES", 3 * limits.MESSAGE_OVERHEAD + 30)
+    waiting, client, other = Waiting("b"), Link("c", LinkKind.CLIENT), Link("d", LinkKind.CLIENT)
+    for _ in range(3):
+        waiting.add(client, publication(10))
+    for more in (publication(0), Unadvertise("a")):
+        with pytest.raises(TidingsError, match="3 publications of 'c' wait at broker 'b'"):
+            waiting.add(client, more)
+    waiting.add(other, publication(10))
+    assert len(waiting) == 4
+
+
+def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ALL_WAITING_BYTES", limits.MESSAGE_OVERHEAD + 100)
+    waiting = Waiting("b")
+    links = [Link(f"c{n}", LinkKind.CLIENT) for n in range(3)]
+    waiting.add(links[0], publication(60))
+    with pytest.raises(TidingsError, match="260 bytes of all clients together"):
+        waiting.add(links[1], publication(1))
+    assert links[1] not in waiting
+    waiting.release(lambda link, message: True)
+    waiting.add(links[1], publication(100))
+    waiting.abandon(links[1])
+    waiting.add(links[2], publication(100))
+
+
+def test_beyond_the_bound_a_publication_is_refused_and_the_others_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, reader, writer = line()
+    monkeypatch.setattr(limits, "MAX_WAITING_BYTES", 6 * limits.MESSAGE_OVERHEAD)
+    writer.advertise("n >= 0")
+    for n in range(8):
+        writer.publish(n=n)
+    network.run()
+    assert numbers(reader) == [0, 1, 2, 3, 4]
+    assert [one.reference for one in writer.refusals] == ["6", "7", "8"]
