@@ -24,10 +24,11 @@ def test_a_budget_counts_for_each_owner_and_for_all() -> None:
     budget = Budget(1_000, 1_500)
     budget.add("a", 900)
     budget.add("b", 500)
-    assert budget.exceeded_by(["a", "b"]) is None
+    assert not budget.exceeded_by("a")
     assert not budget.exceeded
     budget.add("a", 200)
-    assert budget.exceeded_by(["b", "a"]) == "a"
+    assert budget.exceeded_by("a")
+    assert not budget.exceeded_by("b")
     assert budget.exceeded
     budget.add("a", -1_100)
     budget.add("b", -500)
@@ -67,7 +68,10 @@ async def test_ten_that_do_not_read_share_one_bound_and_are_told_what_they_lost(
                 await writer.flush()
                 most = max(most, sum(peer.queued_bytes for peer in server.host.peers))
         assert 4_000_000 < most <= 6_100_000
+        server.host.census()
         assert server.host.budget.shortened > 0
+        assert server.host.budget.total <= 6_000_000
+        assert server.host.budget.ended == 0  # as long as queues can be shortened, nobody has to go
         for raw in raws[:3]:
             delivered, gaps = await numbers(raw, 2_000)
             missing = {n for first, last in gaps for n in range(first, last + 1)}
@@ -131,6 +135,23 @@ async def test_windows_of_clients_that_are_cut_off_are_given_up_when_they_take_t
         left = [peer for peer in server.host.peers if peer.owner == "one"]
         assert sum(peer.session.held for peer in left) <= 1_000_000
         assert 0 < len(left) < 4
+
+
+@running
+async def test_clients_that_hold_most_are_disconnected_with_a_reason_and_no_more_than_it_takes() -> None:
+    limits = {"identity_bytes": 1_000_000}
+    async with brokers("b", limits=limits, access=Access(tokens=TOKENS)) as servers, contextlib.AsyncExitStack() as at:
+        server = servers["b"]
+        raws = await stalled(server, [f"one/{at}" for at in range(4)], at, "one")
+        writer = await at.enter_async_context(tidings.connect(url(server), token="two", name="two"))
+        for n in range(200):
+            await writer.publish(n=n, filling=b"x" * 2_000)
+        await writer.flush()
+        await until(lambda: server.host.budget.ended > 0)
+        left = [peer for peer in server.host.peers if peer.owner == "one"]
+        assert len(left) == 2  # 400 kB each
+        gone = next(raw for number, raw in enumerate(raws) if f"one/{number}" not in {peer.link.name for peer in left})
+        assert (await gone.rejection()).code == "slow"
 
 
 @running

@@ -13,8 +13,6 @@ Where there is no access control, everybody has the same identity; there, a clie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tidings.broker import Link
 from tidings.model import TidingsError
 
@@ -57,9 +55,9 @@ class Budget:
         else:
             self._used.pop(owner, None)
 
-    def exceeded_by(self, owners: Iterable[str]) -> str | None:
-        """The first of these that has more than it may."""
-        return next((owner for owner in owners if self._used.get(owner, 0) > self._per_identity), None)
+    def exceeded_by(self, owner: str) -> bool:
+        """Whether this one has more than it may."""
+        return self._used.get(owner, 0) > self._per_identity
 
     @property
     def exceeded(self) -> bool:

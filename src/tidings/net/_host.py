@@ -260,35 +260,36 @@ class Host:
 
     def keeps(self, peer: Peer, grown: int) -> None:
         """So much more waits for a client; beyond the budget, the longest queue loses its oldest notifications."""
-        budget = self.budget
-        budget.add(peer.owner, grown)
-        if grown <= 0:
-            return
-        if budget.exceeded_by((peer.owner,)) is not None:
-            rivals = [one for one in self._peers.values() if one.link.is_client and one.owner == peer.owner]
-        elif budget.exceeded:
-            rivals = [one for one in self._peers.values() if one.link.is_client]
-        else:
-            return
-        if rivals:
-            budget.shortened += 1
-            max(rivals, key=lambda one: one.queued_bytes).shorten()
+        self.budget.add(peer.owner, grown)
+        if grown > 0 and self._exceeds(peer):
+            clients = [one for one in self._peers.values() if one.link.is_client and self._exceeds(one)]
+            if clients:
+                self._shorten(clients)
+
+    def _exceeds(self, peer: Peer) -> bool:
+        return self.budget.exceeded or self.budget.exceeded_by(peer.owner)
+
+    def _shorten(self, clients: list[Peer]) -> bool:
+        if not max(clients, key=lambda one: one.queued_bytes).shorten():
+            return False
+        self.budget.shortened += 1
+        return True
 
     def census(self) -> None:
         """Count what waits for acknowledgement; beyond the budget, some clients are waited for no longer."""
         clients = [peer for peer in self._peers.values() if peer.link.is_client]
         for peer in clients:
             peer.count_window()
-        budget = self.budget
-        clients.sort(key=lambda peer: (peer.stream is None, peer.kept))
-        while clients and (budget.exceeded or budget.exceeded_by(peer.owner for peer in clients) is not None):
-            peer = clients.pop()
-            if budget.exceeded or budget.exceeded_by((peer.owner,)) is not None:
-                budget.ended += 1
-                if peer.stream is None:
-                    self.end(peer, "too much waits for it, and it is not there")
-                else:
-                    peer.give_up("more waits for it than this broker has memory for")
+        while clients := [peer for peer in clients if self._exceeds(peer)]:
+            if self._shorten(clients):
+                continue
+            peer = max(clients, key=lambda peer: (peer.stream is None, peer.kept))
+            clients.remove(peer)
+            self.budget.ended += 1
+            if peer.stream is None:
+                self.end(peer, "too much waits for it, and it is not there")
+            else:
+                self._disconnect(peer, Reject("slow", "more waits for this client than the broker has memory for"))
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

@@ -237,13 +237,12 @@ class Peer:
         self._count()
         self.host.disconnect(self, "slow", f"this {self.link.kind.value} is too slow: {why}")
 
-    def shorten(self) -> None:
-        """Lose the older half of the queue, so that others have room."""
-        before = len(self._queue)
+    def shorten(self) -> bool:
+        """Lose the older half of the queue, so that others have room; False: there is nothing to lose."""
+        before = self._counted
         self._drop_oldest(len(self._queue) // 2, self._queue_bytes // 2)
         self._count()
-        if len(self._queue) >= before:
-            self.give_up("more waits for it than this broker has memory for")
+        return self._counted < before
 
     def _drop_oldest(self, parts: int, size: int) -> None:
         """Make room until so many parts and bytes are left; what is dropped is reported where it would have been."""
