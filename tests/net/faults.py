@@ -69,6 +69,11 @@ class Process:
     def log(self) -> str:
         return (self._directory / "log").read_text()
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Stop the broker, or let it go on: SIGSTOP, SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """kill -9: the broker hears nothing of it."""
         assert self._process is not None

@@ -232,8 +232,8 @@ async def test_a_client_that_dies_in_a_burst_leaves_nothing_behind() -> None:
         assert not a.broker.recovery.suspended
         assert not a.connections - {peer.stream for peer in a.peers}
         assert len(a._sessions) == len(a._names) == 1
-        assert not a._waiting
-        assert not a._congested
+        assert a.reading is None
+        assert not any(peer.congestion.waits_for for peer in a.peers)
         await take(wanted, 399)
 
 

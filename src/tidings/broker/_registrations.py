@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import TidingsError
+from tidings.model import Filter, TidingsError
 from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Entry
@@ -74,7 +74,13 @@ class Registrations:
         )
         if new.past is not None:
             self._broker.holds.check_room()
-        self._broker.at_subscribe(new)
+        cost = _cost(new) - (_cost(known) if known is not None else 0)
+        self._broker.register(link, cost)
+        try:
+            self._broker.at_subscribe(new)
+        except TidingsError:
+            self._broker.register(link, -cost)
+            raise
         if known is not None:
             self._replaced(known, new)
         elif message.after:
@@ -130,6 +136,7 @@ class Registrations:
             self._repeated(known, message.number, advertisement=True)
             return
         new = Registration(link, message.id, message.filter, number=message.number)
+        self._broker.register(link, _cost(new) - (_cost(known) if known is not None else 0))
         self._advertisements.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=True)
 
@@ -142,6 +149,7 @@ class Registrations:
     def _end(self, registration: Registration, *, advertisement: bool) -> None:
         of_link = (self._advertisements if advertisement else self._subscriptions)[registration.link]
         del of_link[registration.id]
+        self._broker.register(registration.link, -_cost(registration))
         if not of_link:
             del (self._advertisements if advertisement else self._subscriptions)[registration.link]
         if not advertisement:
@@ -221,6 +229,11 @@ class Registrations:
                 f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
                 "subscribe without `past`, or switch history on in its configuration"
             )
+
+
+def _cost(registration: Registration) -> int:
+    filter = registration.filter
+    return filter.cost if isinstance(filter, Filter) else 1
 
 
 def _past(message: Subscribe) -> Past | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
 from tidings.model import FeatureError, TidingsError
@@ -12,6 +12,7 @@ from tidings.wire import (
     MAX_HELLO,
     SERIALISERS,
     VERSION,
+    Frame,
     Hello,
     Part,
     PeerRole,
@@ -30,6 +31,7 @@ from tidings.wire import (
 from ._access import AccessDenied, Identity
 from ._listener import Visitor
 from ._peer import Peer
+from ._turns import LIGHT, SLICE, is_light
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -43,6 +45,13 @@ DENIAL_DELAY = 1.0
 """Seconds that a peer with wrong credentials waits for its answer: guessing must be slow."""
 
 
+class _Rest(NamedTuple):
+    """What was read and waits for its turn: a frame that has been decoded, and parts."""
+
+    parts: list[tuple[int, bytes]]
+    frame: Frame | None
+
+
 class Connection(Stream):
     """One connection, opened by either side, from its hello on."""
 
@@ -52,6 +61,8 @@ class Connection(Stream):
         self.peer: Peer | None = None
         self._greeted = False
         self.refused: Reject | None = None
+        self._rest: _Rest | None = None
+        """What was read and waits for its turn."""
         self.done: asyncio.Future[None] = self.loop.create_future()
         """Done when the connection is gone."""
 
@@ -76,18 +87,84 @@ class Connection(Stream):
                 self._parser.limit = self.host.options.limits.max_part
             if peer is None or not parts:
                 return
+        if self._rest is not None:
+            self._rest.parts.extend(parts)
+        else:
+            self._handle(peer, parts, self.last_heard)
+
+    def take_turn(self) -> None:
+        """Go on with a read that took long; see `Turns`."""
+        if self._rest is None:
+            return  # the connection is gone
+        (parts, frame), self._rest = self._rest, None
+        peer = self.peer
+        if peer is None or peer.stream is not self:
+            return  # what was not handled was not acknowledged either, so it comes again
+        try:
+            self._handle(peer, parts, self.loop.time(), frame=frame, in_turn=True)
+        except WireError as error:
+            self.bad_input(error)
+        if not peer.congestion.waits_for:
+            self.unpause()
+
+    def _put_off(self, parts: list[tuple[int, bytes]], frame: Frame | None = None) -> None:
+        if parts or frame is not None:
+            self._rest = _Rest(parts, frame)
+            self.pause()
+            self.host.turns.wait(self)
+
+    def unpause(self) -> None:
+        """Read again, unless something that was read waits for its turn."""
+        if self._rest is None:
+            super().unpause()
+
+    def _handle(
+        self,
+        peer: Peer,
+        parts: list[tuple[int, bytes]],
+        started: float,
+        *,
+        frame: Frame | None = None,
+        in_turn: bool = False,
+    ) -> None:
+        """Handle parts, after a frame that has been decoded already."""
         if self.host.stopping:
             # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
-            parts = [one for one in parts if one[0] != _DATA]
-        decode, data = peer.serialiser.decode, _DATA
+            parts, frame = [one for one in parts if one[0] != _DATA], None
+        decode, data, turns = peer.serialiser.decode, _DATA, self.host.turns
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
+        if self.host.flushing:
+            self.host.flush()  # what was sent before is not this peer's doing
+        self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
+        left = iter(parts)
         try:
-            for kind, payload in parts:
+            if frame is not None:
+                arrived += 1
+                receive(link, frame)
+                if parts and self.loop.time() - started > SLICE:
+                    self._put_off(parts)
+                    return
+            for kind, payload in left:
                 if kind == data:
+                    if turns.busy and not in_turn and not is_light(payload):
+                        self._put_off([(kind, payload), *left])
+                        break
+                    frame = decode(payload)
+                    if type(frame.message) in LIGHT:
+                        arrived += 1
+                        receive(link, frame)
+                        continue
+                    if self.loop.time() - started > SLICE:
+                        self._put_off([*left], frame)  # to read its filter took long enough
+                        break
                     arrived += 1
-                    receive(link, decode(payload))
+                    receive(link, frame)
+                    if self.loop.time() - started > SLICE:
+                        turns.used_up()
+                        self._put_off([*left])
+                        break
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
                 elif kind == Part.PING:
@@ -116,9 +193,10 @@ class Connection(Stream):
             raise WireError("a message could not be handled; the log of this broker says why") from error
         finally:
             self.host.flush()
+            self.host.reading = None
             if arrived:
                 peer.arrived(arrived)
-        if self.host.must_wait(peer, self.unpause):
+        if peer.congestion.waits_for:
             self.pause()
 
     def _answer(self, ping: bytes) -> None:
@@ -149,6 +227,7 @@ class Connection(Stream):
     def lost(self, error: Exception | None) -> None:
         """The connection is gone; the session waits."""
         self.host.connections.discard(self)
+        self._rest = None
         if self.peer is not None and self.peer.stream is self:
             self.host.cut(self.peer)
         if not self.done.done():

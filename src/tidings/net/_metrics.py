@@ -16,7 +16,7 @@ from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._listener import Listener
 from ._peer import Peer
-from ._status import Reporter
+from ._status import Memory, Reporter
 
 _MICROSECOND_GAUGES = ("last_sync", "slowest_sync", "last_checkpoint", "slowest_checkpoint")
 MAX_SCOPE_LABELS = 100
@@ -42,6 +42,7 @@ class BrokerCollector(Collector):
         if status.scopes is not None:
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
+        yield from _memory(self._reporter.memory())
         yield from _clocks(status.peers)
         yield from _history(status.history)
         if status.store is not None:
@@ -162,6 +163,7 @@ def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
         "unacknowledged_parts": ("Parts sent and not acknowledged.", lambda peer: peer.session.waiting),
         "dropped_notifications": ("Dropped for peers that are here and too slow.", lambda peer: peer.dropped),
         "congested_peers": ("Peers whose queue is full.", lambda peer: peer.congested_since is not None),
+        "waiting_peers": ("Peers that are not read from, for a full queue.", lambda peer: peer.waits),
         "connected_peers": ("Peers with a connection.", lambda peer: peer.stream is not None),
     }
     for name, (text, measure) in measures.items():
@@ -173,6 +175,15 @@ def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
     for neighbour, count in told.items():
         family.add_metric([neighbour], count)
     yield family
+
+
+def _memory(memory: Memory) -> Iterator[Metric]:
+    yield _gauge("client_bytes", "Memory kept for clients: queues, windows, registrations.", memory.kept)
+    yield _gauge("durable_bytes", "What durable subscriptions take.", memory.durable)
+    limited = CounterMetricFamily("tidings_memory_limited", "What was done for want of memory.", labels=["what"])
+    for what, count in memory.limited.items():
+        limited.add_metric([what], count)
+    yield limited
 
 
 def _clocks(neighbours: tuple[PeerStatus, ...]) -> Iterator[Metric]:

@@ -21,7 +21,7 @@ class SlowPolicy(enum.Enum):
     """What happens when a subscriber does not take its notifications and its queue is full."""
 
     BLOCK = "block"
-    """Whoever sends is slowed down, for `block_seconds` at most; after that as DROP_OLDEST."""
+    """Clients of this broker who send to it wait, for `block_seconds` of a minute at most; otherwise as DROP_OLDEST."""
     DROP_OLDEST = "drop_oldest"
     """The oldest notifications in the queue are dropped, and the subscriber is told by a Gap."""
     DISCONNECT = "disconnect"
@@ -40,6 +40,10 @@ class Limits:
     queue_parts: int = 32_768
     """Parts that wait for a peer; at the limit, the policy decides."""
     queue_bytes: int = 33_554_432
+    identity_bytes: int = 134_217_728
+    """What is kept in memory for all clients of one identity: queues, windows, registrations."""
+    memory_bytes: int = 402_653_184
+    """The same for all clients."""
     connections: int = 20_000
     """The most connections at a time, counted when they are accepted. Beyond, the oldest goes that has not said hello;
     if all have, the new one is refused."""
@@ -52,7 +56,9 @@ class Limits:
     client_resume: float = 30.0
     """How long a cut client is kept."""
     block_seconds: float = 10.0
-    """How long a slow subscriber with the policy `block` may hold others up."""
+    """For how many seconds of each minute a slow subscriber with the policy `block` may hold others up."""
+    stall_seconds: float = 2.0
+    """How long a neighbour whose queue is full may acknowledge nothing before its link is given up."""
     drain: float = 3.0
     """How long a stopping server waits for its peers in all: for its queues to empty, and for its goodbye to arrive."""
     clock_offset: float = 1.0
@@ -129,7 +135,7 @@ class Options:
     metrics_host: str = "127.0.0.1"
     management: bool = False
     """Whether the broker and the scope graph can be looked at and changed over HTTP, there, on this machine."""
-    slow_policy: SlowPolicy = SlowPolicy.BLOCK
+    slow_policy: SlowPolicy = SlowPolicy.DROP_OLDEST
     limits: Limits = field(default_factory=Limits)
     store: StoreOptions = field(default_factory=StoreOptions)
     archive: ArchiveOptions | None = None

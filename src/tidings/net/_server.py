@@ -17,6 +17,7 @@ from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
 from tidings.wire import Part, exposes_token, is_local, part
 
+from ._budget import CENSUS_SECONDS
 from ._connection import Accepted
 from ._descriptors import room_for
 from ._dialler import Dialler
@@ -127,6 +128,7 @@ class Server:
             self.diallers.append(dialler)
             self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
         self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        self._tasks.append(asyncio.create_task(self._census(), name="census"))
         if self._store is not None:
             self.keeper = Keeper(self._store, options)
             self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
@@ -200,6 +202,11 @@ class Server:
                 self._journal.ledger.flush()
             await asyncio.to_thread(self._store.close, last)
             self._store = None
+
+    async def _census(self) -> None:
+        while True:
+            await asyncio.sleep(CENSUS_SECONDS)
+            self.host.census()
 
     async def _heartbeat(self) -> None:
         interval = self.options.limits.heartbeat

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,17 @@ def version() -> str:
     return importlib.metadata.version("tidings")
 
 
+class Memory(NamedTuple):
+    """The budgets of clients."""
+
+    kept: int
+    """The bytes that are kept for clients in memory."""
+    durable: int
+    """The bytes of durable subscriptions."""
+    limited: dict[str, int]
+    """How often a budget was exceeded, by what was done about it."""
+
+
 class Reporter:
     """Looks at a running server; never changes it."""
 
@@ -71,6 +82,21 @@ class Reporter:
     def peers(self) -> list[Peer]:
         """All peers of the server."""
         return self._server.host.peers
+
+    def memory(self) -> Memory:
+        """What clients take, and what was done for want of room."""
+        server = self._server
+        budget, durables = server.host.budget, server.durables
+        return Memory(
+            budget.total,
+            durables.size,
+            {
+                "registrations_refused": budget.refused,
+                "queues_shortened": budget.shortened,
+                "clients_ended": budget.ended,
+                "durables_refused": durables.refused,
+            },
+        )
 
     def status(self, max_clients: int = MAX_CLIENTS) -> Status:
         """The whole picture at this moment; of the clients, no more than so many."""

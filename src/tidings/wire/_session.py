@@ -51,6 +51,11 @@ class Session:
         return self._sent - self._acknowledged >= self._max_parts or self._bytes >= self._max_bytes
 
     @property
+    def held(self) -> int:
+        """The bytes that wait for acknowledgement."""
+        return self._bytes
+
+    @property
     def waiting(self) -> int:
         """How many parts wait for acknowledgement."""
         return self._sent - self._acknowledged
