@@ -40,6 +40,11 @@ class Health:
                 "the store falls behind: more waits for the disk than its queue holds. Publications of quality stored "
                 "are refused, those that ask for no quality are accepted only; slow down, or use a faster disk"
             )
+        if self._server.host.broker.publications.unnoted:
+            reasons.append(
+                "the disk could not note that some publications are not stored: after a crash, subscribers would not "
+                "be told that accepted ones are lost; free some space"
+            )
         return reasons
 
     def _refuses(self) -> bool:

@@ -76,6 +76,8 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _gauge("subscriptions", "Subscriptions in the table.", status.subscriptions)
     yield _gauge("advertisements", "Advertisements in the table.", status.advertisements)
     yield _gauge("durable_subscriptions", "Durable subscriptions that are kept.", status.durable)
+    waiting = "Publications that wait for their scopes or advertisements to be ready."
+    yield _gauge("waiting_publications", waiting, status.waiting)
     yield _gauge("suspended_origins", "Origins whose missed notifications are being fetched.", len(status.suspended))
     if status.scopes is not None:
         yield _gauge("scopes", "Scopes, without the root scope.", status.scopes.count)

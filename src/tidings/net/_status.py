@@ -138,6 +138,7 @@ class Reporter:
             durable=server.durables.count,
             history=self._history(),
             scopes=self._scopes(),
+            waiting=len(broker.delivery.waiting),
         )
 
     def store(self) -> dict[str, int] | None:

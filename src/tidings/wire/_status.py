@@ -162,6 +162,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What clients have asked of the past, and what came of it; empty: this broker keeps no history."""
     scopes: ScopeStatus | None = None
     """The scope graph; None: the broker is older than scopes."""
+    waiting: int = 0
+    """Publications that wait for their scopes or advertisements to be ready."""
 
 
 def encode_status(status: Status) -> bytes:
