@@ -13,8 +13,9 @@ from tidings.broker import Link, LinkKind
 from tidings.model import Filter
 from tidings.net import Access, Server
 from tidings.net._access import Identity
-from tidings.net._budget import COMPARISON_BYTES, Budget, BudgetExceeded, owner_of
+from tidings.net._budget import Budget, BudgetExceeded, owner_of
 from tidings.wire import Keep, Kept, Refused, Settled, Subscribe, Unsubscribe, Welcome
+from tidings.wire._framing import HEADER
 
 LARGE = {"window_parts": 40, "window_bytes": 400_000, "queue_parts": 30_000, "queue_bytes": 30_000_000}
 TOKENS = {"one": Identity("one"), "two": Identity("two")}
@@ -77,7 +78,7 @@ async def test_ten_that_do_not_read_share_one_bound_and_are_told_what_they_lost(
             missing = {n for first, last in gaps for n in range(first, last + 1)}
             assert missing
             assert sorted({*delivered, *missing}) == list(range(1, 2_001))
-    assert server.host.budget.total <= 10 * COMPARISON_BYTES  # the registrations
+    assert server.host.budget.total <= 30_000  # the registrations
 
 
 @running
@@ -101,7 +102,7 @@ async def test_what_one_identity_leaves_unread_costs_no_other_one_anything() -> 
 @running
 async def test_registrations_beyond_the_budget_are_refused_and_an_ended_one_makes_room() -> None:
     async with (
-        brokers("b", limits={"identity_bytes": 10 * COMPARISON_BYTES}) as servers,
+        brokers("b", limits={"identity_bytes": 25_000}) as servers,
         await Raw.open(servers["b"]) as raw,
     ):
         await raw.hello("greedy")
@@ -115,7 +116,39 @@ async def test_registrations_beyond_the_budget_are_refused_and_an_ended_one_make
         assert servers["b"].host.budget.refused == 1
         raw.send(Unsubscribe("s1"), Subscribe("more", Filter.parse("a = 7")))
         await raw.expect(Settled)
-        assert servers["b"].host.budget.total == 9 * COMPARISON_BYTES
+        assert 15_000 < servers["b"].host.budget.total <= 25_000
+
+
+@running
+async def test_many_values_and_long_notes_count_as_what_they_take() -> None:
+    async with (
+        brokers("b", limits={"identity_bytes": 1_000_000}) as servers,
+        await Raw.open(servers["b"]) as raw,
+    ):
+        await raw.hello("greedy")
+        values = ",".join(map(str, range(1_000_000, 1_001_200)))
+        raw.send(Subscribe("s1", Filter.parse(f"a IN ({values})")))
+        await raw.expect(Settled)
+        assert servers["b"].host.budget.total > 300_000, "each value stands in several tables"
+        raw.send(*(Subscribe(f"m{n}", Filter.parse("a = 1"), meta={"k": "x" * 16_000}) for n in range(50)))
+        answers = [await raw.message() for _ in range(50)]
+        assert any(isinstance(answer, Refused) and "identity_bytes" in answer.reason for answer in answers)
+
+
+@running
+async def test_half_of_a_part_counts_and_costs_those_who_hold_most_of_it() -> None:
+    limits = {"identity_bytes": 3_000_000}
+    async with brokers("b", limits=limits) as servers, contextlib.AsyncExitStack() as at:
+        server = servers["b"]
+        greedy = await at.enter_async_context(await Raw.open(server))
+        await greedy.hello("greedy")
+        modest = await at.enter_async_context(await Raw.open(server))
+        await modest.hello("modest")
+        greedy.write(HEADER.pack(4_000_000, 0) + bytes(3_900_000))
+        modest.write(HEADER.pack(4_000_000, 0) + bytes(100_000))
+        await greedy.drain()
+        await until(lambda: server.host.budget.total > 3_000_000 or server.host.peer_count == 1)
+        await until(lambda: [peer.link.name for peer in server.host.peers] == ["modest"])
 
 
 @running

@@ -128,3 +128,20 @@ async def test_one_registration_compares_no_more_patterns_than_it_can_afford() -
             await raw.expect(Settled)
             most = max(most, _compared.cache_info().misses - before)
         assert 0 < most <= 2 * 25  # at both brokers; each has an allowance of its own
+
+
+@running
+async def test_a_read_full_of_publications_that_take_long_lets_others_publish_in_between(monkeypatch) -> None:
+    monkeypatch.setattr("tidings.net._connection.LIGHT_SLICE", 0.0)
+    async with brokers("b") as servers, await Raw.open(servers["b"]) as many, await Raw.open(servers["b"]) as one:
+        broker = servers["b"].host.broker
+        await many.hello("many")
+        await one.hello("one")
+        many.send(*(Publish(number, BODY) for number in range(1, 301)))
+        one.send(Publish(1, BODY))
+        await until(lambda: broker.publications.latest("many") == 300 and broker.publications.latest("one") == 1)
+        publishers = [envelope.identity.publisher for envelope in broker.publications.recent]
+        assert publishers.count("many") == 300
+        assert publishers.index("one") < 200, "it did not have to wait for all of them"
+        numbers = [one.identity.publisher_seq for one in broker.publications.recent if one.identity.publisher == "many"]
+        assert numbers == list(range(1, 301))

@@ -121,8 +121,8 @@ class Broker:
         self.statistics = Statistics()
         self.crowded: Callable[[Link], bool] = lambda link: False
         """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
-        self.register: Callable[[Link, int], None] = lambda link, cost: None
-        """Takes the cost of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
+        self.register: Callable[[Link, int], None] = lambda link, size: None
+        """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self.attachments: dict[Link, dict[str, bytes]] = {}
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}

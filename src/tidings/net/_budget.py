@@ -20,8 +20,6 @@ from ._access import Identity
 
 PART_BYTES = 400
 """What a part in a queue takes beside its bytes."""
-COMPARISON_BYTES = 2_000
-"""What a comparison or wildcard of a registered filter takes, with its share of the tables."""
 CENSUS_SECONDS = 1.0
 """How often windows are counted."""
 
@@ -64,9 +62,9 @@ class Budget:
         """Whether all together have more than they may."""
         return self.total > self._in_all
 
-    def register(self, link: Link, cost: int) -> None:
-        """A client registers a filter of this cost, or ends one; `BudgetExceeded` if there is no room for it."""
-        owner, size = owner_of(link), cost * COMPARISON_BYTES
+    def register(self, link: Link, size: int) -> None:
+        """A client registers a filter of this size, or ends one; `BudgetExceeded` if there is no room for it."""
+        owner = owner_of(link)
         if size > 0 and self._used.get(owner, 0) + size > self._per_identity:
             self.refused += 1
             raise BudgetExceeded(

@@ -41,6 +41,7 @@ from ._access import Identity
 from ._budget import PART_BYTES, owner_of
 from ._clock import Clock
 from ._congestion import Congestion
+from ._losses import Losses
 from ._options import SlowPolicy
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ OVERSHOOT_PARTS = 8_192
 """Parts beyond a full queue that may come from peers that have been read from already."""
 OVERSHOOT_BYTES = 4_194_304
 """The same in bytes."""
+BATCH_BYTES = 4_194_304
+"""The bytes after which a batch is closed: what does not fit into a queue must not be encoded first."""
+BATCH_STEP = 32
+"""How many frames are encoded between two looks at the size of a batch."""
+GAPS_PART = 8
+"""At most this part of a queue tells of losses; beyond, they are told together, less exactly."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
@@ -72,8 +79,13 @@ class Batch(NamedTuple):
 
     @classmethod
     def encode(cls, frames: list[Frame], serialiser: Serialiser) -> Batch:
-        """The frames as parts."""
-        parts = data_parts(map(serialiser.encode, frames))
+        """The frames as parts: as many of the first ones as a batch may hold."""
+        parts: list[bytes] = []
+        size = 0
+        while len(parts) < len(frames) and size < BATCH_BYTES:
+            more = data_parts(map(serialiser.encode, frames[len(parts) : len(parts) + BATCH_STEP]))
+            size += sum(map(len, more))
+            parts += more
         return cls(parts, b"".join(parts), max(map(len, parts)) - 4)
 
 
@@ -145,15 +157,23 @@ class Peer:
     def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
         outbox, self.outbox = self.outbox, []
-        key = (self.serialiser, tuple(map(id, outbox)))
-        batch = batches.get(key)
-        if batch is None:
-            batches[key] = batch = Batch.encode(outbox, self.serialiser)
+        while outbox:
+            key = (self.serialiser, tuple(map(id, outbox)))
+            batch = batches.get(key)
+            if batch is None:
+                batches[key] = batch = Batch.encode(outbox, self.serialiser)
+            self._flush_batch(batch, outbox)
+            if len(batch.parts) == len(outbox):
+                return
+            batches.pop(key)  # so large that it is not worth keeping
+            outbox = outbox[len(batch.parts) :]
+
+    def _flush_batch(self, batch: Batch, outbox: list[Frame]) -> None:
         if batch.largest <= self.max_part and not self._queue and self.session.offer(batch.data, len(batch.parts)):
             if self.stream is not None:
                 self.stream.write_now(batch.data)
             return
-        for frame, data in zip(outbox, batch.parts, strict=True):
+        for frame, data in zip(outbox, batch.parts, strict=False):  # a large outbox takes several batches
             self._send(data, frame.message)
 
     def _send(self, data: bytes, message: AnyMessage) -> None:
@@ -188,8 +208,8 @@ class Peer:
             self.host.keeps(self, grown)
 
     def count_window(self) -> None:
-        """Tell the budget what waits for acknowledgement."""
-        size = self.session.held
+        """Tell the budget what waits for acknowledgement, and what has been read but is not whole."""
+        size = self.session.held + (self.stream.half_read if self.stream is not None else 0)
         grown, self._window_counted = size - self._window_counted, size
         self.host.budget.add(self.owner, grown)
 
@@ -247,7 +267,7 @@ class Peer:
     def _drop_oldest(self, parts: int, size: int) -> None:
         """Make room until so many parts and bytes are left; what is dropped is reported where it would have been."""
         kept: deque[_Queued] = deque()
-        gaps: dict[tuple[str, int, tuple[str, ...]], Gap] = {}
+        lost = Losses()
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
             if not isinstance(queued.message, Deliver | Gap):
@@ -256,13 +276,10 @@ class Peer:
             self._queue_bytes -= len(queued.data)
             if isinstance(queued.message, Deliver):
                 self.dropped += 1
-                gap = _gap(queued.message)
+                lost.add(_gap(queued.message))
             else:
-                gap = queued.message
-            key = (gap.origin, gap.epoch, gap.subscriptions)
-            first = min(gaps[key].first, gap.first) if key in gaps else gap.first
-            gaps[key] = Gap(gap.origin, gap.epoch, first, gap.last, gap.subscriptions)
-        for gap in gaps.values():
+                lost.add(queued.message)
+        for gap in lost.gaps(parts // GAPS_PART):
             self._note(gap)
             data = part(Part.DATA, self.serialiser.encode(Frame(gap)))
             kept.append(_Queued(data, gap))

@@ -3,9 +3,11 @@
 Theory of operation
 -------------------
 A publication takes microseconds; a registration can take tens of milliseconds, and one read can bring hundreds of them.
-So a read that has taken more than a *slice* ends after the message that it is at. The rest of it waits in a line, and
-nothing more is read from its connection meanwhile, so that the order of what a peer says is kept. The line is served
-first come, first served, one connection in each round of the event loop: in between, all the others are read.
+So a read that has taken more than a *slice* ends after the message that it is at. Publications have a longer slice,
+which a read of ordinary ones does not use up; but one that passes thousands of subscriptions takes milliseconds, too.
+The rest of a read waits in a line, and nothing more is read from its connection meanwhile, so that the order of what a
+peer says is kept. The line is served first come, first served, one connection in each round of the event loop: in
+between, all the others are read.
 
 While somebody stands in the line, whatever may take long goes to its end: a hundred connections with one expensive
 message each get one turn each, and do not add up to one long turn.
@@ -21,15 +23,17 @@ from tidings.wire import DeliverAck, Mark, Notify, Publish
 
 SLICE = 0.005
 """Seconds after which a read ends at the next message that may take long."""
+LIGHT_SLICE = 0.02
+"""Seconds after which a read ends at the next message of any kind."""
 LIGHT = frozenset({Publish, Notify, Mark, DeliverAck})
-"""The messages that never take long."""
+"""The messages that rarely take long."""
 _LIGHT_TAGS = tuple(kind.__name__.encode() for kind in LIGHT)
 _TAG_AT = 3
 """Where the type of a message stands in a frame, in both serialisers."""
 
 
 def is_light(frame: bytes) -> bool:
-    """Whether the message in these bytes never takes long; it is not decoded, which is what takes long in others."""
+    """Whether the message in these bytes rarely takes long; it is not decoded, which is what takes long in others."""
     return frame.startswith(_LIGHT_TAGS, _TAG_AT)
 
 

@@ -107,6 +107,11 @@ class Parser:
         self._missing = 0
         """How many bytes must come before there is anything to do."""
 
+    @property
+    def held(self) -> int:
+        """The bytes of a part that is not whole yet."""
+        return len(self._held)
+
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """The parts that are complete now; `WireError` for a length or kind that cannot be."""
         if self._missing:

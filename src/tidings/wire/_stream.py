@@ -76,6 +76,11 @@ class Stream(asyncio.Protocol):
 
     # --- what the owner calls -------------------------------------------------------------------------
 
+    @property
+    def half_read(self) -> int:
+        """The bytes of a part that is not whole yet."""
+        return self._parser.held
+
     def write(self, data: bytes) -> None:
         """Send bytes, at the end of this turn of the loop."""
         if not self._out:
