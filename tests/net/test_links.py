@@ -11,6 +11,7 @@ from net.proxy import proxy
 from net.world import Raw, brokers, connected, options, running, take, until, url
 
 import tidings
+from tidings.broker import RoutingOptions
 from tidings.net import serve
 from tidings.net._dialler import Dialler
 from tidings.wire import Deliver, Part, Publish, PublishAck, Subscribe, Welcome, encode_body, part
@@ -276,3 +277,19 @@ async def test_a_server_that_stops_says_goodbye_and_its_clients_go_elsewhere() -
         await until(lambda: client.statistics().broker == "b" and client.statistics().connected)
         await client.publish(n=1)
         assert len(await take(subscription, 1)) == 1
+
+
+@pytest.mark.parametrize("other", [RoutingOptions(advertisements=True), RoutingOptions("flooding")])
+@running
+async def test_a_neighbour_that_routes_otherwise_is_refused_because_notifications_would_be_lost(
+    other: RoutingOptions,
+) -> None:
+    async with serve(options("a")) as one, serve(options("b", routing=other, neighbours=(url(one),))) as two:
+        await until(lambda: two.diallers[0].problem)
+        assert "notifications would be lost between them; set the same `algorithm`" in two.diallers[0].problem
+        assert not one.host.broker.adjacency.neighbours
+    async with (
+        serve(options("a", routing=RoutingOptions("simple"))) as one,
+        serve(options("b", routing=RoutingOptions("merging"), neighbours=(url(one),))) as two,
+    ):
+        await until(lambda: two.host.broker.adjacency.neighbours)

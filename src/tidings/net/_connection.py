@@ -35,6 +35,7 @@ from ._turns import LIGHT, LIGHT_SLICE, SLICE, is_light
 
 if TYPE_CHECKING:
     from ._host import Host
+    from ._options import Options
 
 log = logging.getLogger("tidings.net")
 
@@ -312,6 +313,10 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
+        if kind is LinkKind.BROKER and (objection := _other_routing(host.options, hello)):
+            log.warning("broker %s at %s was turned away: %s", name, self._who(), objection)
+            self.reject(Reject("routing", objection, retry=True))
+            return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
@@ -377,6 +382,16 @@ class Accepted(Connection, Visitor):
             # Both have opened a connection at the same time: the one opened by the smaller name stays.
             return hello.name < self.host.options.name
         return hello.epoch >= known.epoch  # it has given the old connection up before this side noticed
+
+
+def _other_routing(options: Options, hello: Hello) -> str:
+    """Why two brokers would lose notifications between them; "": they would not, or one does not say."""
+    if hello.routing in ("", options.routing_kind):
+        return ""
+    return (
+        f"'{hello.name}' routes by {hello.routing} and '{options.name}' by {options.routing_kind}, so notifications "
+        "would be lost between them; set the same `algorithm` and `advertisements` under [routing] in both"
+    )
 
 
 def _subject(transport: asyncio.Transport | None) -> str | None:

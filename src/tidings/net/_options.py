@@ -142,3 +142,9 @@ class Options:
     history: HistoryOptions = field(default_factory=HistoryOptions)
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
+
+    @property
+    def routing_kind(self) -> str:
+        """What all brokers of a network must do alike: who floods is told nothing, who advertises expects it of all."""
+        kind = "flooding" if self.routing.algorithm == "flooding" else "filters"
+        return f"{kind} with advertisements" if self.routing.advertisements else kind

@@ -15,6 +15,7 @@ whoever has nothing to lose, or is a neighbour, loses its link.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,6 +48,8 @@ from ._options import SlowPolicy
 if TYPE_CHECKING:
     from ._host import Host
 
+log = logging.getLogger("tidings.net")
+
 OVERSHOOT_PARTS = 8_192
 """Parts beyond a full queue that may come from peers that have been read from already."""
 OVERSHOOT_BYTES = 4_194_304
@@ -57,6 +60,8 @@ BATCH_STEP = 32
 """How many frames are encoded between two looks at the size of a batch."""
 GAPS_PART = 8
 """At most this part of a queue tells of losses; beyond, they are told together, less exactly."""
+COMPLAINT_SECONDS = 60.0
+"""How often the log says that a client loses notifications."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
@@ -118,6 +123,7 @@ class Peer:
         """The largest part that the peer accepts."""
         self.dropped = 0
         """Notifications that were dropped because the peer was too slow."""
+        self._complained: float | None = None
         self.epoch = 0
         """Of a neighbour: its incarnation."""
         self.authority: str | None = None
@@ -268,6 +274,7 @@ class Peer:
         """Make room until so many parts and bytes are left; what is dropped is reported where it would have been."""
         kept: deque[_Queued] = deque()
         lost = Losses()
+        before = self.dropped
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
             if not isinstance(queued.message, Deliver | Gap):
@@ -285,6 +292,20 @@ class Peer:
             kept.append(_Queued(data, gap))
             self._queue_bytes += len(data)
         self._queue.extendleft(reversed(kept))
+        if self.dropped > before:
+            self.host.broker.statistics.gaps += 1
+            self._complain()
+
+    def _complain(self) -> None:
+        """Tell the log, once in a minute, that this peer loses something."""
+        now = self.host.loop.time()
+        if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
+            self._complained = now
+            log.warning(
+                "client %s does not read fast enough: %s notifications were dropped so far, and a Gap tells it so",
+                self.link.name,
+                f"{self.dropped:,}",
+            )
 
     def _note(self, gap: Gap) -> None:
         if self.host.ledger is not None:
