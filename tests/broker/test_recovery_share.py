@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.broker import Broker, Link, LinkKind, _recovery
-from tidings.model import EVERYTHING
+from tidings.broker import Broker, Link, LinkKind, Registration, _holds, _publications, _recovery
+from tidings.model import EVERYTHING, Filter, TidingsError
 from tidings.sim import Network
-from tidings.wire import AnyMessage, Frame, Refused, Subscribe
+from tidings.wire import AnyMessage, Fetch, Frame, Refused, Subscribe
 
 
 def attached(broker: Broker, name: str) -> Link:
@@ -37,12 +37,55 @@ def test_positions_of_made_up_origins_are_bounded_and_leave_room_for_others(monk
     monkeypatch.setattr(broker, "send", heard)
     for name in ("m1", "m2", "m3"):
         flooder = attached(broker, name)
-        subscribe(broker, flooder, "s0", *many(name, _recovery.MAX_CLIENT_SUSPENSIONS))
+        subscribe(broker, flooder, "s0", *many(name, _recovery.MAX_OWN_SUSPENSIONS))
         subscribe(broker, flooder, "s1", "one more")
     assert [name for name, _ in refused] == ["m1", "m2", "m3"], "each beyond its bound, the third beyond the share"
-    assert "1,001 positions for client 'm1'" in refused[0][1]
-    assert "1,000 positions for client 'm3', of 3,000 for all" in refused[2][1]
+    assert "1,001 positions for 'm1'" in refused[0][1]
+    assert "1,000 positions for 'm3', of 3,000 for all" in refused[2][1]
     honest = attached(broker, "honest")
     subscribe(broker, honest, "s", *many("berlin", 50))
     assert len(refused) == 3
     assert broker.registrations.subscriptions(honest)
+
+
+def test_an_answer_about_what_was_missed_is_bounded_by_its_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_publications, "FETCH_COMPARISONS", 1_000)
+    network = Network()
+    network.add_broker("b")
+    writer = network.add_client("writer", "b")
+    for n in range(300):
+        writer.publish(n=n)
+    network.run()
+    publications = network.brokers["b"].publications
+    cheap = Fetch("b", "a", 1, {1: 0}, (Filter.parse("n >= 0"),))
+    dear = Fetch("b", "a", 1, {1: 0}, (Filter.parse(" OR ".join(f"n = {n}" for n in range(100))),))
+    found = {name: list(publications.answer(fetch)) for name, fetch in (("cheap", cheap), ("dear", dear))}
+    assert [len(pieces[-1].envelopes) for pieces in found.values()] == [300, _publications.FETCH_LEAST]
+    assert found["dear"][-1].more
+    assert found["dear"][-1].upto == {1: _publications.FETCH_LEAST}
+
+
+def test_subscriptions_into_the_past_of_one_owner_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_holds, "HOLDS_SHARE", 2)
+    monkeypatch.setattr(_holds, "MAX_OWN_HOLDS", 4)
+    monkeypatch.setattr(_holds, "MAX_HOLDS", 8)
+    broker = Network().add_broker("b")
+    held = [Registration(attached(broker, f"m{n}"), "s", EVERYTHING) for n in range(3)]
+    for registration in held:
+        for _ in range(3):
+            broker.holds.all[Registration(registration.link, "s", EVERYTHING)] = None  # type: ignore[assignment]
+    with pytest.raises(TidingsError, match="3 subscriptions of 'm0' wait for their past at broker 'b', of 9 in all"):
+        broker.holds.check_room(held[0].link)
+    broker.holds.check_room(attached(broker, "honest"))
+
+
+def test_an_owner_with_many_names_pushes_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_publications, "PUBLISHERS_SHARE", 10)
+    monkeypatch.setattr(_publications, "MAX_PUBLISHERS", 50)
+    publications = _publications.Publications(1, None)
+    publications.use("vera", 7, "vera")
+    for n in range(1_000):
+        publications.use(f"mallory/{n}", 1, "mallory")
+    assert publications.latest("vera") == 7
+    assert publications.latest("mallory/999") == 1
+    assert publications.latest("mallory/0") == 0

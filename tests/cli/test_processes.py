@@ -297,20 +297,23 @@ def test_the_first_example_of_the_readme_works(commands: Commands) -> None:
 
 
 DURABLE = """
-import asyncio, tidings
+import asyncio, os, tidings
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # a whole line or none, also when killed
 
 def told(gap):
-    print("gap", gap.first, gap.last, flush=True)
+    say("gap", gap.first, gap.last)
 
 async def main():
     async with tidings.connect("{url}", name="alice") as client:
         subscription = await client.subscribe("EXISTS(n)", durable="quotes", on_gap=told)
-        print("ready", flush=True)
+        say("ready")
         async for notification in subscription:
-            print("got", notification["n"], flush=True)
+            say("got", notification["n"])
             if notification["n"] % 5 == 0:
                 await subscription.acknowledge()
-                print("acknowledged", notification["n"], flush=True)
+                say("acknowledged", notification["n"])
 
 asyncio.run(main())
 """

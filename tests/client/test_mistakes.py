@@ -135,11 +135,13 @@ async def test_an_on_gap_that_fails_does_not_cost_the_connection(
         async with tidings.connect(url(server)) as writer:
             await writer.publish_many([{"n": n} for n in range(3)], quality="stored")
     async with serve(options(data=tmp_path)) as server:
-        assert server.store is not None
-        server.store.retain(older_than=2**62)
+        store = server.store
+        assert store is not None
         async with tidings.connect(url(server)) as writer:
             await writer.publish_many([{"n": 4}], quality="stored")
-        await until(lambda: server.store is not None and server.store.bounds(server.store.epochs()[0]) is None)
+        while store.bounds(store.epochs()[0]) is not None:  # the keeper's own limits may stand in the same commit
+            store.retain(older_than=2**62)
+            await asyncio.sleep(0.05)
 
         def broken(gap: tidings.Gap) -> None:
             raise RuntimeError(f"not from {gap.first}")

@@ -217,6 +217,7 @@ class TracedClient(tidings.Client):
             max_unacknowledged=500,
             remember=None,
             own_numbers=False,
+            insecure=False,
         )
         self.trace = trace
         self._current: Deliver | None = None

@@ -13,7 +13,7 @@ from tidings.broker import Link, LinkKind
 from tidings.model import Filter
 from tidings.net import Access, Server
 from tidings.net._access import Identity
-from tidings.net._budget import Budget, BudgetExceeded, owner_of
+from tidings.net._budget import Budget, BudgetExceeded
 from tidings.wire import Keep, Kept, Refused, Settled, Subscribe, Unsubscribe, Welcome
 from tidings.wire._framing import HEADER
 
@@ -38,8 +38,8 @@ def test_a_budget_counts_for_each_owner_and_for_all() -> None:
 
 
 def test_without_access_control_a_client_stands_for_itself() -> None:
-    assert owner_of(Link("c", LinkKind.CLIENT)) == "c"
-    assert owner_of(Link("c", LinkKind.CLIENT, Identity("one"))) == "one"
+    assert Link("c", LinkKind.CLIENT).owner == "c"
+    assert Link("c", LinkKind.CLIENT, Identity("one")).owner == "one"
 
 
 async def stalled(

@@ -238,7 +238,7 @@ async def test_what_could_not_be_stored_is_not_acknowledged_when_it_comes_again(
     async with serve(options("a", data=tmp_path)) as server, await Raw.open(server) as raw:
         await raw.hello("raw")
         store: Any = server.store
-        store.append = lambda envelope, synced, failed: failed(StoreError("the disk refuses"))
+        store.keep = lambda envelope, heard: heard([envelope], StoreError("the disk refuses"))
         for _ in range(2):
             raw.send(Publish(1, order(1), Quality.STORED))
             assert "the disk refuses" in (await raw.expect(Refused)).reason

@@ -125,7 +125,7 @@ class Delivery:
             pass  # it will be on disk
         elif not publications.open and not publications.begin(self._opened):
             return False
-        publications.use(link.name, message.seq)
+        publications.use(link.name, message.seq, link.owner)
         self._accept(link, message, notification, passages)
         return True
 
@@ -195,7 +195,9 @@ class Delivery:
         try:
             if not isinstance(message, Publish):
                 broker.registrations.changed(link, message)
-            elif not broker.publications.is_known(link.name, message.seq):
+            elif broker.publications.is_known(link.name, message.seq):
+                self._answers.repeated(link, message)
+            else:
                 return self._goes(link, message, checked_body(message.body))
         except FeatureError:
             raise
@@ -219,7 +221,7 @@ class Delivery:
             if not isinstance(message, Publish) or message.quality is not _FIRE:
                 continue
             if passages is not None and publications.open:
-                publications.use(link.name, message.seq)
+                publications.use(link.name, message.seq, link.owner)
                 self._accept(link, message, checked_body(message.body), passages)
 
     def notified(self, link: Link, message: Notify) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from tidings.model import TidingsError
 from tidings.wire import Envelope, Gap
 
+from ._links import Link
 from ._progress import Position
 from ._registration import Registration
 
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from ._broker import Broker
 
 MAX_HOLDS = 10_000
-"""The most subscriptions that one broker holds at a time; further ones that have to wait are refused."""
+"""The most subscriptions that one broker holds at a time; beyond, owners that have their share are refused."""
+HOLDS_SHARE = 100
+"""What the clients of one owner may have of these even then, so that nobody can keep others from their past."""
+MAX_OWN_HOLDS = 1_000
+"""The most subscriptions of the clients of one owner that are held at a time."""
 MAX_KEPT = 10_000
 """The most notifications that are kept for one subscription; beyond that, origins are asked for them later."""
 MAX_KEPT_BYTES = 16_777_216
@@ -114,12 +119,16 @@ class Holds:
     def __contains__(self, registration: Registration) -> bool:
         return registration in self.all
 
-    def check_room(self) -> None:
-        """Raise `TidingsError` unless another subscription can be held."""
-        if len(self.all) >= MAX_HOLDS:
+    def check_room(self, client: Link) -> None:
+        """Raise `TidingsError` if no more subscriptions of this client can be held."""
+        total = len(self.all)
+        if total < HOLDS_SHARE:
+            return
+        own = sum(registration.link.owner == client.owner for registration in self.all)
+        if own >= (HOLDS_SHARE if total >= MAX_HOLDS else MAX_OWN_HOLDS):
             raise TidingsError(
-                f"{MAX_HOLDS:,} subscriptions at broker '{self._broker.name}' wait for their past; "
-                "subscribe again later"
+                f"{own:,} subscriptions of '{client.owner}' wait for their past at broker '{self._broker.name}', of "
+                f"{total:,} in all; subscribe again later, or without `past`"
             )
 
     def begin(self, registration: Registration, holder: Holder) -> Hold:

@@ -21,6 +21,11 @@ class Guard(Protocol):
     """What the client at the other end may do. Each check raises a `TidingsError` that says what it may not."""
 
     @property
+    def name(self) -> str:
+        """Whose client it is: what all clients of one owner take is counted together."""
+        ...
+
+    @property
     def administer(self) -> bool:
         """Whether it may see and change everything."""
         ...
@@ -50,6 +55,11 @@ class Link:
         self.guard = guard
         self.is_broker = kind is LinkKind.BROKER
         self.is_client = kind is LinkKind.CLIENT
+
+    @property
+    def owner(self) -> str:
+        """Whose it is; a client without a guard stands for itself."""
+        return self.guard.name if self.guard is not None else self.name
 
     def __repr__(self) -> str:
         return f"Link({self.name!r}, {self.kind.value})"

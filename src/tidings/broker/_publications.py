@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from tidings.model import Identity, TidingsError
+from tidings.model import Filter, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
 
 from ._runtime import Log
@@ -36,6 +36,8 @@ REFUSALS_SHARE = 100
 """A publisher with more of these than this makes room for itself; with fewer, the one that was refused first does."""
 MAX_PUBLISHERS = 100_000
 """How many publishers' latest numbers a broker remembers."""
+PUBLISHERS_SHARE = 10_000
+"""How many of these may belong to one owner."""
 MEMORY_BYTES = 67_108_864
 """How many bytes of bodies these may have together."""
 FETCH_PIECE = 500
@@ -48,6 +50,10 @@ FETCH_ANSWER_BYTES = 4_194_304
 """The bytes of bodies after which an answer is closed."""
 FETCH_SCAN = 20_000
 """The most publications that one answer looks at, whether or not they are wanted."""
+FETCH_COMPARISONS = 100_000
+"""The most comparisons that one answer makes: filters may be large, and an answer is one turn."""
+FETCH_LEAST = 20
+"""The publications that one answer looks at in any case, so that it gets on."""
 FETCH_LOST = 1_000
 """The most lost ranges in one answer."""
 MAX_EPOCHS = 1_000
@@ -71,6 +77,8 @@ class Publications:
         self.heard: Callable[[Sequence[Envelope], Sequence[bool], Exception | None], None] = lambda *_: None
         """Called with what is on disk, or with what went wrong; and for each, whether its publisher insisted on it."""
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
+        self._names: dict[str, dict[str, None]] = {}
+        """The names of those that have several, the newest last."""
         self._newest: str | None = None
         """The publisher that came last."""
         self.open = log is None
@@ -101,15 +109,27 @@ class Publications:
             return True
         return self._refused > 0 and self.refusal(publisher, seq) is not None
 
-    def use(self, publisher: str, seq: int) -> None:
+    def use(self, publisher: str, seq: int, owner: str) -> None:
         """From now on the publisher has used this number of its own, and those before it."""
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
             publishers.pop(publisher, None)  # the newest publisher is the last one
+            if owner != publisher:
+                self._keep_to_share(publisher, owner)
             if len(publishers) >= MAX_PUBLISHERS:
                 del publishers[next(iter(publishers))]
         publishers[publisher] = seq
+
+    def _keep_to_share(self, publisher: str, owner: str) -> None:
+        """An owner with more names than its share pushes out its own: others must not be forgotten because of it."""
+        names = self._names.setdefault(owner, {})
+        names.pop(publisher, None)
+        names[publisher] = None
+        if len(names) > PUBLISHERS_SHARE:
+            oldest = next(iter(names))
+            del names[oldest]
+            self._publishers.pop(oldest, None)
 
     def begin(self, opened: Callable[[], None]) -> bool:
         """Have the log note that numbers are given to what is not on disk.
@@ -214,6 +234,8 @@ class Publications:
         lost: list[tuple[int, int, int | None]] = []
         found: list[Envelope] = []
         scanned = piece = size = total = 0
+        comparisons = sum(filter.cost if isinstance(filter, Filter) else 1 for filter in question.filters)
+        most = min(FETCH_SCAN, max(FETCH_LEAST, FETCH_COMPARISONS // max(1, comparisons)))
         for epoch in self._epochs(question):
             expected = question.after.get(epoch, 0) + 1
             for envelope in self._since(epoch, expected - 1):
@@ -229,7 +251,7 @@ class Publications:
                     size += len(envelope.body)
                     total += 1
                 full = total >= FETCH_ANSWER or size >= FETCH_ANSWER_BYTES
-                if full or scanned >= FETCH_SCAN or len(lost) >= FETCH_LOST:
+                if full or scanned >= most or len(lost) >= FETCH_LOST:
                     upto[epoch] = seq
                     yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost), True)
                     return

@@ -47,9 +47,9 @@ ORIGIN_TIMEOUT = 60_000_000
 MAX_SUSPENSIONS = 10_000
 """The most origins and positions that are waited for at a time; beyond, clients that have their share are refused."""
 SUSPENSIONS_SHARE = 100
-"""What each client may have of these even then, so that no client can keep others from coming back."""
-MAX_CLIENT_SUSPENSIONS = 1_000
-"""The most origins and positions that one client may have waited for."""
+"""What the clients of one owner may have of these even then, so that nobody can keep others from coming back."""
+MAX_OWN_SUSPENSIONS = 1_000
+"""The most origins and positions that the clients of one owner may have waited for."""
 CONTINUE_INTERVAL = 50_000
 """Microseconds after which a fetch that had to wait is tried again: for others, or for those who are owed."""
 MAX_FETCHES = 8
@@ -173,13 +173,14 @@ class Recovery:
 
     def _check_room(self, client: Link, more: int) -> None:
         """Raise `TidingsError` if a client may not have so much more waited for."""
+        owner = client.owner
         total = sum(map(len, self._suspended.values())) + more
         if total <= SUSPENSIONS_SHARE:
             return
-        own = more + sum(any(one.link is client for one in suspension.owed) for suspension in self._all())
-        if own > (SUSPENSIONS_SHARE if total > MAX_SUSPENSIONS else MAX_CLIENT_SUSPENSIONS):
+        own = more + sum(any(one.link.owner == owner for one in suspension.owed) for suspension in self._all())
+        if own > (SUSPENSIONS_SHARE if total > MAX_SUSPENSIONS else MAX_OWN_SUSPENSIONS):
             raise TidingsError(
-                f"broker '{self._broker.name}' is recovering {own:,} positions for client '{client.name}', of "
+                f"broker '{self._broker.name}' is recovering {own:,} positions for '{owner}', of "
                 f"{total:,} for all; subscribe again later, or without positions"
             )
 

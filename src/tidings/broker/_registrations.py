@@ -78,7 +78,7 @@ class Registrations:
             after=message.after if known is None else None,
         )
         if new.past is not None:
-            self._broker.holds.check_room()
+            self._broker.holds.check_room(link)
         size = _size(new) - (_size(known) if known is not None else 0)
         self._broker.register(link, size)
         try:

@@ -102,4 +102,6 @@ class Waiting:
 
 
 def _size(message: Said) -> int:
-    return MESSAGE_OVERHEAD + (len(message.body) if isinstance(message, Publish) else 0)
+    if isinstance(message, Publish):
+        return MESSAGE_OVERHEAD + len(message.body)
+    return MESSAGE_OVERHEAD + (len(str(message.filter)) if isinstance(message, Advertise) else 0)

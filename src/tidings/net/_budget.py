@@ -16,10 +16,10 @@ from __future__ import annotations
 from tidings.broker import Link
 from tidings.model import TidingsError
 
-from ._access import Identity
-
 PART_BYTES = 400
 """What a part in a queue takes beside its bytes."""
+REGISTRATIONS_PART = 2
+"""Registrations take at most this part of the memory for all: queues cannot be shortened to make room for them."""
 CENSUS_SECONDS = 1.0
 """How often windows are counted."""
 
@@ -37,6 +37,8 @@ class Budget:
         self._used: dict[str, int] = {}
         self.total = 0
         """The bytes that are kept for all clients."""
+        self._registered = 0
+        """Those of them that registrations take."""
         self.refused = 0
         """Registrations that were refused for want of memory."""
         self.shortened = 0
@@ -64,22 +66,20 @@ class Budget:
 
     def register(self, link: Link, size: int) -> None:
         """A client registers a filter of this size, or ends one; `BudgetExceeded` if there is no room for it."""
-        owner = owner_of(link)
+        owner = link.owner
         if size > 0 and self._used.get(owner, 0) + size > self._per_identity:
             self.refused += 1
             raise BudgetExceeded(
                 f"'{owner}' has {self._used.get(owner, 0):,} bytes of this broker's memory, and one more registration "
                 f"would take it beyond the {self._per_identity:,} of `identity_bytes`; end some, or use wider filters"
             )
-        if size > 0 and self.total + size > self._in_all:
+        most = self._in_all // REGISTRATIONS_PART
+        if size > 0 and (self._registered + size > most or self.total + size > self._in_all):
             self.refused += 1
             raise BudgetExceeded(
-                f"this broker keeps {self.total:,} bytes for its clients, and one more registration would take it "
-                f"beyond the {self._in_all:,} of `memory_bytes`; try again later, or use another broker"
+                f"this broker keeps {self.total:,} bytes for its clients, {self._registered:,} of them for their "
+                f"registrations; one more would take it beyond the {self._in_all:,} of `memory_bytes`, or beyond the "
+                f"{most:,} that registrations may take of it; try again later, or use another broker"
             )
+        self._registered += size
         self.add(owner, size)
-
-
-def owner_of(link: Link) -> str:
-    """Whose memory it is that a client takes."""
-    return link.guard.name if isinstance(link.guard, Identity) else link.name

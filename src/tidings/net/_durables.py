@@ -27,7 +27,6 @@ from tidings.model import TidingsError
 from tidings.store import Store
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
 
-from ._budget import owner_of
 from ._names import Names
 
 log = logging.getLogger("tidings.net")
@@ -187,7 +186,7 @@ class Durables:
 
     def _own(self, link: Link) -> None:
         """Note whose records these are, now that it is known."""
-        owner, known = owner_of(link), self._owners.get(link.name)
+        owner, known = link.owner, self._owners.get(link.name)
         if owner != known:
             held = sum(size for (client, _), size in self._sizes.items() if client == link.name)
             for one, size in ((known, -held), (owner, held)):
@@ -207,7 +206,7 @@ class Durables:
 
     def _check_size(self, link: Link, name: str, size: int) -> None:
         grown = size - self._sizes.get((link.name, name), 0)
-        owner = owner_of(link)
+        owner = link.owner
         held = self._owned.get(owner, 0)
         if grown > 0 and held + grown > MAX_DURABLE_BYTES:
             self.refused += 1

@@ -39,7 +39,7 @@ from tidings.wire import (
 )
 
 from ._access import Identity
-from ._budget import PART_BYTES, owner_of
+from ._budget import PART_BYTES
 from ._clock import Clock
 from ._congestion import Congestion
 from ._losses import Losses
@@ -100,7 +100,7 @@ class Peer:
     def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy) -> None:
         self.host = host
         self.link = link
-        self.owner = owner_of(link)
+        self.owner = link.owner
         """Whose memory it is that it takes."""
         self.session = session
         self.policy = policy
