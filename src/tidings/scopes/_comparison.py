@@ -5,12 +5,13 @@ Theory of operation
 For each pair of a source and a target, what is published in the source and seen in the target is one exposure in either
 graph (see `_flow`). What it has in excess over the other graph's makes a difference, and each difference has its
 witness (see `_excess`): a publication that is seen in one graph in a form in which it is not in the other. A pair for
-which neither a witness nor the absence of one is certain is undecided; a source that would have cost more than the effort is
+which neither a witness nor the absence of one is certain is undecided; a source for which the effort did not suffice is
 unexamined. Of these no more is claimed than has a witness. Of every other pair all is told: what has no difference is
 the same.
 
 The nodes are the scopes, and the clients of which an edge of their own differs. What any other client sees or shows
-differs by what its scopes see or show, on the terms of its own edges. What a client gets of its own publications is left out.
+differs by what its scopes see or show, on the terms of its own edges. What a client gets of its own publications is
+left out.
 
 Only what a different edge can touch is looked at: what is published below it, and what is seen below it.
 """
@@ -43,7 +44,7 @@ class Effect(enum.Enum):
     GAINED = "gained"
     """Something is seen where nothing was."""
     WIDER = "wider"
-    """Something is seen that was not, where something was. Less may be seen of other things: then it is narrower, too."""
+    """Something is seen that was not, where something was. If something else is no longer seen, it is narrower, too."""
     NARROWER = "narrower"
     """Something is no longer seen, where something still is."""
     LOST = "lost"
@@ -113,13 +114,15 @@ class _Look:
         """All differences, or as many as the effort allows."""
         touched = set(self._touched)
         toward = self._before.above(touched), self._after.above(touched)
+        left = self._nodes
         try:
-            for at, source in enumerate(self._nodes):
-                inside = source in touched
-                self._from(source, self._nodes if inside else self._touched, (None, None) if inside else toward)
+            while left:
+                inside = left[0] in touched
+                self._from(left[0], self._nodes if inside else self._touched, (None, None) if inside else toward)
+                left = left[1:]
         except OutOfEffort:
-            return Comparison(tuple(self._differences), tuple(self._undecided), tuple(self._nodes[at:]))
-        return Comparison(tuple(self._differences), tuple(self._undecided))
+            pass
+        return Comparison(tuple(self._differences), tuple(self._undecided), tuple(left))
 
     def _from(self, source: str, targets: list[str], toward: tuple[set[str] | None, set[str] | None]) -> None:
         early = self._before.exposures(source, targets, toward[0])

@@ -26,8 +26,8 @@ from tidings.model import Conjunction, Constraint, Filter, Negated, Notification
 from tidings.model.operators import Exists, IsNull
 
 from ._compute import Compute
-from ._expression import parsed
 from ._exposure import Exposure, Strand
+from ._expression import parsed
 from ._mapping import AnyStep
 
 MAX_WITNESSES = 64
@@ -48,7 +48,7 @@ class Undecided(enum.Enum):
 
 
 UNDECIDED: Final = Undecided.UNDECIDED
-Excess: TypeAlias = Notification | None | Literal[Undecided.UNDECIDED]
+Excess: TypeAlias = Notification | Literal[Undecided.UNDECIDED] | None
 
 
 def excess(one: Exposure, other: Exposure) -> Excess:

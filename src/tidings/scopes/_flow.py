@@ -137,7 +137,8 @@ class Flow:
     def exposures(self, source: str, targets: Iterable[str], toward: set[str] | None = None) -> dict[str, Exposure]:
         """What published in the source is seen in each of the targets; those that see nothing are left out.
 
-        What is published in a scope is what is visible there. `toward` are all nodes above the targets, if they are few.
+        What is published in a scope is what is visible there. `toward` are all nodes above the targets, where not all
+        nodes are targets.
         """
         if not is_client(source) and (source not in self.graph.scopes or self.graph.scopes[source].abstract):
             return {}
