@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tidings.model import ROOT_SCOPE, Matches, TidingsError
+from tidings.model import ROOT_SCOPE, Filter, FilterError, Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -33,6 +33,15 @@ def check_filter(filter: Matches) -> None:
     """Raise the `TidingsError` of a filter that could not be read."""
     if isinstance(filter, UnreadableFilter):
         raise filter.error
+
+
+def check_place(filter: Matches) -> None:
+    """Raise `FilterError` for a filter that speaks of `myloc`: it would be accepted and never pass anything."""
+    if isinstance(filter, Filter) and filter.has_marker:
+        raise FilterError(
+            f"'{filter}' speaks of myloc, and no broker knows where a client is; name the place, as in "
+            "WITHIN LOCATION '/berlin', or fill it in with filter.resolve(Location('/berlin'))"
+        )
 
 
 def check_request(message: Subscribe | Advertise, held: Collection[str], now: int) -> None:
