@@ -282,7 +282,7 @@ def test_where_the_effort_ends_the_sources_that_are_left_are_named() -> None:
         CreateScope("top", OPEN), *(CreateScope(name, OPEN) for name in names), *(Join(name, "top") for name in names)
     )
     after = apply(graph, (Join("@a", "top"),))
-    whole, part = compare(graph, after, effort=1_000_000), compare(graph, after, effort=3_000)
+    whole, part = compare(graph, after, effort=1_000_000), compare(graph, after, effort=800)
     assert whole.complete
     assert not part.complete
     said = {one.pair.source for one in part.differences}

@@ -31,7 +31,7 @@ class Context:
     """One per broker and feature. Everything sent carries the feature's name.
 
     What is there to be read is the broker's own state and no copy: a feature looks at it, and changes it only by what
-    it offers, such as `holds.hold`.
+    it offers, such as `holds.begin`.
     """
 
     def __init__(self, broker: Broker, feature: Feature) -> None:

@@ -30,9 +30,9 @@ from ._exposure import NO_EXPOSURE, Exposure, size
 from ._flow import Effort, Flow, OutOfEffort
 from ._graph import CLIENT, Graph, Membership, is_client
 
-EFFORT = 5_000
+EFFORT = 3_000
 """The most edges that are crossed in both graphs together, unless the caller says otherwise."""
-PAIR_EFFORT = 10
+PAIR_EFFORT = 3
 """What it takes to find out how two exposures differ, in edges."""
 STRANGER = CLIENT
 """A node for every client that nobody ever made a member of anything: all of them are in the root scope alike."""

@@ -26,6 +26,8 @@ from ._effective import Stage, Terms, inward_terms, outward_terms
 from ._exposure import Crossing, Exposure, Strand, constraints, union, united
 from ._graph import Graph, Membership, is_client
 
+NEW = 2
+"""What two filters cost that were not joined before, in edges."""
 SMALL = 32
 """How many comparisons of constraints take about as long as an edge."""
 
@@ -53,7 +55,7 @@ class Effort:
 
     def _compare(self, one: Filter, other: Filter) -> None:
         """Large filters take longer: every constraint is compared with every other one."""
-        self.spend((constraints(one) + constraints(other)) ** 2 // SMALL)
+        self.spend(NEW + (constraints(one) + constraints(other)) ** 2 // SMALL)
 
     def both(self, one: Filter, other: Filter) -> Filter | None:
         """What passes both, in canonical form; None if that would be too large."""
