@@ -128,7 +128,7 @@ def _archive(report: Report, archive: Path, frequent: str, naive: float, count: 
 async def _loop(report: Report, data: Path, archive: Path) -> None:
     """How late a loop is that sleeps for a millisecond, alone and while a roll goes on beside it."""
     alone = await _lateness(2.0)
-    command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive), *PROMOTED]
+    command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive), "-", *PROMOTED]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
     rolling = await _lateness(2.0)
     if process.returncode is None:

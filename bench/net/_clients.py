@@ -168,9 +168,9 @@ def paho_client(port: int, meter: Meter) -> None:
 
 
 CLIENTS: dict[str, Callable[[int, Meter], Awaitable[None] | None]] = {
-    "tidings callback": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=False),
-    "tidings async for": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=True),
-    "tidings accepted": lambda port, meter: tidings_client(port, meter, quality="ACCEPTED", iterate=False),
+    "tidings, fire, callback": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=False),
+    "tidings, fire, async for": lambda port, meter: tidings_client(port, meter, quality="FIRE", iterate=True),
+    "tidings, accepted, callback": lambda port, meter: tidings_client(port, meter, quality="ACCEPTED", iterate=False),
     "nats-py callback": lambda port, meter: nats_client(port, meter, encoded=False, iterate=False),
     "nats-py async for": lambda port, meter: nats_client(port, meter, encoded=False, iterate=True),
     "nats-py callback, json": lambda port, meter: nats_client(port, meter, encoded=True, iterate=False),

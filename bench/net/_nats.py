@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from ._dialect import Interest, Item, dial, plain, read_until
 from ._load import Batch, Publisher, Subscriber
-from ._processes import Running, find, free_port, running
+from ._processes import CannotRun, Running, find, free_port, on_path, running
 
 _PING, _PONG = b"PING\r\n", b"PONG\r\n"
 
@@ -22,6 +23,16 @@ class Nats:
         port = free_port()
         command = [find("nats-server", "nats-server"), "--addr", "127.0.0.1", "--port", str(port)]
         with running(command, port) as server:
+            yield server
+
+    @contextmanager
+    def remembering(self, directory: Path) -> Iterator[Running]:
+        """With JetStream, which keeps its streams in this directory; `CannotRun` unless there is a server already."""
+        if (program := on_path("nats-server")) is None:
+            raise CannotRun("nats-server is not on the PATH")
+        port = free_port()
+        where = ["--addr", "127.0.0.1", "--port", str(port)]
+        with running([program, *where, "--jetstream", "--store_dir", str(directory)], port) as server:
             yield server
 
     def _connect(self, port: int, more: bytes) -> Publisher:

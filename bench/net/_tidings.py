@@ -39,10 +39,9 @@ _names = itertools.count(1)
 class Tidings:
     """The dialect."""
 
-    name = "tidings"
-
     def __init__(self, quality: Quality = Quality.FIRE) -> None:
         self._quality = quality
+        self.name = f"tidings, {quality.name.lower()}"
 
     @contextmanager
     def start(self) -> Iterator[Running]:

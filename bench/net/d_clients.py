@@ -20,12 +20,12 @@ from ._report import Row
 from ._tidings import Tidings
 
 SERVERS: dict[str, type[Dialect]] = {"tidings": Tidings, "nats-py": Nats, "paho-mqtt": Mosquitto}
-OURS = "tidings callback"
+OURS = "tidings, fire, callback"
 PEER = "nats-py callback"
 CLIENTS = (
     OURS,
-    "tidings async for",
-    "tidings accepted",
+    "tidings, fire, async for",
+    "tidings, accepted, callback",
     PEER,
     "nats-py async for",
     "nats-py callback, json",
@@ -57,13 +57,13 @@ def run(bench: Bench) -> None:
         elif target:
             row.verdict = "MISSED"
         bench.report.add(row)
-    if OURS in rate and "tidings async for" in rate:
-        share = rate["tidings async for"] / rate[OURS]
+    if OURS in rate and "tidings, fire, async for" in rate:
+        share = rate["tidings, fire, async for"] / rate[OURS]
         bench.report.floor("d  client", "async for / callback", share, "x", at_least=ITERATION, more=" of the rate")
 
 
 def _once(name: str, seconds: float) -> Sample:
-    with SERVERS[name.split(maxsplit=1)[0]]().start() as server:
+    with SERVERS[name.split(maxsplit=1)[0].rstrip(",")]().start() as server:
         command = [sys.executable, "-m", "bench.net._clients", name, str(server.port), str(seconds)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:

@@ -37,7 +37,7 @@ def run(bench: Bench) -> None:
             for length in LENGTHS:
                 half[length].append(_half(length, rate, bench.seconds))
     except (CannotRun, Stalled, OSError) as error:
-        bench.report.missing("e  chain", "tidings", str(error), target="no loss")
+        bench.report.missing("e  chain", "tidings, fire", str(error), target="no loss")
         return
     _report(bench, full, half)
 
@@ -97,13 +97,13 @@ def _report(bench: Bench, full: dict[int, list[Sample]], half: dict[int, list[St
         load = statistics.median(sample.rate for sample in half[length])
         each = " + ".join(f"{cpu:.2f}" for cpu in cpus)
         scenario = f"e  {length} broker{'s' * (length > 1)}"
-        bench.report.figure(scenario, "tidings", f"{rate:>9,.0f}/s {each} µs")
+        bench.report.figure(scenario, "tidings, fire", f"{rate:>9,.0f}/s {each} µs")
         measured = f", median {number(median)} µs at {load:,.0f}/s"
         if length == 1:
-            bench.report.figure(scenario, "tidings", measured.removeprefix(", "))
+            bench.report.figure(scenario, "tidings, fire", measured.removeprefix(", "))
         else:
-            bench.report.limit(scenario, "tidings, added", median - before, "µs", at_most=ADDED, more=measured)
+            bench.report.limit(scenario, "tidings, fire, added", median - before, "µs", at_most=ADDED, more=measured)
             bench.report.limit(
-                scenario, "tidings, CPU of a further broker", max(cpus[1:]) / cpus[0], "x the first", at_most=1.0
+                scenario, "tidings, fire, CPU of a further broker", max(cpus[1:]) / cpus[0], "x the first", at_most=1.0
             )
         before = median

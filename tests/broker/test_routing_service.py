@@ -59,7 +59,7 @@ def test_an_application_gets_notifications_not_messages_and_an_event_is_a_third_
     network.run()
     assert [type(received) for received in bob.received] == [Notification]
     assert not issubclass(Notification, Message)
-    keys = [record.detail for record in network.trace.records if record.op is Op.ACK]
+    keys = [EventKey(*record.detail[:3]) for record in network.trace.records if record.op is Op.ACK]
     assert keys == [EventKey("a", 1, 1)]
 
 

@@ -308,10 +308,16 @@ def test_rates_are_differences_and_start_again_with_the_broker() -> None:
 def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: str, tmp_path: Path) -> None:
     rubbish = tmp_path / "rubbish.pem"
     rubbish.write_text("rubbish")
+    token = tmp_path / "token"
+    token.write_text("a-token-that-is-long-enough")
     for words, code, told in [
         (["pub", "-b", "tidings://127.0.0.1:1", "n=1"], 3, "Is the server running?"),
         (["pub", "-b", "http://x", "n=1"], 3, "write tidings://host:port"),
+        (["pub", "-b", "tidings://192.0.2.1", "--token-file", str(token), "n=1"], 4, "tidings+tls://192.0.2.1:7311"),
+        (["sub", "TRUE", "-b", "tidings://192.0.2.1", "--token-file", str(token)], 4, "--insecure"),
         (["pub", "-b", address, "n"], 2, "not of the form name=value"),
+        (["pub", "-b", address, f"n={'9' * 5_000}"], 2, "a number of 5,000 digits"),
+        (["sub", "-b", address, "TRUE", "--past", f"{'9' * 400}h"], 2, "too long a duration"),
         (["pub"], 2, "NAME=VALUE"),
         (["pub", "-b", address, "--quality", "best", "n=1"], 2, "accepted"),
         (["sub", "price >", "-b", address], 2, "at column 8"),

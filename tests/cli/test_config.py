@@ -39,6 +39,9 @@ SECTIONS = {
     "`[limits]`": LIMITS,
 }
 
+ENDLESS = "9" * 5_000
+"""A number of more digits than `int` reads."""
+
 run = CliRunner()
 
 
@@ -274,8 +277,20 @@ publish = "type = quote"
         ("role = 7", '"border"'),
         ('insecure = "yes"', "without quotes"),
         ("port = true", "whole number"),
+        (
+            'neighbour_token = "0123456789abcdef"\nneighbours = ["tidings://a:1"]',
+            "tidings+tls://a:1, or insecure",
+        ),
         ("port = ", "not TOML"),
         ('name = "x"\nname = "y"', "not TOML"),
+        (f"\nport = {ENDLESS}", "line 2: file: a number has too many digits"),
+        (f"port = 0x{ENDLESS}", "a number of thousands of digits is out of range; write a whole number"),
+        (f"name = [0x{ENDLESS}]", "a number of thousands of digits is a list"),
+        (f"[limits]\ndrain = 0x{ENDLESS}", "a number of thousands of digits is out of range; write a number"),
+        (f"[store]\nretain_for = 0x{ENDLESS}", "is not a duration"),
+        (f'[store]\nretain_for = "{ENDLESS}h"', "is not a duration"),
+        (f'[store]\nretain_bytes = "{ENDLESS}GB"', "is not a size"),
+        (f"[store]\nretain_bytes = 0x{ENDLESS}", "is out of range; at most"),
     ],
 )
 def test_what_is_wrong_is_explained(tmp_path: Path, text: str, told: str) -> None:

@@ -8,6 +8,7 @@ import os
 import queue
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import tidings.sync
+from tidings.store import StoreReader
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -126,6 +128,19 @@ def test_serve_pub_and_sub(commands: Commands) -> None:
     assert (code, out) == (0, "")
     assert "Traceback" not in error
     assert (commands.cwd / "store" / "store.sqlite").exists()
+
+
+def test_what_is_published_without_a_word_is_there_after_a_kill(commands: Commands) -> None:
+    server, told = commands.serve("--data", "store", "--name", "a")
+    for n in range(3):
+        code, out, _ = commands.start("pub", "--broker", str(told["url"]), "--json", f"n={n}").end()
+        assert (code, json.loads(out)["quality"]) == (0, "stored")
+    server.signal(signal.SIGKILL)
+    server.end()
+    _, told = commands.serve("--data", "store", "--name", "a")
+    arguments = ("--past", "10", "--json", "--count", "3", "--broker", str(told["url"]))
+    code, out, _ = commands.start("sub", "n >= 0", *arguments).end()
+    assert (code, out) == (0, '{"n":0}\n{"n":1}\n{"n":2}\n')
 
 
 def test_a_broker_that_was_killed_serves_the_past_that_it_had_acknowledged_as_stored(commands: Commands) -> None:
@@ -379,3 +394,52 @@ def test_sub_goes_on_where_it_ended(commands: Commands) -> None:
     code, _, error = commands.start("sub", "TRUE", "--durable", "mine", "--broker", str(told["url"])).end()
     assert code == 2
     assert "--client" in error
+
+
+def test_a_broker_under_load_stops_quickly_and_keeps_what_it_acknowledged(commands: Commands) -> None:
+    """Publishers that never pause, subscribers that take everything, and one that takes nothing."""
+    server, told = commands.serve("--data", "store")
+    stuck = commands.python(
+        "import socket, time\n"
+        "from tidings.wire import *\n"
+        "from tidings.model import Filter\n"
+        f"s = socket.create_connection(('127.0.0.1', {told['port']}))\n"
+        "s.sendall(part(Part.HELLO, encode_words(Hello((1,), PeerRole.CLIENT, 'stuck'))))\n"
+        "s.sendall(part(Part.DATA, encode(Frame(Subscribe('s', Filter.parse('TRUE'))))))\n"
+        "print('there', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    stuck.line()
+    publishers = [
+        commands.python(
+            "import asyncio, tidings\n"
+            "async def main():\n"
+            f"    async with tidings.connect({told['url']!r}, name='p{number}') as client:\n"
+            "        await client.subscribe('n = 0')\n"
+            "        receipts = asyncio.Queue()\n"
+            "        async def publish():\n"
+            "            while True:\n"
+            "                receipts.put_nowait(await client.publish(n=1, quality='stored'))\n"
+            "        publishing = asyncio.create_task(publish())\n"
+            "        while True:\n"
+            "            print((await (await receipts.get())).seq, flush=True)\n"
+            "asyncio.run(main())\n"
+        )
+        for number in range(2)
+    ]
+    heard = [int(publisher.line()) for publisher in publishers for _ in range(200)]
+    start = time.monotonic()
+    server.signal(signal.SIGTERM)
+    code, _, error = server.end()
+    took = time.monotonic() - start
+    assert code == 0, error
+    assert took < 7  # 3 for its peers, and what a busy machine and its disk need
+    for publisher in publishers:
+        publisher.signal(signal.SIGKILL)
+        heard += map(int, publisher.end()[1].split("\n")[:-1])
+    with StoreReader(commands.cwd / "store") as reader:
+        stored = [envelope.identity.seq for envelope in reader.query()]
+    with contextlib.closing(sqlite3.connect(commands.cwd / "store" / "store.sqlite")) as store:
+        ((ended,),) = store.execute("SELECT ended FROM epochs")
+    assert set(heard) <= set(stored)
+    assert ended == max(stored)

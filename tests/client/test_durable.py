@@ -124,10 +124,12 @@ async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path) -> None:
             await client.subscribe("EXISTS(n)", durable="quotes")
         await publish(server, 1, 2, 3)
     async with serve(options(data=tmp_path)) as server:  # what is in memory is forgotten, too
-        assert server.store is not None
-        server.store.retain(older_than=2**62)
+        store = server.store
+        assert store is not None
         await publish(server, 4)
-        await until(lambda: server.store is not None and server.store.bounds(server.store.epochs()[0]) is None)
+        while store.bounds(store.epochs()[0]) is not None:  # the keeper's own limits may stand in the same commit
+            store.retain(older_than=2**62)
+            await asyncio.sleep(0.05)
         async with tidings.connect(url(server), name="alice") as client:
             subscription = await client.subscribe("EXISTS(n)", durable="quotes")
             await until(lambda: subscription.gaps)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from net.proxy import Proxy, proxy
 from net.world import brokers, options, running, take, until, url
 
 import tidings
+import tidings.sync
 from tidings.broker import RoutingOptions, _bounds
+from tidings.client import NotAdmitted
 from tidings.model import Matches, NotAdvertised, TidingsError, UnsupportedFilter
-from tidings.net import serve
+from tidings.net import Server, StartError, serve
 
 
 @contextlib.asynccontextmanager
@@ -169,7 +172,9 @@ async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(caplog: p
 @running
 async def test_what_cannot_be_chosen_is_refused_with_what_can() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
-        with pytest.raises(TidingsError, match='\'sure\' is no quality; choose "fire", "accepted" or "stored"'):
+        with pytest.raises(
+            TidingsError, match='\'sure\' is no quality; choose "fire", "accepted", "stored" or "default"'
+        ):
             await client.publish(n=1, quality="sure")
         with pytest.raises(TidingsError, match="7 is no quality"):
             await client.publish(n=1, quality=7)  # type: ignore[arg-type]
@@ -238,3 +243,38 @@ def test_what_one_cannot_connect_with_is_refused_at_once() -> None:
             tidings.ConnectionFailed, match=r"is not the address of a broker; write tidings://host:port"
         ):
             tidings.connect(address)
+
+
+# --- tokens -------------------------------------------------------------------------------------------
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+@pytest.mark.parametrize("connect", [tidings.connect, tidings.sync.connect])
+@pytest.mark.parametrize("host", ["broker.example.org:99", "192.0.2.1:99", "[2001:db8::1]:99", "0.0.0.0:99"])
+def test_a_token_does_not_leave_this_machine_in_the_clear(connect, host: str) -> None:
+    for urls in (f"tidings://{host}", ["tidings://localhost", f"tidings://{host}"]):
+        with pytest.raises(NotAdmitted) as caught:
+            connect(urls, token=TOKEN)
+        assert str(caught.value).startswith(f"the token would go to tidings://{host} in the clear")
+        assert f"connect to tidings+tls://{host}, or" in str(caught.value)
+        assert TOKEN not in str(caught.value)
+
+
+def test_a_token_goes_where_nobody_can_read_it_and_elsewhere_if_that_is_said() -> None:
+    for address in ("tidings://localhost", "tidings://127.0.0.1:99", "tidings://[::1]", "tidings+tls://192.0.2.1"):
+        tidings.connect(address, token=TOKEN)
+    tidings.connect("tidings://192.0.2.1", token=TOKEN, insecure=True)
+    tidings.connect("tidings://192.0.2.1")  # nothing to be read
+
+
+def test_the_token_of_a_broker_does_not_leave_its_machine_in_the_clear_either() -> None:
+    away = options(neighbours=("tidings://127.0.0.1", "tidings://192.0.2.1:99"), neighbour_token=TOKEN)
+    with pytest.raises(StartError) as caught:
+        Server(away)
+    assert "would go to tidings://192.0.2.1:99 in the clear" in str(caught.value)
+    assert "write tidings+tls://192.0.2.1:99, or say --insecure" in str(caught.value)
+    assert TOKEN not in str(caught.value)
+    Server(replace(away, insecure=True))
+    Server(replace(away, neighbour_token=None))
+    Server(replace(away, neighbours=("tidings+tls://192.0.2.1:99",)))

@@ -259,12 +259,14 @@ def test_the_past_durable_subscriptions_and_scopes_work_without_a_loop(tmp_path:
         kept.acknowledge()
         kept.unsubscribe()
         assert (kept.ended, str(kept.filter)) == (True, "n EXISTS")
-        client.publish(n=6)
+        receipt = client.publish(n=6)
+        assert receipt is not None
+        assert (receipt.origin, receipt.quality) == ("b", tidings.Quality.STORED)
         assert next(client.subscribe("EXISTS(n)", durable="numbers"))["n"] == 6
         client.forget("numbers")
         measured = client.measure_log(timeout=10)
         read = list(client.read_log((0, 0), measured.end, timeout=10))
-        assert [envelope.notification["n"] for page in read for envelope in page.envelopes] == [0, 1, 2, 3, 4]
+        assert [envelope.notification["n"] for page in read for envelope in page.envelopes] == list(range(7))
         assert client.admin.create_scope("team").version == 1
         assert "team" in client.admin.graph().scopes
         assert client.status(timeout=10).name == "b"

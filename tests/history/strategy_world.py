@@ -30,7 +30,7 @@ from tidings.history import (
 from tidings.history._requests import Request
 from tidings.model import Filter, last
 from tidings.sim import Network, Weather
-from tidings.wire import Deliver, Ending, Frame
+from tidings.wire import Deliver, Ending, Frame, Quality
 
 ONE_FILTER = ["n >= 0"]
 FOUR_FILTERS = ["n >= 0", "k > 1", "k < 3", "k = 2"]
@@ -142,7 +142,7 @@ def random_run(
 def publish(run: Run, rng: random.Random, broker: str) -> None:
     attributes = {"n": len(run.published[broker]), "k": rng.randint(1, 3)}
     run.published[broker].append((len(run.published[broker]) + 1, attributes))
-    run.network.clients[f"feed-{broker}"].publish(attributes)
+    run.network.clients[f"feed-{broker}"].publish(attributes, quality=Quality.ACCEPTED)
 
 
 def watch(run: Run) -> None:

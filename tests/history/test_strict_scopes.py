@@ -58,6 +58,23 @@ def test_the_past_comes_through_the_mapping_and_the_bound_counts_behind_it() -> 
     assert not check(network.trace)
 
 
+def test_a_report_counts_nothing_that_its_reader_may_not_see() -> None:
+    """A stranger beside a member: their broker is told what concerns the member."""
+    network = market()
+    network.add_client("guest", "c")
+    network.run()
+    for value in range(100, 900, 100):
+        network.clients["market"].publish(price=value)
+    network.run()
+    customer, guest = network.clients["customer"], network.clients["guest"]
+    customer.subscribe("price > 5", past=last(10))
+    guest.subscribe("price > 0", past=last(10))
+    network.run()
+    assert prices(customer) == [6, 7, 8]
+    assert customer.reports["s1"].found == {"memory": 3}
+    assert guest.reports["s1"].found == {}
+
+
 def test_what_an_edge_no_longer_admits_is_not_replayed_and_what_it_did_not_admit_then_neither() -> None:
     network = market()
     seller, customer = network.clients["market"], network.clients["customer"]

@@ -55,6 +55,7 @@ def test_last_0_is_a_plain_subscription() -> None:
         (lambda: since(float("nan")), "nan is not a number of seconds that there are"),
         (lambda: since(float("inf")), "inf is not a number of seconds"),
         (lambda: since("9999999w"), "of a century at most"),
+        (lambda: since("9" * 400 + "h"), "of a century at most"),
         (lambda: since(None), "NoneType is neither a duration nor an instant"),
         (lambda: since(True), "bool is neither"),
         (lambda: last(1, since=-1), "above 0"),

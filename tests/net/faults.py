@@ -69,6 +69,11 @@ class Process:
     def log(self) -> str:
         return (self._directory / "log").read_text()
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Stop the broker, or let it go on: SIGSTOP, SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """kill -9: the broker hears nothing of it."""
         assert self._process is not None
@@ -280,9 +285,9 @@ class TracedClient(tidings.Client):
         self.trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
         self._told.settled(id, advertisement)
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        self.trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=key)
-        self._told.acknowledged(seq, key)
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
+        self.trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=(*key, quality))
+        self._told.acknowledged(seq, key, quality)
 
     def refused(self, refusal: Refused) -> None:
         self.trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))

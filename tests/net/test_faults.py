@@ -24,7 +24,7 @@ async def chatter(client: TracedClient, rng: random.Random, pause: float) -> Non
     number = 0
     while True:
         number += 1
-        quality = rng.choice((Quality.STORED, Quality.STORED, Quality.ACCEPTED, Quality.FIRE))
+        quality = rng.choice((Quality.STORED, Quality.DEFAULT, Quality.ACCEPTED, Quality.FIRE))
         await client.record_publication(quality, topic=rng.randrange(4), n=number, filling="x" * rng.randrange(200))
         await asyncio.sleep(rng.uniform(0, 2 * pause))
 

@@ -111,7 +111,10 @@ async def test_disconnect_ends_the_slow_one_with_a_reason_and_nobody_else() -> N
 
 @running
 async def test_block_slows_the_publisher_down_and_loses_nothing() -> None:
-    async with brokers("b", limits=SMALL) as servers, tidings.connect(url(servers["b"])) as writer:
+    async with (
+        brokers("b", limits=SMALL, slow_policy=SlowPolicy.BLOCK) as servers,
+        tidings.connect(url(servers["b"])) as writer,
+    ):
         slow = await slow_subscriber(servers["b"])
 
         async def publish() -> None:
@@ -135,7 +138,11 @@ async def test_block_slows_the_publisher_down_and_loses_nothing() -> None:
 
 @running
 async def test_two_slow_ones_do_not_lock_each_other_up() -> None:
-    async with brokers("b", limits=SMALL) as servers, contextlib.AsyncExitStack() as stack:
+    limits = {**SMALL, "block_seconds": 30.0}
+    async with (
+        brokers("b", limits=limits, slow_policy=SlowPolicy.BLOCK) as servers,
+        contextlib.AsyncExitStack() as stack,
+    ):
         writer = await stack.enter_async_context(tidings.connect(url(servers["b"])))
         raws = []
         for name in ("one", "two", "three"):
@@ -161,7 +168,7 @@ async def test_two_slow_ones_do_not_lock_each_other_up() -> None:
 @running
 async def test_patience_with_a_blocker_ends_although_nobody_says_anything() -> None:
     async with (
-        brokers("b", limits={**SMALL, "block_seconds": 0.3}) as servers,
+        brokers("b", limits={**SMALL, "block_seconds": 0.3}, slow_policy=SlowPolicy.BLOCK) as servers,
         tidings.connect(url(servers["b"])) as writer,
     ):
         slow = await slow_subscriber(servers["b"])

@@ -187,3 +187,20 @@ def test_an_archive_that_could_never_be_written_is_refused(tmp_path: Path, monke
     monkeypatch.setattr("tidings.net._server.can_archive", lambda: False)
     with pytest.raises(StartError, match=r"tidings\[archive\]"):
         Server(options(tmp_path))
+
+
+def test_what_was_wrong_with_the_store_and_the_archive_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with serve(options(tmp_path)) as server:
+            await publish(server, 1)
+
+    asyncio.run(run())
+    (tmp_path / "archive").mkdir(exist_ok=True)
+    for path, mode in (("archive", 0o755), ("data", 0o755), ("data/store.sqlite", 0o644)):
+        (tmp_path / path).chmod(mode)
+    with caplog.at_level(logging.WARNING, "tidings.net"):
+        asyncio.run(run())
+    for directory in ("data", "archive"):
+        assert f"everybody on this machine may look into '{tmp_path / directory}'" in caplog.text

@@ -11,6 +11,7 @@ from net.proxy import proxy
 from net.world import Raw, brokers, connected, options, running, take, until, url
 
 import tidings
+from tidings.broker import RoutingOptions
 from tidings.net import serve
 from tidings.net._dialler import Dialler
 from tidings.wire import Deliver, Part, Publish, PublishAck, Subscribe, Welcome, encode_body, part
@@ -163,8 +164,8 @@ async def test_a_stored_publication_sent_again_is_acknowledged_only_once_it_is_o
     async with brokers("b", data=tmp_path) as servers:
         held = []
         store = servers["b"].store
-        append = store.append
-        store.append = lambda envelope, synced, failed=None: held.append((envelope, synced, failed))
+        keep = store.keep
+        store.keep = lambda envelope, heard: held.append((envelope, heard))
         body = encode_body(tidings.Notification(n=1))
         async with await Raw.open(servers["b"]) as raw:
             await raw.hello("p")
@@ -176,11 +177,11 @@ async def test_a_stored_publication_sent_again_is_acknowledged_only_once_it_is_o
             assert isinstance(welcome, Welcome)
             assert not welcome.resumed
             assert welcome.published == 5
-            raw.send(Publish(5, body, tidings.Quality.STORED), Publish(6, body))
+            raw.send(Publish(5, body, tidings.Quality.STORED), Publish(6, body, tidings.Quality.ACCEPTED))
             acknowledged = await raw.expect(PublishAck)
             assert acknowledged.seq == 6
             for one in held:
-                append(*one)
+                keep(*one)
             acknowledged = await raw.expect(PublishAck)
             assert (acknowledged.seq, acknowledged.number) == (5, 1)
 
@@ -232,8 +233,8 @@ async def test_a_client_that_dies_in_a_burst_leaves_nothing_behind() -> None:
         assert not a.broker.recovery.suspended
         assert not a.connections - {peer.stream for peer in a.peers}
         assert len(a._sessions) == len(a._names) == 1
-        assert not a._waiting
-        assert not a._congested
+        assert a.reading is None
+        assert not any(peer.congestion.waits_for for peer in a.peers)
         await take(wanted, 399)
 
 
@@ -276,3 +277,19 @@ async def test_a_server_that_stops_says_goodbye_and_its_clients_go_elsewhere() -
         await until(lambda: client.statistics().broker == "b" and client.statistics().connected)
         await client.publish(n=1)
         assert len(await take(subscription, 1)) == 1
+
+
+@pytest.mark.parametrize("other", [RoutingOptions(advertisements=True), RoutingOptions("flooding")])
+@running
+async def test_a_neighbour_that_routes_otherwise_is_refused_because_notifications_would_be_lost(
+    other: RoutingOptions,
+) -> None:
+    async with serve(options("a")) as one, serve(options("b", routing=other, neighbours=(url(one),))) as two:
+        await until(lambda: two.diallers[0].problem)
+        assert "notifications would be lost between them; set the same `algorithm`" in two.diallers[0].problem
+        assert not one.host.broker.adjacency.neighbours
+    async with (
+        serve(options("a", routing=RoutingOptions("simple"))) as one,
+        serve(options("b", routing=RoutingOptions("merging"), neighbours=(url(one),))) as two,
+    ):
+        await until(lambda: two.host.broker.adjacency.neighbours)

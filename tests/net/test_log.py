@@ -35,7 +35,7 @@ async def numbers_of(client: tidings.Client, filter: str = "TRUE", after: tuple[
 async def test_a_log_is_read_in_order_after_restarts_too(tmp_path: Path) -> None:
     for start in (0, 3_000):
         async with serve(options("b", data=tmp_path)) as server, tidings.connect(url(server)) as client:
-            await client.publish(n=-1)  # not stored: not in the log
+            await client.publish(n=-1, quality="accepted")  # not in the log
             await client.publish_many([{"n": n} for n in range(start, start + 3_000)], quality="stored")
     async with serve(options("b", data=tmp_path)) as server, tidings.connect(url(server)) as client:
         assert await numbers_of(client) == list(range(6_000))
@@ -76,7 +76,7 @@ async def test_measuring_never_promises_more_rows_than_asked_for(tmp_path: Path)
 async def test_what_was_forgotten_is_told(tmp_path: Path) -> None:
     async with serve(options("b", data=tmp_path)) as server, tidings.connect(url(server)) as client:
         await client.publish_many([{"n": n} for n in range(1_000)], quality="stored")
-        await client.publish(n=-1)
+        await client.publish(n=-1, quality="accepted")
         middle = (await client.measure_log()).end
         later = time.time_ns() // 1_000
         await client.publish_many([{"n": n} for n in range(1_000, 1_500)], quality="stored")

@@ -15,20 +15,29 @@ from tidings.model import EVERYTHING, ScopeError
 from tidings.net import serve
 from tidings.scopes import (
     Answer,
+    AnyChange,
     Ask,
     AuthorityUnreachable,
     CreateScope,
     Decision,
+    Impose,
     Interface,
     Join,
     NotAllowed,
+    Placement,
     Seen,
+    SetMapping,
+    SetPlacement,
+    SetSelective,
     Snapshot,
     Transaction,
     decode,
+    edge_mapping,
     encode,
+    mapping,
 )
 from tidings.scopes._messages import Retire, State
+from tidings.scopes.steps import Convert
 from tidings.wire import Extension, Part, PublishAck, Refused, Reject, Subscribe, encode_body, part
 
 
@@ -105,6 +114,62 @@ async def test_an_operator_decides_who_is_admitted_and_with_which_interface() ->
         with pytest.raises(NotAllowed):
             await root.admin.set_selective("@y", "market", input="TRUE")  # a change of an edge is asked about, too
         assert asked[-1] == ("@y", "market", "SetSelective")
+
+
+@running
+@pytest.mark.req("VIS-711")
+async def test_an_operator_is_asked_about_every_change_of_an_edge_with_the_credentials() -> None:
+    """Whoever administers the scope, and even if it administers everything."""
+    asked = []
+
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        asked.append((member, scope, credentials, action))
+        return Decision("gold" in credentials, reason="no gold")
+
+    doubled = edge_mapping(outward=mapping(Convert("price", 2)), inward=mapping(Convert("price", 0.5)))
+    narrow = Interface.parse(input="price > 100")
+    changes: list[AnyChange] = [
+        Join("@x", "market"),
+        Join("floor", "market"),
+        Impose("market", narrow, "@x"),
+        Impose("market", narrow, "floor"),
+        SetSelective("@x", "market", narrow),
+        SetMapping("floor", "market", doubled),
+        SetPlacement("floor", "market", Placement.EVERYWHERE),
+    ]
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        await root.admin.create_scope("floor")
+        for change in changes:
+            what = (change.member, "market")
+            before = await root.admin.graph()
+            with pytest.raises(NotAllowed, match=f"'{change.member}' is not admitted to 'market': no gold"):
+                await root.admin.change(change, credentials=["silver"])
+            assert asked[-1] == (*what, ("silver",), type(change).__name__)
+            assert await root.admin.graph() == before
+            await root.admin.change(change, credentials=["gold"])
+            assert asked[-1] == (*what, ("gold",), type(change).__name__)
+            assert await root.admin.graph() != before
+        assert len(asked) == 2 * len(changes)
+        await root.admin.change(Impose("market", narrow))  # of the scope, and of no edge
+        assert len(asked) == 2 * len(changes)
+
+
+@running
+@pytest.mark.req("VIS-712")
+async def test_an_operator_may_narrow_what_is_imposed_on_a_member_or_what_it_lets_pass() -> None:
+    narrow, wide = Interface.parse(input="price > 100"), Interface.parse(input="price > 1")
+
+    def rule(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+        return Decision(True, narrow, narrow) if action != "Join" else Decision(True)
+
+    async with serve(options("a", admission=rule)) as server, tidings.connect(url(server)) as root:
+        await root.admin.create_scope("market")
+        await root.admin.join("@x", "market")
+        done = await root.admin.change(Impose("market", wide, "@x"), SetSelective("@x", "market", wide))
+        assert done.granted == (Impose("market", narrow, "@x"), SetSelective("@x", "market", narrow))
+        edge = (await root.admin.graph()).membership("@x", "market")
+        assert (edge.imposed, edge.selective) == (narrow, narrow)
 
 
 @running

@@ -82,7 +82,9 @@ def test_currency_changes_at_the_market_border() -> None:
     assert outside is not None
     assert border.inward.apply(outside) == Notification(symbol="SAP", eur=100.0, sizes=[1, 2])
     asked = Filter.parse("eur BETWEEN 80 AND 100 AND symbol = 'SAP'")
-    assert str(border.inward.wanted(asked).canonical()) == "symbol = 'SAP' AND usd BETWEEN 100 AND 125"
+    assert str(border.inward.wanted(asked).canonical()) == (
+        "(eur BETWEEN 80 AND 100 AND symbol = 'SAP' AND usd IS NULL) OR (symbol = 'SAP' AND usd BETWEEN 100 AND 125)"
+    )
 
 
 def test_a_conversion_takes_lists_element_by_element_and_blocks_other_kinds() -> None:
@@ -97,16 +99,21 @@ def test_a_conversion_takes_lists_element_by_element_and_blocks_other_kinds() ->
 
 def test_constants_are_converted_back() -> None:
     cents = Convert("euro", 100, to="cent")
-    assert wanted(cents, "cent = 500") == "euro = 5"
-    assert wanted(cents, "cent IN (500, 700)") == "euro IN (5, 7)"
-    assert wanted(cents, "cent <> 500") == "euro <> 5"
-    assert wanted(cents, "cent > 500") == "euro > 5" or wanted(cents, "cent > 500") == "euro >= 5.000000000000001"
-    assert wanted(cents, "cent = '5'") == "FALSE"
-    assert wanted(cents, "cent <> '5'") == "euro EXISTS"
-    assert wanted(cents, "cent IS NULL") == "euro IS NULL"
+    assert wanted(cents, "cent = 500") == "(cent = 500 AND euro IS NULL) OR euro = 5"
+    assert wanted(cents, "cent IN (500, 700)") == "(cent IN (500, 700) AND euro IS NULL) OR euro IN (5, 7)"
+    assert wanted(cents, "cent <> 500") == "(cent <> 500 AND euro IS NULL) OR euro <> 5"
+    above = ("euro > 5", "euro >= 5.000000000000001")
+    assert wanted(cents, "cent > 500") in [f"(cent > 500 AND euro IS NULL) OR {one}" for one in above]
+    assert wanted(cents, "cent = '5'") == "cent = '5' AND euro IS NULL"
+    assert wanted(cents, "cent <> '5'") == "(cent <> '5' AND euro IS NULL) OR euro EXISTS"
+    assert wanted(cents, "cent IS NULL") == "cent IS NULL AND euro IS NULL"
     assert wanted(cents, "euro = 5") == "FALSE"
+    assert wanted(cents, "euro IS NULL AND b = 1") == "b = 1"
     assert offered(cents, "euro BETWEEN 1 AND 5") == "cent BETWEEN 100 AND 500 AND euro IS NULL"
     assert offered(cents, "euro = 5 AND cent = 1") == "cent = 500 AND euro IS NULL"
+    assert offered(cents, "euro IS NULL AND cent = 1") == "cent = 1 AND euro IS NULL"
+    assert offered(cents, "cent = 1") == "cent EXISTS AND euro IS NULL"
+    assert offered(cents, "b = 1") == "b = 1 AND euro IS NULL"
     assert offered(cents, "euro = 'x'") == "FALSE"
 
 

@@ -22,7 +22,7 @@ FAULTS = (
 
 
 def test_every_cell_of_the_core_is_there() -> None:
-    for quality in Quality:
+    for quality in (Quality.FIRE, Quality.ACCEPTED, Quality.STORED):  # the default is always one of these in the end
         for fault in FAULTS:
             assert PROMISES.outcome(f"delivery of {quality.name.lower()}", [fault]) in Outcome
     for guarantee in ("matching-only", "at-most-once", "publisher-order", "only-while-subscribed"):
@@ -54,6 +54,15 @@ def test_a_missing_cell_is_an_error() -> None:
 # --- one run per cell -----------------------------------------------------------------------------------
 #
 # a - b - c: a client at a publishes, one at c listens; `spare` is not connected at first.
+
+WAYS = {
+    "fire": (Quality.FIRE, False, Quality.FIRE),
+    "accepted": (Quality.ACCEPTED, False, Quality.ACCEPTED),
+    "stored": (Quality.STORED, False, Quality.STORED),
+    "default": (Quality.DEFAULT, False, Quality.STORED),
+    "default, the disk is full": (Quality.DEFAULT, True, Quality.ACCEPTED),
+}
+"""What is asked for, whether the disk of the origin is full, and what is reached."""
 
 
 def _network() -> Network:
@@ -127,15 +136,19 @@ def _provoke(network: Network, fault: str, quality: Quality) -> None:
 
 @pytest.mark.req("VIS-125", "ARC-020", "VIS-214")
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("quality", Quality, ids=lambda quality: quality.name.lower())
-def test_what_happens_is_what_the_cell_says(quality: Quality, fault: str) -> None:
+@pytest.mark.parametrize(("quality", "full", "reached"), WAYS.values(), ids=WAYS)
+def test_what_happens_is_what_the_cell_says(quality: Quality, full: bool, reached: Quality, fault: str) -> None:
     network = _network()
+    if full:
+        network.fill("a")
     _provoke(network, fault, quality)
     network.run()
     assert _violations(network) == []
     delivered = {record.publication for record in network.trace.records if record.op is Op.NOTIFY}
     published = {record.publication for record in network.trace.records if record.op is Op.PUB}
-    match PROMISES.outcome(f"delivery of {quality.name.lower()}", [fault]):
+    if quality is not Quality.FIRE:
+        assert set(network.clients["alice"].reached.values()) == {reached}
+    match PROMISES.outcome(f"delivery of {reached.name.lower()}", [fault]):
         case Outcome.DELIVERED:
             assert delivered == published
             if "crash" not in fault or quality is Quality.STORED:  # else a broker that died may have published more

@@ -151,7 +151,7 @@ def test_a_micro_batch_that_is_tried_again_publishes_nothing_twice(
         ({"n": Decimal(5)}, {}, "column 'n' is decimal(38,18), which no notification can hold; cast it to one of"),
         ({"seq": 5}, {}, "no column is left to publish: all of them belong to the archive"),
         ({"n": 5}, {"attributes": "only"}, "there is no column 'attributes'"),
-        ({"n": 5}, {"quality": "fire"}, "option quality: 'fire' is not known; use stored or accepted"),
+        ({"n": 5}, {"quality": "fire"}, "option quality: 'fire' is not known; use default, stored or accepted"),
     ],
 )
 def test_what_cannot_be_published_is_explained_before_anything_is(

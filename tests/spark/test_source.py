@@ -291,8 +291,12 @@ def test_an_empty_archive_is_an_empty_table(spark: SparkSession, tmp_path: Path)
         ({"path": "x", "filter": "price =>"}, "=> is not an operator"),
         ({"path": "x", "promote": "price:money"}, "option promote: 'price:money' cannot be promoted"),
         ({"path": "x", "since": "tomorrow"}, "option since: 'tomorrow' is no time"),
+        ({"path": "x", "maxRowsPerTrigger": "inf"}, "option maxRowsPerTrigger: 'inf' is no number from 0 to 1e+15"),
+        ({"path": "x", "maxBytesPerTrigger": "nan"}, "option maxBytesPerTrigger: 'nan' is no number"),
+        ({"path": "x", "patience": "9" * 5_000}, "option patience: '9999"),
         ({"path": "x", "gaps": "ignore"}, "option gaps: 'ignore' is not known; use error or row"),
         ({"broker": "tidings://127.0.0.1:9", "patience": "0.1"}, "could not be reached for 0.1 seconds"),
+        ({"broker": "tidings://192.0.2.1", "token": "secret"}, "connect to tidings+tls://192.0.2.1:7311, or say"),
         ({"broker": "http://x", "patience": "0"}, "'http://x' is not the address of a broker"),
     ],
 )

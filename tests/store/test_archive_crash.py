@@ -13,6 +13,8 @@ from soaking import SOAK_SECONDS, soak_seeds
 from tidings.store import StoreReader
 from tidings.store._layout import files_in
 from tidings.store.archive import ArchiveReader, roll
+from tidings.store.archive._manifest import listed
+from tidings.store.archive._verification import missing_in
 
 KILLS = 8
 
@@ -47,6 +49,8 @@ def check(data: Path, archive: Path, *, complete: bool) -> None:
     assert not complete or len(archived) == len(stored)
     ranges = sorted((file.epoch, file.first, file.last) for file in files_in(archive))
     assert all(one[0] < two[0] or one[2] < two[1] for one, two in pairwise(ranges))
+    assert missing_in(archive) == [], "the manifest lists nothing that is not there"
+    assert not complete or set(listed(archive) or {}) == {file.path for file in files_in(archive)}
 
 
 def test_nothing_is_lost_and_nothing_is_twice_when_broker_and_roll_are_killed(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ def test_it_works_with_an_asyncio_loop(tmp_path: Path) -> None:
 
 
 def test_the_log_stays_short_while_writing_goes_on(tmp_path: Path, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.store._writer.CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr("tidings.store._retention.CHECKPOINT_BYTES", 100_000)
     with loop.open(tmp_path) as store:
         for start in range(1, 10_000, 100):
             loop.append_all(store, *range(start, start + 100))

@@ -88,7 +88,7 @@ MESSAGES: list[AnyMessage] = [
     LinkState("b1", 3, 2, {"b2": 1}),
     Attach(5, 1),
     Attach(5, 2, 1),
-    Publish(7, BODY),
+    Publish(7, BODY, Quality.ACCEPTED),
     Publish(8, BODY, Quality.STORED, 5_000_000),
     PublishAck(7, "b1", 3, 42),
     PublishAck(9, "b1", 3, 44, 3),
@@ -129,6 +129,8 @@ MESSAGES: list[AnyMessage] = [
     Page("q6", (ENVELOPE,), (3, 60), ((3, 50, 52),)),
     Browse("q7", EXPENSIVE),
     Offers("q7", (EXPENSIVE,), 3),
+    Publish(10, BODY),
+    PublishAck(10, "b1", 3, 45, quality=Quality.STORED),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")
@@ -136,6 +138,7 @@ HELLO_AGAIN = Hello((1,), PeerRole.CLIENT, "alice", ("msgpack", "json"), "s3cret
 HELLO_BROKER = Hello((1,), PeerRole.BROKER, "b2", epoch=4)
 HELLO_UNNAMED = Hello((1,), PeerRole.CLIENT, "", token="token")
 HELLO_NAMES = Hello((1,), PeerRole.BROKER, "b2", epoch=4, authority="b1", names="0f1e2d3c")
+HELLO_ROUTING = Hello((1,), PeerRole.BROKER, "b2", epoch=4, routing="filters with advertisements")
 WELCOME = Welcome(1, "b1", "s3cret")
 WELCOME_NAMED = Welcome(1, "b1", "s3cret", epoch=3, client="alice/0123456789abcdef01234567")
 WELCOME_BROKER = Welcome(1, "b1", "s3cret", epoch=3, names="0f1e2d3c")
@@ -154,6 +157,7 @@ PARTS: dict[str, bytes] = {
     "HELLO of a broker": part(Part.HELLO, encode_words(HELLO_BROKER)),
     "HELLO without a name": part(Part.HELLO, encode_words(HELLO_UNNAMED)),
     "HELLO with names": part(Part.HELLO, encode_words(HELLO_NAMES)),
+    "HELLO with routing": part(Part.HELLO, encode_words(HELLO_ROUTING)),
     "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
     "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),
     "WELCOME with a name": part(Part.WELCOME, encode_words(WELCOME_NAMED)),

@@ -35,6 +35,8 @@ from tidings.wire import (
     Hello,
     Parser,
     Part,
+    PublishAck,
+    Quality,
     Reject,
     Welcome,
     decode_body,
@@ -115,3 +117,10 @@ def test_bodies_are_read_back_as_they_were() -> None:
 def test_a_token_is_never_shown() -> None:
     assert "token" not in repr(HELLO_AGAIN)
     assert "s3cret" not in repr(HELLO_AGAIN)
+
+
+def test_acknowledgements_are_joined_where_numbers_go_on_and_the_quality_is_the_same() -> None:
+    first = PublishAck(7, "b1", 3, 42, 2, Quality.STORED)
+    assert first.joined(PublishAck(8, "b1", 3, 43, 1, Quality.STORED)) == PublishAck(8, "b1", 3, 43, 3, Quality.STORED)
+    assert first.joined(PublishAck(8, "b1", 3, 43, 1, Quality.ACCEPTED)) is None
+    assert first.joined(PublishAck(9, "b1", 3, 43, 1, Quality.STORED)) is None

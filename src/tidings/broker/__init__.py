@@ -13,7 +13,7 @@ from ._local import LocalBroker, Observer
 from ._merging import Merging
 from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
 from ._registration import Registration
-from ._runtime import Log, Runtime, Timer
+from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
 from ._table import Gate, Table
 from ._topology import Tree, check_tree
@@ -38,6 +38,7 @@ __all__ = [
     "Feature",
     "Gate",
     "Guard",
+    "Heard",
     "Hold",
     "Holder",
     "Joinpoint",

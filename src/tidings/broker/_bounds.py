@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tidings.model import ROOT_SCOPE, Filter, FilterError, Matches, TidingsError
+from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -17,6 +17,8 @@ MAX_META = 16_384
 """The most characters of what an application adds to a subscription."""
 MAX_TIMEOUT = 3_600_000_000
 """The most microseconds that a subscription may wait for the past."""
+MAX_COST = 256
+"""The most comparisons and wildcards of a filter that a client registers."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one subscription names."""
 
@@ -30,9 +32,14 @@ def check_publication(message: Publish) -> None:
 
 
 def check_filter(filter: Matches) -> None:
-    """Raise the `TidingsError` of a filter that could not be read."""
+    """Raise the `TidingsError` of a filter that could not be read, or that is too much work for a broker."""
     if isinstance(filter, UnreadableFilter):
         raise filter.error
+    if isinstance(filter, Filter) and (cost := filter.cost) > MAX_COST:
+        raise FilterTooLarge(
+            f"the filter costs {cost:,}, counting its comparisons and wildcards; a broker takes at most {MAX_COST:,}: "
+            "use IN for many values of one attribute, fewer wildcards, or several subscriptions"
+        )
 
 
 def check_place(filter: Matches) -> None:

@@ -24,7 +24,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidings.model import EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -64,6 +64,7 @@ from ._recovery import Recovery
 from ._reduction import ALGORITHMS, RoutingOptions
 from ._registration import Registration
 from ._registrations import Registrations
+from ._remembering import Remembering
 from ._runtime import Runtime, Timer
 from ._scoping import Scoping
 from ._settling import Settling
@@ -71,6 +72,9 @@ from ._statistics import Statistics
 from ._table import Table
 from ._topology import Tree
 from ._waves import Waves
+
+TURN_STEPS = 8_000
+"""How many steps all comparisons of filters in one turn may take together (about 4 ms); see `Effort`."""
 
 
 class Role(enum.Enum):
@@ -80,6 +84,16 @@ class Role(enum.Enum):
     """Serves clients and neighbours."""
     INNER = "inner"
     """Serves neighbours only."""
+
+
+def _sparing(handler: Callable[[Link, Any], None]) -> Callable[[Link, Any], None]:
+    """A handler whose comparisons of filters share one allowance: one registration keeps nobody waiting for long."""
+
+    def turn(link: Link, message: Any) -> None:
+        with Effort(TURN_STEPS):
+            handler(link, message)
+
+    return turn
 
 
 class Broker:
@@ -107,11 +121,14 @@ class Broker:
         self.statistics = Statistics()
         self.crowded: Callable[[Link], bool] = lambda link: False
         """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
+        self.register: Callable[[Link, int], None] = lambda link, size: None
+        """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self.attachments: dict[Link, dict[str, bytes]] = {}
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
         self.publications = Publications(self.epoch, runtime.log)
+        self.remembering = Remembering(runtime.log, self.statistics)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.scoping = Scoping(self)
         self.waves = Waves(self)
@@ -127,10 +144,10 @@ class Broker:
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
             Notify: self.delivery.notified,
             Mark: self.progress.receive,
-            Subscribe: self.entries.subscribed,
-            Unsubscribe: self.entries.unsubscribed,
-            Advertise: self.entries.advertised,
-            Unadvertise: self.entries.unadvertised,
+            Subscribe: _sparing(self.entries.subscribed),
+            Unsubscribe: _sparing(self.entries.unsubscribed),
+            Advertise: _sparing(self.entries.advertised),
+            Unadvertise: _sparing(self.entries.unadvertised),
             Settled: self.settling.confirmed,
             Wave: self.waves.receive,
             WaveAnswer: self.waves.answer,
@@ -140,10 +157,10 @@ class Broker:
         }
         self._client_handlers: dict[type, Callable[[Link, Any], None]] = {
             Publish: self.delivery.published,
-            Subscribe: self.registrations.subscribed,
-            Unsubscribe: self.registrations.unsubscribed,
-            Advertise: self.registrations.advertised,
-            Unadvertise: self.registrations.unadvertised,
+            Subscribe: _sparing(self.registrations.subscribed),
+            Unsubscribe: _sparing(self.registrations.unsubscribed),
+            Advertise: _sparing(self.registrations.advertised),
+            Unadvertise: _sparing(self.registrations.unadvertised),
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
@@ -224,7 +241,8 @@ class Broker:
 
     def detach(self, link: Link) -> None:
         """A client has gone for good."""
-        self.at_detach(link)
+        with Effort(TURN_STEPS):
+            self.at_detach(link)
         self.settling.end_turn()
 
     def receive(self, link: Link, frame: Frame) -> None:

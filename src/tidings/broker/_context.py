@@ -106,6 +106,10 @@ class Context:
         """Send a message of the protocol to a client."""
         self._broker.send(link, message)
 
+    def refused(self) -> None:
+        """Count something that came and makes no sense."""
+        self._broker.statistics.refused += 1
+
     def now(self) -> int:
         """Microseconds since 1970 UTC."""
         return self._broker.now()

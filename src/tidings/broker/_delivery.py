@@ -41,11 +41,11 @@ from tidings.wire import (
     Publish,
     PublishAck,
     Quality,
-    Refused,
     Unadvertise,
     checked_body,
 )
 
+from ._answers import Answers
 from ._book import Entry
 from ._bounds import check_publication
 from ._crossing import Copy, hand_over_late, told
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
-_FIRE, _STORED = Quality.FIRE, Quality.STORED  # as names of their own they are found faster
+_FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 
 _Groups: TypeAlias = dict[tuple[str, ...] | None, dict[Link, None]]
 """The links that get the same: by the ids of their subscriptions, None for neighbours."""
@@ -92,6 +92,7 @@ class Delivery:
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
+        self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
@@ -99,7 +100,7 @@ class Delivery:
         """A client publishes."""
         check_publication(message)
         if self._broker.publications.is_known(link.name, message.seq):
-            self._repeated(link, message)
+            self._answers.repeated(link, message)
             return
         notification = self._checked(link, message)
         if link in self.waiting or not self._goes(link, message, notification):
@@ -120,6 +121,8 @@ class Delivery:
             return False
         if message.quality is _STORED:
             publications.check_room()
+        elif message.quality is _DEFAULT and self._broker.remembering.takes:
+            pass  # it will be on disk
         elif not publications.open and not publications.begin(self._opened):
             return False
         publications.use(link.name, message.seq)
@@ -140,16 +143,20 @@ class Delivery:
     def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
         """Give a publication its identity, and let it go."""
         broker, publications, view = self._broker, self._broker.publications, self._broker.scoping.active
-        number, now, ttl = publications.number(), self._now(), message.ttl
+        number, now, ttl, quality = publications.number(), self._now(), message.ttl, message.quality
+        if quality is _DEFAULT:
+            quality = broker.remembering.choose(link.name, message.seq, number)
         identity = Identity(broker.name, broker.epoch, number, link.name, message.seq, now, view.version, ttl)
         flat = broker.scoping.flat
         if flat and self.plain:
-            envelope = Envelope(identity, _ROOT_ONLY, message.body, message.quality)
+            envelope = Envelope(identity, _ROOT_ONLY, message.body, quality)
             self._envelope, self._notification = envelope, notification
         else:  # advice and other scopes may look into it
-            envelope = Envelope.of(identity, _ROOT_ONLY, message.body, message.quality, notification)
-        if message.quality is not _FIRE:
-            self._acknowledge(link, message, envelope)
+            envelope = Envelope.of(identity, _ROOT_ONLY, message.body, quality, notification)
+        if quality is _STORED:
+            publications.store(envelope, insists=message.quality is _STORED)
+        elif quality is not _FIRE:
+            broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, number))
         publications.remember(envelope)
         if not broker.progress.due:
             broker.progress.published()
@@ -198,6 +205,7 @@ class Delivery:
 
     def _opened(self) -> None:
         """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        self._answers.opened()
         self.release()
         self._broker.settling.end_turn()
 
@@ -214,43 +222,10 @@ class Delivery:
                 publications.use(link.name, message.seq)
                 self._accept(link, message, checked_body(message.body), passages)
 
-    def _repeated(self, link: Link, message: Publish) -> None:
-        """A publication has come again: answer as the first time."""
-        broker, publications = self._broker, self._broker.publications
-        broker.statistics.repeated_publications += 1
-        if (refusal := publications.refusal(link.name, message.seq)) is not None:
-            broker.send(link, refusal)
-        elif message.quality is not _FIRE and not publications.is_unsynced(link.name, message.seq):
-            broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, 0))
-
-    def _acknowledge(self, link: Link, message: Publish, envelope: Envelope) -> None:
-        """Acknowledge a publication as soon as it has reached its quality."""
-        broker = self._broker
-        acknowledgement = PublishAck(message.seq, broker.name, broker.epoch, envelope.identity.seq)
-        if message.quality is Quality.ACCEPTED:
-            broker.send(link, acknowledgement)
-        else:
-            broker.publications.store(
-                envelope,
-                lambda: self._answer_publisher(link.name, acknowledgement),
-                lambda error: self._not_stored(link.name, message.seq, error),
-            )
-
-    def _not_stored(self, publisher: str, seq: int, error: Exception) -> None:
-        """The disk has failed; whoever asks again must not hear that it is there."""
-        reason = f"it was published, but could not be stored: {error}"
-        refusal = Refused(type(error).__name__, reason, str(seq))
-        self._broker.publications.refuse(publisher, seq, refusal)
-        self._answer_publisher(publisher, refusal)
-
-    def _answer_publisher(self, publisher: str, answer: PublishAck | Refused) -> None:
-        link = self._broker.client(publisher)  # it may have come back on another link meanwhile
-        if link is not None:
-            self._broker.send(link, answer)
-
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
         envelope = message.envelope
+        envelope.notification  # noqa: B018 - decoded here: whatever is wrong with it is the doing of this neighbour
         if self._broker.scoping.flat:
             self._broker.recovery.passed(envelope)
             self.route(envelope, link)

@@ -61,8 +61,8 @@ class Observer(Protocol):
     def settled(self, id: str, advertisement: bool) -> None:
         """Everything that must know the subscription or advertisement knows it."""
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        """A publication has reached its quality; the event has this key."""
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
+        """A publication has reached this quality; the event has this key."""
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
@@ -126,7 +126,7 @@ class LocalBroker:
         self,
         notification: Notification | Mapping[str, object],
         *,
-        quality: Quality = Quality.ACCEPTED,
+        quality: Quality = Quality.DEFAULT,
         ttl: int | None = None,
         seq: int | None = None,
     ) -> int:
@@ -335,9 +335,8 @@ class LocalBroker:
                 observer.settled(message.id, message.advertisement)
             case PublishAck():
                 for back in range(message.count - 1, -1, -1):
-                    observer.acknowledged(
-                        message.seq - back, EventKey(message.origin, message.epoch, message.number - back)
-                    )
+                    key = EventKey(message.origin, message.epoch, message.number - back)
+                    observer.acknowledged(message.seq - back, key, message.quality)
             case Refused():
                 observer.refused(message)
             case Gap():

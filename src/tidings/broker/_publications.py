@@ -21,7 +21,7 @@ its share of them pushes out its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from tidings.model import Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
@@ -65,7 +65,11 @@ class Publications:
         self._recent: deque[Envelope] = deque()
         self._limit = limit
         self._bytes = 0
-        self._unsynced: set[tuple[str, int]] = set()
+        self._unsynced: dict[tuple[str, int], bool] = {}
+        """What is on its way to the disk, and whether its publisher insists on that."""
+        self._has_heard = self._heard  # one object, by which the log knows what belongs together
+        self.heard: Callable[[Sequence[Envelope], Sequence[bool], Exception | None], None] = lambda *_: None
+        """Called with what is on disk, or with what went wrong; and for each, whether its publisher insisted on it."""
         self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
         self._newest: str | None = None
         """The publisher that came last."""
@@ -164,23 +168,20 @@ class Publications:
         """How a publication was refused before, if it was."""
         return self._refusals.get(publisher, {}).get(seq)
 
-    def store(self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        """Put a publication on disk; `synced` is called once it would survive a crash, `failed` if it would not."""
+    def store(self, envelope: Envelope, *, insists: bool) -> None:
+        """Put a publication on disk; `heard` is called once it would survive a crash, or has failed to."""
         assert self._log is not None, "check_room comes first"
-        key = (envelope.identity.publisher, envelope.identity.publisher_seq)
+        self._log.keep(envelope, self._has_heard)
+        identity = envelope.identity
+        self._unsynced[identity.publisher, identity.publisher_seq] = insists
 
-        def is_synced() -> None:
-            self._unsynced.discard(key)
-            synced()
-            if self.unnoted:
-                self._note()
-
-        def has_failed(error: Exception) -> None:
-            self._unsynced.discard(key)
-            failed(error)
-
-        self._log.append(envelope, is_synced, has_failed)
-        self._unsynced.add(key)
+    def _heard(self, envelopes: Sequence[Envelope], error: Exception | None) -> None:
+        """The disk has these, or has refused them."""
+        take = self._unsynced.pop
+        identities = [envelope.identity for envelope in envelopes]
+        self.heard(envelopes, [take((one.publisher, one.publisher_seq), True) for one in identities], error)
+        if error is None and self.unnoted:
+            self._note()
 
     def remember(self, envelope: Envelope) -> None:
         """Keep a publication in memory for a while."""
@@ -194,6 +195,11 @@ class Publications:
     def recent(self) -> list[Envelope]:
         """What is in memory, in the order of the numbers."""
         return list(self._recent)
+
+    @property
+    def storing(self) -> int:
+        """How many publications are on their way to the disk."""
+        return len(self._unsynced)
 
     def is_unsynced(self, publisher: str, seq: int) -> bool:
         """Whether a publication of quality `stored` is on its way to the disk."""

@@ -45,7 +45,11 @@ MARKS_RETRY = 250_000
 ORIGIN_TIMEOUT = 60_000_000
 """Microseconds for which an origin that cannot be reached is waited for."""
 MAX_SUSPENSIONS = 10_000
-"""The most origins and positions that are waited for at a time; a client that asks for more is refused."""
+"""The most origins and positions that are waited for at a time; beyond, clients that have their share are refused."""
+SUSPENSIONS_SHARE = 100
+"""What each client may have of these even then, so that no client can keep others from coming back."""
+MAX_CLIENT_SUSPENSIONS = 1_000
+"""The most origins and positions that one client may have waited for."""
 CONTINUE_INTERVAL = 50_000
 """Microseconds after which a fetch that had to wait is tried again: for others, or for those who are owed."""
 MAX_FETCHES = 8
@@ -157,11 +161,7 @@ class Recovery:
 
     def resume(self, entry: Registration, after: dict[str, Position]) -> None:
         """A client that was cut off has subscribed again, and says how far it has seen each origin."""
-        if sum(map(len, self._suspended.values())) + len(after) > MAX_SUSPENSIONS:
-            raise TidingsError(
-                f"broker '{self._broker.name}' is recovering too much at the moment; subscribe again later, "
-                "or without positions"
-            )
+        self._check_room(entry.link, len(after))
         for origin, since in after.items():
             for suspension in self._suspended.get(origin, ()):
                 alike = suspension.since == since and suspension.attempt == self._attempt
@@ -170,6 +170,18 @@ class Recovery:
                     break
             else:
                 self._suspend(origin, since, [entry])
+
+    def _check_room(self, client: Link, more: int) -> None:
+        """Raise `TidingsError` if a client may not have so much more waited for."""
+        total = sum(map(len, self._suspended.values())) + more
+        if total <= SUSPENSIONS_SHARE:
+            return
+        own = more + sum(any(one.link is client for one in suspension.owed) for suspension in self._all())
+        if own > (SUSPENSIONS_SHARE if total > MAX_SUSPENSIONS else MAX_CLIENT_SUSPENSIONS):
+            raise TidingsError(
+                f"broker '{self._broker.name}' is recovering {own:,} positions for client '{client.name}', of "
+                f"{total:,} for all; subscribe again later, or without positions"
+            )
 
     def displaced(self, entry: Registration) -> None:
         """A subscription has no place in a scope of its client any more, or not yet: it may miss what follows."""
@@ -340,7 +352,9 @@ class Recovery:
         return lambda identity: scoping.concerns(broker, identity.graph_epoch, identity.publisher)
 
     def answered(self, message: Fetched) -> None:
-        """A piece of an answer; pass it on if it is for another broker."""
+        """A piece of an answer; pass it on if it is for another broker. `WireError` if it holds what is none."""
+        for envelope in message.envelopes:
+            envelope.notification  # noqa: B018 - decoded here: whatever is wrong with it is the doing of the neighbour
         if message.requester != self._broker.name:
             self._forward(message, message.requester)
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import TidingsError
+from tidings.model import Filter, TidingsError
 from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Entry
@@ -21,6 +21,11 @@ from ._visibility import Passage
 
 if TYPE_CHECKING:
     from ._broker import Broker
+
+COMPARISON_BYTES = 2_000
+"""What a comparison or wildcard of a registered filter takes, with its share of the tables."""
+CHARACTER_BYTES = 45
+"""What a character of its text takes: the values of an IN stand in several tables."""
 
 
 class Registrations:
@@ -75,7 +80,13 @@ class Registrations:
         )
         if new.past is not None:
             self._broker.holds.check_room()
-        self._broker.at_subscribe(new)
+        size = _size(new) - (_size(known) if known is not None else 0)
+        self._broker.register(link, size)
+        try:
+            self._broker.at_subscribe(new)
+        except TidingsError:
+            self._broker.register(link, -size)
+            raise
         if known is not None:
             self._replaced(known, new)
         elif message.after:
@@ -132,6 +143,7 @@ class Registrations:
             self._repeated(known, message.number, advertisement=True)
             return
         new = Registration(link, message.id, message.filter, number=message.number)
+        self._broker.register(link, _size(new) - (_size(known) if known is not None else 0))
         self._advertisements.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=True)
 
@@ -144,6 +156,7 @@ class Registrations:
     def _end(self, registration: Registration, *, advertisement: bool) -> None:
         of_link = (self._advertisements if advertisement else self._subscriptions)[registration.link]
         del of_link[registration.id]
+        self._broker.register(registration.link, -_size(registration))
         if not of_link:
             del (self._advertisements if advertisement else self._subscriptions)[registration.link]
         if not advertisement:
@@ -223,6 +236,14 @@ class Registrations:
                 f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
                 "subscribe without `past`, or switch history on in its configuration"
             )
+
+
+def _size(registration: Registration) -> int:
+    """About how many bytes it takes, with its share of the tables."""
+    filter = registration.filter
+    comparisons = filter.cost if isinstance(filter, Filter) else 1
+    told = sum(len(key) + len(value) for key, value in registration.meta.items())
+    return comparisons * COMPARISON_BYTES + len(str(filter)) * CHARACTER_BYTES + len(registration.id) + told
 
 
 def _past(message: Subscribe) -> Past | None:

@@ -7,8 +7,8 @@ A runtime must never call back into the core before the current turn has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from tidings.model import Filter
 from tidings.wire import Envelope, Frame
@@ -24,6 +24,10 @@ class Timer(Protocol):
         ...
 
 
+Heard: TypeAlias = Callable[[Sequence[Envelope], Exception | None], None]
+"""Hears of some that followed one another, in order; and what went wrong, if they are not on disk."""
+
+
 class Log(Protocol):
     """The durable publications of this broker, its own and nobody else's."""
 
@@ -32,10 +36,11 @@ class Log(Protocol):
         """Whether nothing more can be taken for now."""
         ...
 
-    def append(
-        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
-    ) -> None:
-        """Keep the envelope; in a later turn, call `synced` when it would survive a crash, or `failed`."""
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Keep the envelope. In a later turn, call `heard` when it would survive a crash, or has failed to.
+
+        Whoever keeps many gives the same `heard` each time, and is called once for all that are ready.
+        """
         ...
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:

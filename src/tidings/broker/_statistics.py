@@ -24,6 +24,8 @@ class Statistics:
     """Copies that crossed into another scope here."""
     unjudged: int = 0
     """Notifications of a version of the scope graph that nobody remembers, not delivered."""
+    unstored: int = 0
+    """Publications that asked for no quality and went on as `accepted`, because the store did not take them."""
     gaps: int = 0
     """Gaps that were reported to clients."""
 

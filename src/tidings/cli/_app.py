@@ -16,6 +16,7 @@ from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
 from ._history import history
+from ._logs import guard_warnings
 from ._pub import pub
 from ._replay import replay
 from ._scope import scope
@@ -78,4 +79,5 @@ def _root(
 
 def main() -> None:
     """Run the command line."""
+    guard_warnings()
     app(prog_name="tidings")

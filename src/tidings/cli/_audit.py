@@ -17,7 +17,7 @@ from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
 from ._past import Master, instant_of
 from ._paths import default_data
-from ._shown import printable
+from ._printable import printable
 from ._times import as_instant, as_iso, duration
 
 SHOWN = 20

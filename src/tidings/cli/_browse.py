@@ -14,7 +14,7 @@ from tidings.wire import Offers
 
 from ._connection import AsJson, entering
 from ._errors import complain
-from ._shown import printable
+from ._printable import printable
 
 
 @entering

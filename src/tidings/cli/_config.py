@@ -19,6 +19,8 @@ from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
 from ._settings import CACHE_LIMITS, ENTRIES, TABLES, TOP, Bad, Reader
 
+_ENDLESS = re.compile(r"\d{400}")
+
 
 class Problem(NamedTuple):
     """Something that is wrong, or unwise, at a place of the file."""
@@ -112,6 +114,9 @@ class _Loader:
             column = f" at column {found[3]}" if found and found[3] else ""
             remedy = "texts stand in quotes, one `key = value` on a line; see https://toml.io"
             raise self._fatal(line, f"this is not TOML: {message[:1].lower()}{message[1:]}{column}", remedy) from None
+        except ValueError:  # from whatever makes a number of thousands of digits
+            line = next((at for at, one in enumerate(text.splitlines(), 1) if _ENDLESS.search(one)), 0)
+            raise self._fatal(line, "a number has too many digits", "no setting needs more than 20") from None
         self._lines = lines_of(text)
         return content
 

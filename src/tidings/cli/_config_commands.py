@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tidings.net import Options, owners
+from tidings.net import Options, bounds_of, owners
 
 from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
-from ._described import as_toml, described
+from ._described import as_toml, described, kept
 from ._errors import ExitCode
+from ._paths import default_data
 
 config = typer.Typer(no_args_is_help=True, help="Look at a configuration file.")
 
@@ -58,8 +60,16 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show all settings that hold, with the defaults for what the file does not say. Tokens are hidden."""
-    settings = described(load(file) if file is not None else Configuration(Options()))
-    print(json.dumps(settings) if as_json else as_toml(settings))
+    configuration = load(file) if file is not None else Configuration(Options())
+    settings = described(configuration)
+    options = configuration.options
+    if options.data is None:
+        options = dataclasses.replace(options, data=default_data(options.name))
+    bounds = bounds_of(options)
+    if as_json:
+        print(json.dumps({**settings, "bounds": {"store": bounds.store, "archive": bounds.archive}}))
+    else:
+        print(f"# A broker that starts now keeps {kept(bounds)}.\n{as_toml(settings)}")
 
 
 @config.command()

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tidings.model import FeatureError
-from tidings.net import Options, StartError, check, history_features, is_local
+from tidings.net import Options, StartError, check, history_features
+from tidings.wire import exposes_token, is_local
 
 from ._settings import Bad
 
@@ -87,9 +88,10 @@ def _neighbours(options: Options) -> Iterator[Conflict]:
         host = parts.hostname or ""
         if is_local(host) and options.port and (parts.port or 7311) == options.port and is_local(options.host):
             yield Conflict("neighbours", f"{url} is this broker itself", "leave it out")
-        if options.neighbour_token is not None and parts.scheme == "tidings" and not is_local(host):
+        if options.neighbour_token is not None and exposes_token(host, tls=parts.scheme == "tidings+tls"):
             problem = f"the token goes to {url} where everybody on the way can read it"
-            yield Conflict("neighbours", problem, f"write tidings+tls://{host}", warning=True)
+            remedy = f"write tidings+tls://{parts.netloc}{'' if options.insecure else ', or insecure = true'}"
+            yield Conflict("neighbours", problem, remedy, warning=options.insecure)
     if options.neighbour_token is not None and not options.neighbours:
         problem = "there is a token for neighbours and no neighbour to dial"
         yield Conflict("neighbour_token", problem, "name the neighbours, or leave it out", warning=True)

@@ -69,6 +69,15 @@ Key = Annotated[
         rich_help_panel="Security",
     ),
 ]
+Insecure = Annotated[
+    bool,
+    typer.Option(
+        "--insecure",
+        envvar="TIDINGS_INSECURE",
+        help="Send the token beyond this machine without TLS; everybody on the way can read it.",
+        rich_help_panel="Security",
+    ),
+]
 ClientName = Annotated[
     str | None,
     typer.Option(
@@ -89,6 +98,7 @@ def connect(
     certificate: Path | None = None,
     key: Path | None = None,
     name: str | None = None,
+    insecure: bool = False,
 ) -> tidings.Client:
     """A client with what the options say."""
     try:
@@ -97,7 +107,7 @@ def connect(
             token = read_token("_file", token_file)
     except Bad as bad:
         raise UsageError(f"--token-file: {bad.problem}; {bad.remedy}") from None
-    return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key))
+    return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key), insecure=insecure)
 
 
 def entering(command: Callable[..., None]) -> Callable[..., None]:
@@ -121,9 +131,10 @@ def _entered(
     ca: Ca = None,
     cert: Certificate = None,
     key: Key = None,
+    insecure: Insecure = False,
     client_name: ClientName = None,
 ) -> tidings.Client:
-    return connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    return connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure)
 
 
 def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

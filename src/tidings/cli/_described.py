@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tidings.history import HistoryOptions, StrategyOptions
-from tidings.net import ArchiveOptions, StoreOptions
+from tidings.net import ArchiveOptions, Bounds, StoreOptions
 
 from ._config import Configuration
+from ._history import size_of
 from ._settings import CACHING
 
 
@@ -76,6 +77,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     return str(value) if isinstance(value, Path) else value
+
+
+def kept(bounds: Bounds) -> str:
+    """How much a broker keeps on disk, and how to change it."""
+    if bounds.store is None:
+        return "everything, until its disk is full; [store] retain_bytes sets a bound"
+    shares = f"at most {size_of(bounds.store)}"
+    if bounds.archive is not None:
+        shares += f" in the store and {size_of(bounds.archive)} in the archive"
+    why = "by default; " if bounds.by_default else ""
+    return f"{shares}, the oldest go first ({why}[store] retain_bytes changes it)"
 
 
 def as_toml(settings: dict[str, Any]) -> str:

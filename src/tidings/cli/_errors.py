@@ -27,6 +27,7 @@ from tidings.scopes import AuthorityUnreachable
 from tidings.store import StoreError
 
 from ._config import ConfigurationError
+from ._printable import printable_lines
 
 
 class ExitCode(enum.IntEnum):
@@ -93,4 +94,4 @@ def typer_usage_errors() -> tuple[type[BaseException], ...]:
 
 def complain(text: str) -> None:
     """Say on stderr what is wrong."""
-    typer.echo(f"tidings: {text}", err=True)
+    typer.echo(f"tidings: {printable_lines(text)}", err=True)

@@ -21,6 +21,7 @@ from tidings.wire import Envelope
 from ._connection import AsJson
 from ._errors import complain
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
+from ._printable import printable_json
 from ._shown import Lines, as_json
 from ._times import as_instant, as_iso
 
@@ -135,7 +136,8 @@ def _as_json(envelope: Envelope) -> str:
         "publisher": identity.publisher,
         "scope": envelope.routes[0].scope if envelope.routes else "",
     }
-    return msgspec.json.encode({**headers, "attributes": msgspec.Raw(as_json(envelope.notification).encode())}).decode()
+    words = {**headers, "attributes": msgspec.Raw(as_json(envelope.notification).encode())}
+    return printable_json(msgspec.json.encode(words).decode())
 
 
 def _told(extent: Extent) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 
 from tidings.scopes import Graph, Membership, Placement, is_client
 
-from ._shown import printable
+from ._printable import printable
 
 LETTER, LINE = 7.8, 16.0
 """The width of a letter and the height of a line, in pixels, at a font size of 12."""

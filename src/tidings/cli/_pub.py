@@ -28,6 +28,7 @@ class QualityWord(enum.StrEnum):
     FIRE = "fire"
     ACCEPTED = "accepted"
     STORED = "stored"
+    DEFAULT = "default"
 
 
 @entering
@@ -44,10 +45,19 @@ def pub(
     ],
     quality: Annotated[
         QualityWord,
-        typer.Option(help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk)."),
-    ] = QualityWord.ACCEPTED,
+        typer.Option(
+            help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk), default (stored "
+            "where the broker has a store, else accepted)."
+        ),
+    ] = QualityWord.DEFAULT,
     ttl: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILTER", help="Advertise this first, for networks that use advertisements.", show_default=False
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,31 +66,38 @@ def pub(
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
     if attributes == ["-"]:
-        count = asyncio.run(_publish_lines(client, quality, ttl))
+        count = asyncio.run(_publish_lines(client, quality, ttl, advertise))
         print(json.dumps({"published": count}) if as_json else f"published {count:,}")
         return
     notification = notification_of(attributes)
-    event = asyncio.run(_publish(client, notification, quality, ttl))
+    event, reached = asyncio.run(_publish(client, notification, quality, ttl, advertise))
     if as_json:
-        print(json.dumps({"event": None if event is None else event._asdict()}))
+        print(json.dumps({"event": None if event is None else event._asdict(), "quality": reached.name.lower()}))
     else:
         print("sent" if event is None else f"{event.origin}/{event.epoch}/{event.seq}")
 
 
 async def _publish(
-    client: tidings.Client, notification: Notification, quality: QualityWord, ttl: float | None
-) -> EventKey | None:
+    client: tidings.Client, notification: Notification, quality: QualityWord, ttl: float | None, advertise: str | None
+) -> tuple[EventKey | None, tidings.Quality]:
     async with client:
-        return await (await client.publish(notification, quality=quality.value, ttl=ttl))
+        if advertise is not None:
+            await client.advertise(advertise)
+        receipt = await client.publish(notification, quality=quality.value, ttl=ttl)
+        event = await receipt
+        assert receipt.quality is not None, "it was not refused"
+        return event, receipt.quality
 
 
-async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: float | None) -> int:
+async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: float | None, advertise: str | None) -> int:
     errors = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} published"), TimeElapsedColumn())
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("publish", total=None)
     count = 0
     async with client:
+        if advertise is not None:
+            await client.advertise(advertise)
         with progress if errors.is_terminal else nullcontext():
             number = 0
             async for line in lines(cast(Readable, sys.stdin.buffer)):

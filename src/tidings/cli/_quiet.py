@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import Advice, Feature, Joinpoint
+from tidings.broker import Advice, Entry, Feature, Joinpoint
 from tidings.matching import Calm
+from tidings.model import Filter
+
+ORDINARY_COST = 2
+"""The cost of a filter that counts as one change."""
 
 
 class Quiet(Feature):
@@ -23,7 +27,7 @@ class Quiet(Feature):
         """Every subscription that comes or goes counts."""
         return {Joinpoint.SUB_ADD: self._changed, Joinpoint.SUB_DEL: self._changed}
 
-    def _changed(self, proceed: Callable[[], Any], *arguments: Any) -> Any:
+    def _changed(self, proceed: Callable[[], Any], scope: str, entry: Entry) -> Any:
         result = proceed()
-        self._calm.changed()
+        self._calm.changed(max(1, entry.filter.cost // ORDINARY_COST) if isinstance(entry.filter, Filter) else 1)
         return result

@@ -16,7 +16,7 @@ import tidings
 from tidings.model import MAX_ATTRIBUTES, Notification
 from tidings.wire import Envelope
 
-from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import UsageError, complain
 from ._past import Archive, Data, Limit, Since, Until, asked, opened
 
@@ -49,6 +49,7 @@ def replay(
     ca: Ca = None,
     cert: Certificate = None,
     key: Key = None,
+    insecure: Insecure = False,
 ) -> None:
     """Publish again what a store or an archive on this machine holds, oldest first.
 
@@ -57,7 +58,9 @@ def replay(
     """
     wanted, times = asked(filter, since, until)
     pace = _speed(speed)
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    client = connect(
+        broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
+    )
     with opened(data, archive) as (_, reader), _Shown(times, reader) as shown:
         steps = reader.query_in_steps(wanted, **times, limit=limit)
         told = asyncio.run(_published(client, (one for step in steps for one in step), pace, into, shown))

@@ -23,7 +23,7 @@ from tidings.wire import TableStatus
 
 from ._connection import AsJson, entering
 from ._picture import picture
-from ._shown import printable
+from ._printable import printable, printable_json
 from ._values import notification_of
 
 SHOWN_CLIENTS = 20
@@ -109,7 +109,7 @@ def log(
     console = Console(highlight=False, soft_wrap=True)
     for entry in entries:
         if as_json:
-            print(msgspec.json.encode(entry).decode())
+            print(printable_json(msgspec.json.encode(entry).decode()))
         else:
             console.print(_entry(entry))
 

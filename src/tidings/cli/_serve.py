@@ -16,10 +16,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from tidings.broker import Role
-from tidings.net import Options, Server, StartError, is_local
+from tidings.net import Options, Server, StartError
 from tidings.net import serve as serving
+from tidings.wire import is_local
 
 from ._config import Configuration, load
+from ._described import kept
 from ._errors import complain
 from ._logs import set_up_logs
 from ._paths import default_data
@@ -141,12 +143,17 @@ def _announce(server: Server, as_json: bool) -> None:
     address = f"{scheme}://{host}:{server.port}"
     if as_json:
         words = {"name": options.name, "url": address, "port": server.port, "metrics_port": server.metrics_port}
+        bounds = server.keeper.bounds if server.keeper is not None else None
+        words["retain_bytes"] = bounds.store if bounds is not None else None
+        words["archive_retain_bytes"] = bounds.archive if bounds is not None else None
         print(json.dumps({**words, "data": str(options.data) if options.data is not None else None}), flush=True)
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]Broker {escape(options.name)}[/] listens on [bold cyan]{escape(address)}[/]")
     data = str(options.data) if options.data is not None else "none: nothing is stored"
     console.print(f"  data     {data}", markup=False)
+    if server.keeper is not None:
+        console.print(f"  keeps    {kept(server.keeper.bounds)}", markup=False)
     if server.metrics_port is not None:
         pages = f"http://{options.metrics_host}:{server.metrics_port}"
         console.print(f"  metrics  {pages}/metrics, /health, /ready", markup=False)

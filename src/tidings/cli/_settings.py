@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
-from tidings.net import Limits, SlowPolicy
+from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY
 
@@ -51,7 +51,10 @@ def _expect(value: object, kinds: tuple[type, ...], remedy: str) -> None:
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    try:
+        text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    except ValueError:  # Python does not write numbers of thousands of digits
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -75,7 +78,7 @@ def integer(lowest: int, highest: int) -> Reader:
     def read(value: Any, directory: Path) -> int:
         _expect(value, (int,), f"write a whole number from {lowest} to {highest}, without quotes")
         if not lowest <= value <= highest:
-            raise Bad(f"{value} is out of range", f"write a whole number from {lowest} to {highest}")
+            raise Bad(f"{_shown(value)} is out of range", f"write a whole number from {lowest} to {highest}")
         return int(value)
 
     return read
@@ -87,7 +90,7 @@ def number(lowest: float, highest: float) -> Reader:
     def read(value: Any, directory: Path) -> float:
         _expect(value, (int, float), f"write a number from {lowest:g} to {highest:g}, without quotes")
         if not lowest <= value <= highest:
-            raise Bad(f"{value} is out of range", f"write a number from {lowest:g} to {highest:g}")
+            raise Bad(f"{_shown(value)} is out of range", f"write a number from {lowest:g} to {highest:g}")
         return float(value)
 
     return read
@@ -178,7 +181,7 @@ def duration(lowest: float, highest: float) -> Reader:
         _expect(value, (str, int, float), remedy)
         try:
             seconds = _times.duration(value) if isinstance(value, str) else float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise Bad(f"{_shown(value)} is not a duration", remedy) from None
         if not lowest <= seconds <= highest:
             raise Bad(f"{_shown(value)} is out of range", f"from {lowest:g} to {highest:g} seconds are possible")
@@ -195,9 +198,22 @@ def size(value: Any, directory: Path) -> int:
         found = _times.size(value) if isinstance(value, str) else int(value)
     except ValueError:
         raise Bad(f"{_shown(value)} is not a size", remedy) from None
+    if found > _times.MAX_SIZE:
+        raise Bad(f"{_shown(value)} is out of range", f"at most {_times.MAX_SIZE:,} bytes are possible")
     if found < MIN_RETAINED:
         raise Bad(f"{_shown(value)} is too little", f"at least {MIN_RETAINED:,} bytes are kept")
     return found
+
+
+def bound(value: Any, directory: Path) -> int | Bound:
+    """A size, or a word for one."""
+    words = [one.value for one in Bound]
+    if value in words:
+        return Bound(value)
+    try:
+        return size(value, directory)
+    except Bad as bad:
+        raise Bad(bad.problem, f'{bad.remedy}, or "unlimited"') from None
 
 
 def texts(value: Any, directory: Path) -> tuple[str, ...]:
@@ -302,12 +318,17 @@ ACCESS: dict[str, Reader] = {
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
-    "retain_bytes": size,
+    "retain_bytes": bound,
     "index": texts,
     "deliveries": boolean,
     "journal_for": duration(60, 1e10),
 }
-ARCHIVE: dict[str, Reader] = {"directory": path, "roll_after": duration(1, 86_400), "promote": promoted}
+ARCHIVE: dict[str, Reader] = {
+    "directory": path,
+    "roll_after": duration(1, 86_400),
+    "promote": promoted,
+    "retain_bytes": bound,
+}
 HISTORY: dict[str, Reader] = {
     "strategy": one_of(STRATEGIES),
     "timer": duration(0.01, 3_600),

@@ -11,6 +11,8 @@ from rich.text import Text
 from tidings.model import Location, Notification, Scalar, Value
 from tidings.wire import Gap
 
+from ._printable import printable, printable_json
+
 MAX_WIDTH = 24
 """Columns are aligned up to this many characters; what is longer pushes the rest to the right."""
 
@@ -23,7 +25,7 @@ def _enc_hook(value: object) -> str:
 
 def as_json(notification: Notification) -> str:
     """One line of JSON; times are in ISO 8601, bytes in base64."""
-    return msgspec.json.encode(notification.attributes, enc_hook=_enc_hook).decode()
+    return printable_json(msgspec.json.encode(notification.attributes, enc_hook=_enc_hook).decode())
 
 
 def gap_as_json(gap: Gap) -> str:
@@ -35,7 +37,7 @@ def gap_as_json(gap: Gap) -> str:
 def gap_as_text(gap: Gap) -> Text:
     """A line that cannot be overlooked."""
     last = "an unknown end" if gap.last is None else str(gap.last)
-    return Text(f"--- lost: numbers {gap.first} to {last} of broker {gap.origin} ---", style="bold red")
+    return Text(f"--- lost: numbers {gap.first} to {last} of broker {printable(gap.origin)} ---", style="bold red")
 
 
 class Lines:
@@ -75,8 +77,3 @@ def _scalar(value: Scalar) -> str:
             return value.isoformat().replace("+00:00", "Z")
         case _:
             return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """The text without anything that would move the cursor or change colours: what arrives is not trusted."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

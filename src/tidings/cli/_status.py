@@ -19,7 +19,7 @@ import tidings
 from tidings.wire import PeerStatus, Status, TreeStatus, encode_status
 
 from ._connection import AsJson, entering
-from ._shown import printable
+from ._printable import printable, printable_json
 
 
 @entering
@@ -31,7 +31,7 @@ def status(
     """Show how one broker is: its links, tables, queues and store. Needs the right to administer."""
     found = asyncio.run(ask(client))
     if as_json:
-        print(encode_status(found).decode())
+        print(printable_json(encode_status(found).decode()))
         return
     console = Console(highlight=False)
     console.print(summary(found))

@@ -17,7 +17,7 @@ from tidings.model import Bound, BoundError, Filter, duration
 from tidings.wire import Gap
 
 from . import _times
-from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Key, TokenFile, connect
+from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
 from ._shown import Lines, as_json, gap_as_json, gap_as_text
 
@@ -56,6 +56,7 @@ def sub(
     ca: Ca = None,
     cert: Certificate = None,
     key: Key = None,
+    insecure: Insecure = False,
 ) -> None:
     """Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.
 
@@ -67,7 +68,9 @@ def sub(
     if durable is not None and past is not None:
         raise UsageError("--durable goes on where it was, and --past begins before; choose one")
     bound = None if past is None else _bound(past)
-    client = connect(broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name)
+    client = connect(
+        broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
+    )
     printer = _JsonPrinter() if as_json else _Printer()
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:

@@ -14,6 +14,8 @@ _PART = re.compile(r"\d+(?:\.\d+)?(?:ms|[smhdw])")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKMGT]?i?B)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+MAX_SIZE = 10**18
+"""The most bytes that a size stands for."""
 DURATION = "write a duration like 90s, 5m, 2h, 1h30m or 7d"
 INSTANT = "write an instant like 2026-11-16T03:00Z (UTC if no zone is given), or a duration before now like 5m"
 SIZE = "write a size like 500MB, 10GB or 4GiB"
@@ -59,7 +61,10 @@ def size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None or found[2] not in _BYTES:
         raise ValueError(f"'{text}' is not a size; {SIZE}")
-    return int(float(found[1]) * _BYTES[found[2]])
+    count = float(found[1]) * _BYTES[found[2]]
+    if count > MAX_SIZE:
+        raise ValueError(f"'{text[:40]}' is larger than any disk; {SIZE}")
+    return int(count)
 
 
 def as_instant(microseconds: int | None) -> str:

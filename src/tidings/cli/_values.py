@@ -17,6 +17,8 @@ from tidings.model import Notification
 
 from ._errors import UsageError
 
+MAX_DIGITS = 400
+"""The most characters of a number, as in filters."""
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:\d\d)")
@@ -51,6 +53,9 @@ def _scalar(text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
     if _INTEGER.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            remedy = "write it as a float, like 1e20, or as a text: '\"...\"'"
+            raise UsageError(f"{text[:20]}... is a number of {len(text):,} digits, which is too long; {remedy}")
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)

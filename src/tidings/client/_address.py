@@ -11,6 +11,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tidings.model import TidingsError
+from tidings.wire import exposes_token
 
 DEFAULT_PORT = 7311
 
@@ -52,6 +53,14 @@ class Address(NamedTuple):
         if parts is None or parts.scheme not in ("tidings", "tidings+tls"):
             raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
         return cls(parts.hostname or "localhost", port, parts.scheme == "tidings+tls")
+
+    def check_token(self) -> None:
+        """Raise `NotAdmitted` if a token on its way there could be read by others."""
+        if exposes_token(self.host, tls=self.tls):
+            raise NotAdmitted(
+                f"the token would go to {self} in the clear, for everybody on the way to read; connect to "
+                f"{self._replace(tls=True)}, or say that this is how it should be: insecure=True (--insecure)"
+            )
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -90,6 +90,7 @@ class Client:
         max_unacknowledged: int,
         remember: CacheLimits | None,
         own_numbers: bool,
+        insecure: bool,
     ) -> None:
         if serialiser not in SERIALISERS:
             known = " or ".join(f'"{known}"' for known in SERIALISERS)
@@ -99,6 +100,8 @@ class Client:
         addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
         if not addresses:
             raise TidingsError("no broker is named; give its address: tidings://host:port")
+        for address in addresses if token is not None and not insecure else ():
+            address.check_token()
         self._link = Link(
             name or "",
             addresses,
@@ -165,16 +168,19 @@ class Client:
         notification: Mapping[str, object] | None = None,
         /,
         *,
-        quality: Quality | str = Quality.ACCEPTED,
+        quality: Quality | str = Quality.DEFAULT,
         ttl: float | None = None,
         publisher_seq: int | None = None,
         **attributes: object,
     ) -> Receipt:
         """Publish attributes. Returns as soon as the publication is under way.
 
-        `await` the receipt to wait for the acknowledgement. While too many publications wait for theirs, or while
-        the broker does not take more, this waits: a fast publisher is slowed down. Give attributes whose names are
-        no Python names, or are `quality`, `ttl` or `publisher_seq`, as a mapping.
+        Unless a `quality` is given, the broker chooses: `stored` where it has a store, else `accepted`. `await` the
+        receipt to wait for the acknowledgement; then `receipt.quality` says what was reached.
+
+        While too many publications wait for theirs, or while the broker does not take more, this waits: a fast
+        publisher is slowed down. Give attributes whose names are no Python names, or are `quality`, `ttl` or
+        `publisher_seq`, as a mapping.
 
         `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
         """
@@ -190,7 +196,7 @@ class Client:
         number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
         if quality is Quality.FIRE:
-            return Receipt(number, UNHEARD)
+            return Receipt(number, Quality.FIRE, UNHEARD)
         return self._publications.add(number)
 
     async def _may_publish(self) -> None:
@@ -201,7 +207,7 @@ class Client:
             self._check()
 
     async def publish_many(
-        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.ACCEPTED
+        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.DEFAULT
     ) -> int:
         """Publish one after the other and wait until all are acknowledged; how many there were."""
         count = 0
@@ -384,6 +390,7 @@ def connect(
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
     remember: CacheLimits | None = None,
     own_numbers: bool = False,
+    insecure: bool = False,
 ) -> Client:
     """A client of the service, to be used with `async with`.
 
@@ -397,6 +404,9 @@ def connect(
 
     With `own_numbers` the application numbers what it publishes, from 1 and growing, for as long as it uses its `name`:
     what it publishes again under a number that the broker knows is acknowledged, and published once.
+
+    A `token` is sent to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others, too, and
+    everybody on the way can read it; without, `NotAdmitted` is raised.
     """
     return Client(
         urls,
@@ -407,6 +417,7 @@ def connect(
         max_unacknowledged=max_unacknowledged,
         remember=remember,
         own_numbers=own_numbers,
+        insecure=insecure,
     )
 
 

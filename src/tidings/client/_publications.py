@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tidings.model import EventKey, TidingsError
+from tidings.wire import Quality
 
 from ._receipt import Receipt
 
@@ -47,11 +48,11 @@ class Publications:
 
     # --- what the service says ------------------------------------------------------------------------
 
-    def acknowledged(self, number: int, key: EventKey) -> None:
-        """One has reached its quality."""
+    def acknowledged(self, number: int, key: EventKey, quality: Quality) -> None:
+        """One has reached this quality."""
         receipt = self._receipts.pop(number, None)
         if receipt is not None:
-            receipt.done(key)
+            receipt.done(key, quality)
             self._moved.set()
 
     def refused(self, number: int, error: TidingsError) -> None:

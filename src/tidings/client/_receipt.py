@@ -9,7 +9,7 @@ import msgspec
 
 from tidings import model
 from tidings.model import EventKey, TidingsError
-from tidings.wire import Refused
+from tidings.wire import Quality, Refused
 
 
 class RefusedByService(TidingsError):
@@ -21,6 +21,8 @@ class Receipt(msgspec.Struct, eq=False):
 
     number: int
     """The publication's number among those of this client."""
+    quality: Quality | None = None
+    """What the publication has reached; None until the receipt has come, and if the publication was refused."""
     _outcome: EventKey | TidingsError | None = None
     _asked: bool = False
     _future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
@@ -41,8 +43,9 @@ class Receipt(msgspec.Struct, eq=False):
             raise self._outcome
         return None if self._outcome is UNHEARD else self._outcome
 
-    def done(self, key: EventKey) -> None:
-        """It has reached its quality."""
+    def done(self, key: EventKey, quality: Quality) -> None:
+        """It has reached this quality."""
+        self.quality = quality
         self._settle(key)
 
     def failed(self, error: TidingsError, unasked: list[TidingsError]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from tidings.model import EventKey
-from tidings.wire import Answer, Extension, Gap, HistoryReport, Refused
+from tidings.wire import Answer, Extension, Gap, HistoryReport, Quality, Refused
 
 from ._admin import Admin
 from ._awaited import Awaited
@@ -15,6 +15,8 @@ from ._receipt import error_of
 from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
+
+_MAX_DIGITS = 20
 
 
 class Reception:
@@ -41,14 +43,14 @@ class Reception:
         else:
             self._subscriptions.settled(id)
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
-        """A publication has reached its quality."""
-        self._publications.acknowledged(seq, key)
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
+        """A publication has reached this quality."""
+        self._publications.acknowledged(seq, key, quality)
 
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
-        if reference.isdecimal():
+        if reference.isdecimal() and len(reference) <= _MAX_DIGITS:
             self._publications.refused(int(reference), error)
         elif not (
             self._subscriptions.refused(reference, error)

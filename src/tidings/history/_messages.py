@@ -15,6 +15,9 @@ PAGE_BYTES = 786_432
 """The bytes after which an answer is closed; the rest is asked for. With one notification more it fits into a part."""
 PAGE = 5_000
 """The most notifications in one answer."""
+MEMORY, STORE, ARCHIVE = "memory", "store", "archive"
+TIERS = (MEMORY, STORE, ARCHIVE)
+"""Where a broker looks, one after the other."""
 
 Position = tuple[int, int]
 """An origin's epoch and number."""
@@ -54,6 +57,8 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     """Whether there may be older ones."""
     page: int = PAGE
     """The most notifications that this answer may hold."""
+    places: bytes = b""
+    """For each of the envelopes, the place in `TIERS` of where it was found."""
 
 
 read_ask = unpacker(Ask)
@@ -65,8 +70,10 @@ def together(answers: Iterable[Found]) -> Found:
     reached: dict[str, Position] = {}
     tiers: dict[str, int] = {}
     envelopes: list[Envelope] = []
+    places: dict[int, int] = {}
     more, page = False, 0
     for answer in answers:
+        places.update(zip(map(id, answer.envelopes), answer.places, strict=False))
         reached.update(answer.reached)
         envelopes += answer.envelopes
         more |= answer.more
@@ -74,4 +81,5 @@ def together(answers: Iterable[Found]) -> Found:
         for tier, count in answer.tiers.items():
             tiers[tier] = tiers.get(tier, 0) + count
     chosen = newest(envelopes, page, PAGE_BYTES)
-    return Found(reached, chosen, tiers, more or len(chosen) < len(envelopes), page)
+    more |= len(chosen) < len(envelopes)
+    return Found(reached, chosen, tiers, more, page, bytes(places.get(id(one), len(TIERS)) for one in chosen))

@@ -14,11 +14,10 @@ from tidings.model import EVERYTHING, Filter, Identity, Matches
 from tidings.wire import Envelope, body_test, decode_body
 
 from ._choice import ENVELOPE_OVERHEAD
-from ._messages import PAGE_BYTES, Ask, Found, Position
+from ._messages import ARCHIVE, MEMORY, PAGE_BYTES, STORE, TIERS, Ask, Found, Position
 
 STEP = 1_000
 """Publications in memory that are looked at in one step."""
-MEMORY, STORE, ARCHIVE = "memory", "store", "archive"
 
 
 class Shelf(Protocol):
@@ -53,6 +52,7 @@ class Search:
         self._found: list[Envelope] = []
         self._size = 0
         self._tiers: dict[str, int] = {}
+        self._places = bytearray()
         self._full = False
 
     def steps(self, log: Log | None, archive: Callable[[], Shelf | None]) -> Iterator[Found | None]:
@@ -62,7 +62,8 @@ class Search:
             yield from self._look(STORE, self._on_shelf(log))
         if not self._full and (shelf := archive()) is not None:
             yield from self._look(ARCHIVE, self._on_shelf(shelf))
-        yield Found(self._reached, self._found[::-1], self._tiers, self._full, self._ask.page)
+        places = bytes(self._places[::-1])
+        yield Found(self._reached, self._found[::-1], self._tiers, self._full, self._ask.page, places)
 
     def _look(self, tier: str, steps: Iterator[list[Envelope]]) -> Iterator[None]:
         for step in steps:
@@ -81,6 +82,7 @@ class Search:
         self._found.append(envelope)
         self._size += size
         self._tiers[tier] = self._tiers.get(tier, 0) + 1
+        self._places.append(TIERS.index(tier))
         identity = envelope.identity
         self._before = (identity.epoch, identity.seq)  # the next tier may hold this one, too
         self._full = len(self._found) >= self._ask.page

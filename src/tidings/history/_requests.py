@@ -78,6 +78,9 @@ def decode(body: bytes) -> AnyRequestMessage:
         message = _read(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise TidingsError(f"not a message about the past: {error}") from None
+    if isinstance(message, Replay):
+        for envelope in message.envelopes:
+            envelope.notification  # noqa: B018 - `WireError` if there is none
     if isinstance(message, Request) and not isinstance(message.filter, Filter):
         raise TidingsError("a request for the past whose filter cannot be read")
     return message

@@ -29,16 +29,27 @@ is new.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Log, Registration, WaveKind, from_past, hand_over_late
 from tidings.model import EVERYTHING, Identity, TidingsError
-from tidings.wire import UNREADABLE, Consistency, Ending, Envelope, HistoryReport, Past, UnreadableFilter, pack
+from tidings.wire import (
+    UNREADABLE,
+    Consistency,
+    Ending,
+    Envelope,
+    HistoryReport,
+    Past,
+    UnreadableFilter,
+    WireError,
+    pack,
+)
 
 from ._choice import ENVELOPE_OVERHEAD, newest
-from ._messages import PAGE, Ask, Found, Position, read_ask, read_found, together
+from ._messages import PAGE, TIERS, Ask, Found, Position, read_ask, read_found, together
 from ._options import HistoryOptions
 from ._origin import Search, Shelf
 
@@ -248,7 +259,11 @@ class _Request:
     def _heard(self, attempt: int, answer: bytes, complete: bool) -> None:
         if attempt != self._attempt:
             return
-        found = read_found(answer) if answer else Found({})
+        try:
+            found = read_found(answer) if answer else Found({})
+        except UNREADABLE:
+            self._context.refused()
+            found, complete = Found({}), False
         if self._flat != self._context.scoping.flat:
             self._begin()  # the first scope has come to be: the question was another one
         elif complete:
@@ -268,18 +283,24 @@ class _Request:
         for origin, position in found.reached.items():
             self._reached.setdefault(origin, position)
             self._oldest.setdefault(origin, (position[0], position[1] + 1))
-        for tier, count in found.tiers.items():
-            self._tiers[tier] = self._tiers.get(tier, 0) + count
-        for envelope in found.envelopes:
+        if self._flat:
+            for tier, count in found.tiers.items():
+                self._tiers[tier] = self._tiers.get(tier, 0) + count
+        for envelope, place in itertools.zip_longest(found.envelopes, found.places[: len(found.envelopes)]):
             identity = envelope.identity
             if identity.origin not in self._reached or not envelope.routes:
                 continue  # a neighbour talks nonsense
+            if not self._readable(envelope):
+                continue
             position = (identity.epoch, identity.seq)
             self._oldest[identity.origin] = min(position, self._oldest.get(identity.origin, position))
             if (publication := (identity.publisher, identity.publisher_seq)) in self._known:
                 continue  # its publisher was not sure, and has published it again through another broker
             self._known.add(publication)
             forms = self._seen(envelope)
+            if forms and not self._flat and place is not None and place < len(TIERS):
+                # With scopes, everything was asked for: what this client does not see does not count.
+                self._tiers[TIERS[place]] = self._tiers.get(TIERS[place], 0) + 1
             self._forms += forms
             self._size += sum(len(form.body) + ENVELOPE_OVERHEAD for form in forms)
         enough = len(self._forms) >= self._count
@@ -287,6 +308,15 @@ class _Request:
         wanted = self._past.bound.count
         self._capped = too_much or (enough and found.more and (wanted is None or wanted > self._count))
         self._answered = enough or too_much or not found.more
+
+    def _readable(self, envelope: Envelope) -> bool:
+        """Whether there is a notification in it. It came over several brokers: what is none costs no link."""
+        try:
+            envelope.notification  # noqa: B018
+        except WireError:
+            self._context.refused()
+            return False
+        return True
 
     def _seen(self, envelope: Envelope) -> list[Envelope]:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""

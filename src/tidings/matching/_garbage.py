@@ -34,9 +34,9 @@ class Calm:
         gc.collect()
         gc.freeze()
 
-    def changed(self) -> None:
-        """Count a change; freeze now and then."""
-        self._changes += 1
+    def changed(self, weight: int = 1) -> None:
+        """Count a change, as many ordinary ones if it is large; freeze now and then."""
+        self._changes += weight
         if self._changes >= CHANGES:
             self._changes = 0
             gc.collect(1)

@@ -4,6 +4,7 @@ from ._bound import MAX_COUNT, Bound, Reach, duration, last, since
 from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
+from ._effort import Effort
 from ._encodings import on_subject
 from ._errors import (
     AlreadyPublished,
@@ -51,6 +52,7 @@ __all__ = [
     "Conjunction",
     "Constraint",
     "Duplicates",
+    "Effort",
     "EventKey",
     "FeatureError",
     "Filter",

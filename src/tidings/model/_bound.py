@@ -118,7 +118,10 @@ def duration(text: str) -> int:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise BoundError(f"{text!r} is not a duration; write one like 90s, 5m, 2h, 1h30m or 7d")
-    return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    found = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if found > MAX_DURATION:
+        raise BoundError(f"{text[:40]!r} is too long a duration; give one of a century at most")
+    return round(found)
 
 
 def _reach(reach: Reach) -> tuple[int | None, int | None]:

@@ -24,12 +24,14 @@ cut into conjunctions in several ways) equal forms mean equal filters, but not t
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import conjunction_covers, possible
-from ._effort import MAX_TOGETHER, Effort, is_spent
+from ._effort import MAX_TOGETHER, PAIR_STEPS, Effort, afford, is_spent
 from ._limits import printable
 from ._terms import Terms
 from ._values import Kind, Scalar
@@ -52,10 +54,22 @@ def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
 
 def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
     """Those of the conjunctions that no other one covers; of two that cover each other, the first one."""
-    kept = list(conjunctions)
-    for one in kept[::-1]:
-        if any(other is not one and conjunction_covers(other, one) for other in kept):
-            kept = [other for other in kept if other is not one]
+    kept = dict.fromkeys(conjunctions)
+    if len(kept) < 2:
+        return tuple(kept)
+    by_pivot: dict[str | None, list[Conjunction]] = {}
+    common = Counter(itertools.chain.from_iterable(one.terms for one in kept))
+    for one in kept:
+        # What it asks of its rarest attribute, others must ask, too, for it to cover them.
+        by_pivot.setdefault(min(one.terms, key=common.__getitem__, default=None), []).append(one)
+    for one in list(kept)[::-1]:
+        for pivot in (None, *one.terms):
+            others = by_pivot.get(pivot, ())
+            if others and not afford(PAIR_STEPS * len(others)):
+                return tuple(kept)
+            if any(other is not one and other in kept and conjunction_covers(other, one) for other in others):
+                del kept[one]
+                break
     return tuple(kept)
 
 
@@ -88,6 +102,8 @@ def _bans(name: str, terms: Terms) -> list[Constraint]:
     finite = [among(name, tuple(excluded)) for excluded in values.values()]
     bans = [sets[text] for text in sorted(sets)]
     for ban in tuple(bans):
+        if not afford(PAIR_STEPS * len(bans)):
+            break
         others = [*(other for other in bans if other is not ban), *finite]
         if ban.inside(others) and Terms(terms.wants, tuple(others)).fixes_kind(ban.kind):
             bans.remove(ban)
@@ -104,6 +120,8 @@ def _wants(name: str, terms: Terms, bans: Sequence[Constraint]) -> list[Constrai
     unique = {str(want): want for want in simple}
     wants = [unique[text] for text in sorted(unique)]
     for want in tuple(wants):
+        if not afford(PAIR_STEPS * len(wants)):
+            break
         if any(other is not want and other.inside((want, *bans[:MAX_TOGETHER])) for other in wants):
             wants.remove(want)
     return wants

@@ -86,6 +86,11 @@ class Constraint(ABC):
             return any(self.holds(item) for item in value)
         return self.holds(value)  # type: ignore[arg-type]
 
+    @property
+    def cost(self) -> int:
+        """As how many comparisons it counts."""
+        return 1
+
     # What the relations are made of.
 
     @property
@@ -177,6 +182,11 @@ class Negated(Constraint):
     def kind(self) -> Kind | None:
         """The kind of the operand: a number is not unequal to a text, it does not compare."""
         return self.inner.kind
+
+    @property
+    def cost(self) -> int:
+        """As much as what it is the opposite of."""
+        return self.inner.cost
 
     def holds(self, scalar: Scalar) -> bool:
         """Whether the scalar compares with the operand and does not pass the inner constraint."""

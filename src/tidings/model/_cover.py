@@ -26,7 +26,7 @@ import itertools
 import math
 
 from ._conjunction import Conjunction
-from ._effort import MAX_TOGETHER, Effort
+from ._effort import MAX_TOGETHER, PAIR_STEPS, Effort, afford
 from ._terms import Terms
 from .operators import Equal, Member
 
@@ -50,7 +50,12 @@ def is_small(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> 
 
 
 def _covers(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
+    known = frozenset(mine) if len(mine) > 1 else ()
     for other in theirs:
+        if other in known:
+            continue
+        if len(mine) > 1 and not afford(PAIR_STEPS * len(mine)):
+            return False
         for one in mine:
             if conjunction_covers(one, other):
                 break

@@ -30,6 +30,7 @@
     │   ├── StoreFailed               the disk refused a write
     │   └── StoreClosed               it has been closed
     ├── AccessDenied                  net: more than one may do or see
+    ├── BudgetExceeded                net: a broker has no memory left for what a client asks of it
     ├── StartError                    net: a server that cannot start
     ├── ConnectionFailed              client: the service cannot be reached
     │   └── NotAdmitted               it is there, and client and service do not accept each other

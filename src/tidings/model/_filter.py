@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from . import _algebra
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
+from ._effort import Effort
 from ._errors import FilterError
 from ._limits import checked, printable
 from ._location import Location
@@ -79,11 +80,14 @@ class Filter:
 
     def canonical(self) -> Filter:
         """The same set of notifications in one form that equal texts share."""
-        return self._canonical
+        return self if "_is_canonical" in self.__dict__ else self._canonical
 
     @functools.cached_property
     def _canonical(self) -> Filter:
-        return Filter(_algebra.canonical(self.conjunctions))
+        with Effort(apart=True):  # it is kept, so nobody's haste may show in it
+            form = Filter(_algebra.canonical(self.conjunctions))
+        form.__dict__["_is_canonical"] = True  # the form of the form is itself, and finding that out is as much work
+        return form
 
     def witness(self) -> Notification | None:
         """One notification that passes, so that every filter that covers this one accepts it; None if none is found."""
@@ -91,15 +95,25 @@ class Filter:
 
     @functools.cached_property
     def _witness(self) -> Notification | None:
-        for conjunction in self.conjunctions:
-            if (attributes := _algebra.witness(conjunction)) is not None:
-                return Notification.trusted(attributes)
+        with Effort(apart=True):
+            for conjunction in self.conjunctions:
+                if (attributes := _algebra.witness(conjunction)) is not None:
+                    return Notification.trusted(attributes)
         return None
 
     @functools.cached_property
     def id(self) -> str:
         """A short name of this filter, the same everywhere: equal canonical forms have equal ids."""
         return hashlib.blake2b(str(self.canonical()).encode(), digest_size=12).hexdigest()
+
+    @property
+    def cost(self) -> int:
+        """What it costs to compare this filter with others: its comparisons, and the wildcards in its patterns.
+
+        >>> Filter.parse("price > 20 AND name LIKE 'a%b%' OR price < 2").cost
+        5
+        """
+        return sum(constraint.cost for conjunction in self.conjunctions for constraint in conjunction)
 
     def resolve(self, here: Location) -> Filter:
         """This filter with every `myloc` replaced by places around `here`."""

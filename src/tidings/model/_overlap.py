@@ -36,7 +36,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ._conjunction import Conjunction
 from ._constraint import Constraint, no_text
 from ._cover import is_small, possible
-from ._effort import MAX_TOGETHER, Effort
+from ._effort import MAX_TOGETHER, PAIR_STEPS, Effort, afford
 from ._terms import Terms
 from ._values import Kind
 from .operators import Range
@@ -53,6 +53,9 @@ def overlaps(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> 
 def _overlaps(mine: tuple[Conjunction, ...], theirs: tuple[Conjunction, ...]) -> bool:
     ours = [one.terms for one in mine if possible(one)]
     others = [one.terms for one in theirs if possible(one)]
+    pairs = len(ours) * len(others)
+    if pairs > 1 and not afford(PAIR_STEPS * pairs):
+        return True
     if any(_compatible(one, other) for one in ours for other in others):
         return True
     return _spread(ours, others) or _spread(others, ours)
@@ -63,7 +66,10 @@ def _spread(some: Sequence[Mapping[str, Terms]], several: Sequence[Mapping[str, 
     if len(several) < 2:
         return False
     return any(
-        all(any(_compatible(choice, other) for other in several) for choice in _choices(one))
+        all(
+            not afford(PAIR_STEPS * len(several)) or any(_compatible(choice, other) for other in several)
+            for choice in _choices(one)
+        )
         for one in some
         if any(len(terms.wants) > 1 for terms in one.values())
     )

@@ -1,16 +1,19 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
 from ._access import Access, AccessDenied, Identity
+from ._bounds import Bound, Bounds, bounds_of
 from ._names import clashes, owners
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
 from ._past import history_features
-from ._server import Server, StartError, check, is_local, serve
+from ._server import Server, StartError, check, serve
 
 __all__ = [
     "DEFAULT_PORT",
     "Access",
     "AccessDenied",
     "ArchiveOptions",
+    "Bound",
+    "Bounds",
     "Identity",
     "Limits",
     "Options",
@@ -19,10 +22,10 @@ __all__ = [
     "StartError",
     "StoreOptions",
     "TlsOptions",
+    "bounds_of",
     "check",
     "clashes",
     "history_features",
-    "is_local",
     "owners",
     "serve",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
 from tidings.model import FeatureError, TidingsError
@@ -12,6 +12,7 @@ from tidings.wire import (
     MAX_HELLO,
     SERIALISERS,
     VERSION,
+    Frame,
     Hello,
     Part,
     PeerRole,
@@ -28,17 +29,28 @@ from tidings.wire import (
 )
 
 from ._access import AccessDenied, Identity
+from ._listener import Visitor
 from ._peer import Peer
+from ._turns import LIGHT, LIGHT_SLICE, SLICE, is_light
 
 if TYPE_CHECKING:
     from ._host import Host
+    from ._options import Options
 
 log = logging.getLogger("tidings.net")
 
 FULL = Reject("full", "this broker has as many connections as it may", retry=True)
+STOPPING = Reject("stopping", "this broker is stopping", retry=True)
 _DATA = int(Part.DATA)  # to compare with it is faster than with a member of an enum
 DENIAL_DELAY = 1.0
 """Seconds that a peer with wrong credentials waits for its answer: guessing must be slow."""
+
+
+class _Rest(NamedTuple):
+    """What was read and waits for its turn: a frame that has been decoded, and parts."""
+
+    parts: list[tuple[int, bytes]]
+    frame: Frame | None
 
 
 class Connection(Stream):
@@ -50,6 +62,8 @@ class Connection(Stream):
         self.peer: Peer | None = None
         self._greeted = False
         self.refused: Reject | None = None
+        self._rest: _Rest | None = None
+        """What was read and waits for its turn."""
         self.done: asyncio.Future[None] = self.loop.create_future()
         """Done when the connection is gone."""
 
@@ -74,15 +88,87 @@ class Connection(Stream):
                 self._parser.limit = self.host.options.limits.max_part
             if peer is None or not parts:
                 return
-        decode, data = peer.serialiser.decode, _DATA
+        if self._rest is not None:
+            self._rest.parts.extend(parts)
+        else:
+            self._handle(peer, parts, self.last_heard)
+
+    def take_turn(self) -> None:
+        """Go on with a read that took long; see `Turns`."""
+        if self._rest is None:
+            return  # the connection is gone
+        (parts, frame), self._rest = self._rest, None
+        peer = self.peer
+        if peer is None or peer.stream is not self:
+            return  # what was not handled was not acknowledged either, so it comes again
+        try:
+            self._handle(peer, parts, self.loop.time(), frame=frame, in_turn=True)
+        except WireError as error:
+            self.bad_input(error)
+        if not peer.congestion.waits_for:
+            self.unpause()
+
+    def _put_off(self, parts: list[tuple[int, bytes]], frame: Frame | None = None) -> None:
+        if parts or frame is not None:
+            self._rest = _Rest(parts, frame)
+            self.pause()
+            self.host.turns.wait(self)
+
+    def unpause(self) -> None:
+        """Read again, unless something that was read waits for its turn."""
+        if self._rest is None:
+            super().unpause()
+
+    def _handle(
+        self,
+        peer: Peer,
+        parts: list[tuple[int, bytes]],
+        started: float,
+        *,
+        frame: Frame | None = None,
+        in_turn: bool = False,
+    ) -> None:
+        """Handle parts, after a frame that has been decoded already."""
+        if self.host.stopping:
+            # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
+            parts, frame = [one for one in parts if one[0] != _DATA], None
+        decode, data, turns, clock = peer.serialiser.decode, _DATA, self.host.turns, self.loop.time
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
+        if self.host.flushing:
+            self.host.flush()  # what was sent before is not this peer's doing
+        self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
+        left = iter(parts)
         try:
-            for kind, payload in parts:
+            if frame is not None:
+                arrived += 1
+                receive(link, frame)
+                if parts and self.loop.time() - started > SLICE:
+                    self._put_off(parts)
+                    return
+            for kind, payload in left:
                 if kind == data:
+                    if turns.busy and not in_turn and not is_light(payload):
+                        self._put_off([(kind, payload), *left])
+                        break
+                    frame = decode(payload)
+                    if type(frame.message) in LIGHT:
+                        arrived += 1
+                        receive(link, frame)
+                        if clock() - started > LIGHT_SLICE:
+                            self._put_off([*left])
+                            break
+                        continue
+                    if self.loop.time() - started > SLICE:
+                        self._put_off([*left], frame)  # to read its filter took long enough
+                        break
                     arrived += 1
-                    receive(link, decode(payload))
+                    receive(link, frame)
+                    if self.loop.time() - started > SLICE:
+                        turns.used_up()
+                        self._put_off([*left])
+                        break
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
                 elif kind == Part.PING:
@@ -111,9 +197,10 @@ class Connection(Stream):
             raise WireError("a message could not be handled; the log of this broker says why") from error
         finally:
             self.host.flush()
+            self.host.reading = None
             if arrived:
                 peer.arrived(arrived)
-        if self.host.must_wait(peer, self.unpause):
+        if peer.congestion.waits_for:
             self.pause()
 
     def _answer(self, ping: bytes) -> None:
@@ -144,6 +231,7 @@ class Connection(Stream):
     def lost(self, error: Exception | None) -> None:
         """The connection is gone; the session waits."""
         self.host.connections.discard(self)
+        self._rest = None
         if self.peer is not None and self.peer.stream is self:
             self.host.cut(self.peer)
         if not self.done.done():
@@ -156,7 +244,7 @@ class Connection(Stream):
         return str(address)
 
 
-class Accepted(Connection):
+class Accepted(Connection, Visitor):
     """A connection that the other side opened."""
 
     def __init__(self, host: Host) -> None:
@@ -164,14 +252,18 @@ class Accepted(Connection):
         self._deadline = self.loop.call_later(host.options.limits.handshake, self._too_slow)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has come."""
+        """Somebody has come, and is through with TLS."""
         super().connection_made(transport)
-        if len(self.host.connections) > self.host.options.limits.connections:
-            self._greeted = True
-            self.reject(FULL)
+        if self.loop.time() >= self._deadline.when():
+            self._too_slow()
+
+    @property
+    def known(self) -> bool:
+        """Whether it has said hello and was let in."""
+        return self.peer is not None
 
     def _too_slow(self) -> None:
-        if self.peer is None:
+        if self.peer is None and self.transport is not None:
             self.reject(Reject("timeout", "no hello came", retry=True))
 
     def lost(self, error: Exception | None) -> None:
@@ -185,6 +277,9 @@ class Accepted(Connection):
             raise WireError(f"a connection begins with HELLO, not with kind {kind}")
         self._deadline.cancel()
         hello = decode_words(payload, Hello)
+        if self.host.stopping:
+            self.reject(STOPPING)
+            return
         try:
             self._welcome(hello)
         except AccessDenied as error:
@@ -218,6 +313,10 @@ class Accepted(Connection):
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
+        if kind is LinkKind.BROKER and (objection := _other_routing(host.options, hello)):
+            log.warning("broker %s at %s was turned away: %s", name, self._who(), objection)
+            self.reject(Reject("routing", objection, retry=True))
+            return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
@@ -228,7 +327,7 @@ class Accepted(Connection):
             if known is not None and not self._replaces(hello, known, identity):
                 self.reject(Reject("duplicate", f"{kind.value} '{name}' is connected already", retry=True))
                 return
-            if host.peer_count - (known is not None) >= host.options.limits.connections:
+            if host.peer_count - (known is not None) >= host.max_connections:
                 self.reject(FULL)
                 return
             if known is not None:
@@ -283,6 +382,16 @@ class Accepted(Connection):
             # Both have opened a connection at the same time: the one opened by the smaller name stays.
             return hello.name < self.host.options.name
         return hello.epoch >= known.epoch  # it has given the old connection up before this side noticed
+
+
+def _other_routing(options: Options, hello: Hello) -> str:
+    """Why two brokers would lose notifications between them; "": they would not, or one does not say."""
+    if hello.routing in ("", options.routing_kind):
+        return ""
+    return (
+        f"'{hello.name}' routes by {hello.routing} and '{options.name}' by {options.routing_kind}, so notifications "
+        "would be lost between them; set the same `algorithm` and `advertisements` under [routing] in both"
+    )
 
 
 def _subject(transport: asyncio.Transport | None) -> str | None:

@@ -66,6 +66,7 @@ class Dialled(Connection):
             max_part=self.host.options.limits.max_part,
             authority=self.host.governance.declared,
             names=self.host.names.digest,
+            routing=self.host.options.routing_kind,
         )
         self.write(part(Part.HELLO, encode_words(hello)))
 

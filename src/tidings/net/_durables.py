@@ -27,6 +27,7 @@ from tidings.model import TidingsError
 from tidings.store import Store
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
 
+from ._budget import owner_of
 from ._names import Names
 
 log = logging.getLogger("tidings.net")
@@ -35,6 +36,10 @@ MAX_DURABLE = 100
 """The most durable subscriptions of one client."""
 MAX_DURABLE_IN_ALL = 100_000
 """The most durable subscriptions of all clients together."""
+MAX_DURABLE_BYTES = 4_194_304
+"""The most bytes that the durable subscriptions of one identity take, in memory and on disk."""
+MAX_DURABLE_BYTES_IN_ALL = 67_108_864
+"""The same for all clients together."""
 MAX_DURABLE_NAME = 256
 """The most characters of the name of one."""
 MAX_DURABLE_FILTER = 65_536
@@ -72,6 +77,14 @@ class Durables:
         self._records: dict[str, dict[str, _Record]] = {}
         self.count = 0
         """How many are kept."""
+        self.size = 0
+        """The bytes that they take on disk."""
+        self.refused = 0
+        """How often there was no room for one."""
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._owners: dict[str, str] = {}
+        """The identities of clients; of one that has not been here since the start, what its name says."""
+        self._owned: dict[str, int] = {}
         for key, value in (store.items(_TABLE) if store is not None else {}).items():
             try:
                 (client, name), record = _names(key), _decode(value)
@@ -80,6 +93,8 @@ class Durables:
                 continue
             self._records.setdefault(client, {})[name] = record
             self.count += 1
+            self._owners.setdefault(client, client.partition("/")[0])
+            self._resize(client, name, len(value))
         broker.on_client_message(Recall, self._recall)
         broker.on_client_message(Keep, self._keep)
         broker.on_client_message(Forget, self._forget)
@@ -121,18 +136,24 @@ class Durables:
         self._check_origins(message, known)
         if known is None:
             self._check_room(link.name, message.name)
-            self.count += 1
         record = _Record(message.filter, message.positions, self._broker.now())
+        data = _encode(record)
+        self._check_size(link, message.name, len(data))
+        self._own(link)
+        self.count += known is None
         self._records.setdefault(link.name, {})[message.name] = record
-        store.put(_TABLE, _key(link.name, message.name), _encode(record), *self._answers(link, message.id))
+        self._resize(link.name, message.name, len(data))
+        store.put(_TABLE, _key(link.name, message.name), data, *self._answers(link, message.id))
 
     def _forget(self, link: Link, message: Forget) -> None:
         store = self._check(message.name)
         records = self._records.get(link.name, {})
         if records.pop(message.name, None) is not None:
             self.count -= 1
+            self._resize(link.name, message.name, 0)
         if not records:
             self._records.pop(link.name, None)
+            self._owners.pop(link.name, None)
         store.delete(_TABLE, _key(link.name, message.name), *self._answers(link, message.id))
 
     def _answers(self, link: Link, id: str) -> tuple[Callable[[], None], Callable[[Exception], None]]:
@@ -161,6 +182,45 @@ class Durables:
                     f"{origin[:80]!r} in the position of durable subscription '{message.name}' is no broker that "
                     f"'{self._broker.name}' has heard of; it is kept once that broker can be reached from here"
                 )
+
+    # --- how much they take ---------------------------------------------------------------------------
+
+    def _own(self, link: Link) -> None:
+        """Note whose records these are, now that it is known."""
+        owner, known = owner_of(link), self._owners.get(link.name)
+        if owner != known:
+            held = sum(size for (client, _), size in self._sizes.items() if client == link.name)
+            for one, size in ((known, -held), (owner, held)):
+                if one is not None and size:
+                    self._owned[one] = self._owned.get(one, 0) + size
+            self._owners[link.name] = owner
+
+    def _resize(self, client: str, name: str, size: int) -> None:
+        grown = size - self._sizes.pop((client, name), 0)
+        if size:
+            self._sizes[client, name] = size
+        owner = self._owners[client]
+        self.size += grown
+        self._owned[owner] = self._owned.get(owner, 0) + grown
+        if not self._owned[owner]:
+            del self._owned[owner]
+
+    def _check_size(self, link: Link, name: str, size: int) -> None:
+        grown = size - self._sizes.get((link.name, name), 0)
+        owner = owner_of(link)
+        held = self._owned.get(owner, 0)
+        if grown > 0 and held + grown > MAX_DURABLE_BYTES:
+            self.refused += 1
+            raise TidingsError(
+                f"'{name}' needs {grown:,} bytes more, and the durable subscriptions of '{owner}' take {held:,} at "
+                f"broker '{self._broker.name}'; {MAX_DURABLE_BYTES:,} is the most: forget one that is no longer needed"
+            )
+        if grown > 0 and self.size + grown > MAX_DURABLE_BYTES_IN_ALL:
+            self.refused += 1
+            raise TidingsError(
+                f"'{name}' needs {grown:,} bytes more, and broker '{self._broker.name}' keeps {self.size:,} for "
+                f"durable subscriptions; {MAX_DURABLE_BYTES_IN_ALL:,} is the most: forget some"
+            )
 
     def _check_room(self, client: str, name: str) -> None:
         if len(self._records.get(client, ())) >= MAX_DURABLE:

@@ -31,7 +31,20 @@ class Health:
         if failed is not None and failed.done() and not failed.cancelled() and failed.exception() is not None:
             reasons.append("the broker has failed; its log says why")
         if self._refuses():
-            reasons.append("the disk refuses writes: is it full? publications of quality stored are refused")
+            reasons.append(
+                "the disk refuses writes: is it full? publications of quality stored are refused, those that ask for "
+                "no quality are accepted only"
+            )
+        elif self._falls_behind():
+            reasons.append(
+                "the store falls behind: more waits for the disk than its queue holds. Publications of quality stored "
+                "are refused, those that ask for no quality are accepted only; slow down, or use a faster disk"
+            )
+        if self._server.host.broker.publications.unnoted:
+            reasons.append(
+                "the disk could not note that some publications are not stored: after a crash, subscribers would not "
+                "be told that accepted ones are lost; free some space"
+            )
         return reasons
 
     def _refuses(self) -> bool:
@@ -45,6 +58,11 @@ class Health:
             self._disk_refuses = False
         self._failures, self._synced = store["failed"], store["synced"]
         return self._disk_refuses
+
+    def _falls_behind(self) -> bool:
+        """Whether the store lately did not take what it was given, and has not caught up."""
+        store = self._reporter.store()
+        return store is not None and bool(self._server.host.broker.remembering.trouble) and store["queued"] > 0
 
     def hindrances(self) -> list[str]:
         """Why the server is not ready."""

@@ -18,11 +18,14 @@ from tidings.model import TidingsError
 from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
 
 from ._access import Identity
+from ._budget import Budget
 from ._governance import Governance
 from ._ledger import Ledger
 from ._names import Names
 from ._options import Options, SlowPolicy
+from ._patience import Patience
 from ._peer import Batch, Peer
+from ._turns import Turns
 
 if TYPE_CHECKING:
     from ._connection import Connection
@@ -58,10 +61,17 @@ class Host:
         self._group_frames: list[Frame] = []
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
+        self.max_connections = options.limits.connections
+        """Fewer than the options say if there are not enough file descriptors."""
         self.connections: set[Connection] = set()
         """All connections, with or without a peer."""
-        self._congested: set[Peer] = set()
-        self._waiting: dict[Peer, Callable[[], None]] = {}
+        self.stopping = False
+        """Whether nothing more is taken from peers but their acknowledgements."""
+        self.reading: Peer | None = None
+        """Whose turn it is: what the broker sends now is the doing of this peer."""
+        self.budget = Budget(options.limits.identity_bytes, options.limits.memory_bytes)
+        self.turns = Turns(self.loop)
+        self.patience = Patience(options.limits.block_seconds)
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
         self.ledger: Ledger | None = None
@@ -77,6 +87,8 @@ class Host:
             features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
+        self.broker.remembering.told = self._told_of_store
+        self.broker.register = self.budget.register
 
     # --- Runtime: what the broker asks for ------------------------------------------------------------
 
@@ -145,6 +157,16 @@ class Host:
         peer = self._peers.get(link)
         return peer is not None and peer.busy
 
+    def _told_of_store(self, trouble: str) -> None:
+        """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""
+        unstored = self.broker.statistics.unstored
+        if trouble:
+            log.error(
+                "the store does not take publications: %s; those that ask for no quality go on as accepted", trouble
+            )
+        else:
+            log.warning("the store takes publications again; %d have gone on as accepted since the start", unstored)
+
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""
         return _Timer(self.loop.call_later(delay / 1_000_000, self.guarded, action))
@@ -188,7 +210,6 @@ class Host:
             link,
             Session(session or secrets.token_urlsafe(18), max_parts=limits.window_parts, max_bytes=limits.window_bytes),
             policy,
-            limits,
         )
         peer.identity = identity
         return peer
@@ -212,6 +233,8 @@ class Host:
     def cut(self, peer: Peer) -> None:
         """The connection of a peer is gone; wait for it to come back."""
         peer.stream = None
+        if peer.link.is_client:
+            peer.congestion.release()  # who is not there holds nobody up
         limits = self.options.limits
         patience = limits.broker_resume if peer.link.is_broker else limits.client_resume
         peer.expiry = self.loop.call_later(patience, self.end, peer, "it did not come back")
@@ -225,6 +248,8 @@ class Host:
         if peer.outbox:
             peer.flush({})
         self._forget(peer)
+        if self.reading is peer:
+            self.reading = None
         stream, peer.stream = peer.stream, None
         peer.close()
         if stream is not None:
@@ -245,30 +270,41 @@ class Host:
         self._peers.pop(peer.link, None)
         self._sessions.pop(peer.session.id, None)
         self._names.pop((peer.link.name, peer.link.kind), None)
-        self._waiting.pop(peer, None)
 
-    # --- congestion -----------------------------------------------------------------------------------
+    # --- memory ---------------------------------------------------------------------------------------
 
-    def congested(self, peer: Peer) -> None:
-        """A peer's queue is full: whoever sends has to wait. It is read from itself: it may have room to report."""
-        self._congested.add(peer)
-        if (resume := self._waiting.pop(peer, None)) is not None:
-            resume()
+    def keeps(self, peer: Peer, grown: int) -> None:
+        """So much more waits for a client; beyond the budget, the longest queue loses its oldest notifications."""
+        self.budget.add(peer.owner, grown)
+        if grown > 0 and self._exceeds(peer):
+            clients = [one for one in self._peers.values() if one.link.is_client and self._exceeds(one)]
+            if clients:
+                self._shorten(clients)
 
-    def relieved(self, peer: Peer) -> None:
-        """A peer has room again."""
-        self._congested.discard(peer)
-        if not self._congested:
-            waiting, self._waiting = self._waiting, {}
-            for resume in waiting.values():
-                resume()
+    def _exceeds(self, peer: Peer) -> bool:
+        return self.budget.exceeded or self.budget.exceeded_by(peer.owner)
 
-    def must_wait(self, peer: Peer, resume: Callable[[], None]) -> bool:
-        """Whether a peer should not be read from now; if so, `resume` is called when it may be again."""
-        if not self._congested or peer in self._congested:
+    def _shorten(self, clients: list[Peer]) -> bool:
+        if not max(clients, key=lambda one: one.queued_bytes).shorten():
             return False
-        self._waiting[peer] = resume
+        self.budget.shortened += 1
         return True
+
+    def census(self) -> None:
+        """Count what waits for acknowledgement; beyond the budget, some clients are waited for no longer."""
+        clients = [peer for peer in self._peers.values() if peer.link.is_client]
+        for peer in clients:
+            peer.count_window()
+        while clients := [peer for peer in clients if self._exceeds(peer)]:
+            if self._shorten(clients):
+                continue
+            peer = max(clients, key=lambda peer: (peer.stream is None, peer.kept))
+            clients.remove(peer)
+            self.budget.ended += 1
+            if peer.stream is None:
+                self.end(peer, "too much waits for it, and it is not there")
+            else:
+                self._disconnect(peer, Reject("slow", "more waits for this client than the broker has memory for"))
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

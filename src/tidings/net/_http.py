@@ -8,33 +8,79 @@ If the configuration says so, management is there, too (see `_management`).
 
 It runs on the broker's loop and reads the live objects there, so it needs no locks. One request per connection, small
 limits, no dependency on a web framework.
+
+Nobody can shut these pages by sitting on connections: at `MAX_REQUESTS` the oldest of those goes that management has
+not let in (see `_listener`), and management has `MAX_MANAGED` of them at most.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from ._health import Health
-from ._management import MANAGEMENT_SECONDS, Management, Reply, Request
+from ._listener import Listener, Visitor
+from ._management import MANAGEMENT_SECONDS, PATHS, Management, Reply, Request, number, refusal
 from ._metrics import render
 from ._status import Reporter
 
 if TYPE_CHECKING:
     from ._server import Server
 
+log = logging.getLogger("tidings.net")
+
 MAX_REQUEST = 8_192
 """The most bytes of the head of a request."""
 MAX_BODY = 1_048_576
 """The most bytes of the body of a request."""
 MAX_REQUESTS = 64
-"""The most requests that are answered at a time; further ones are closed at once."""
+"""The most requests at a time; beyond, the oldest that has not been let in goes."""
+MAX_MANAGED = 16
+"""The most requests that management works on at a time; further ones are told to come later."""
 REQUEST_SECONDS = 5.0
 """How long a request and its answer may take."""
+
+
+class _Visit(asyncio.StreamReaderProtocol, Visitor):
+    """One connection, for one request."""
+
+    def __init__(self, pages: StatusPages) -> None:
+        super().__init__(asyncio.StreamReader(limit=MAX_REQUEST), self._opened)
+        self._pages = pages
+        self._connection: asyncio.Transport | None = None
+        self.managed = False
+        """Whether management has let it in."""
+        self.done = asyncio.get_running_loop().create_future()
+
+    @property
+    def known(self) -> bool:
+        """Whether management has let it in."""
+        return self.managed
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Read the request."""
+        self._connection = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        super().connection_lost(error)
+        self.done.set_result(None)
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    async def _opened(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._pages.serve(self, reader, writer)
+        finally:
+            writer.close()
 
 
 class StatusPages:
@@ -44,42 +90,54 @@ class StatusPages:
         self._reporter = reporter
         self._management = Management(server, reporter) if server.options.management else None
         self._health = Health(server, reporter)
-        self._listener: asyncio.Server | None = None
+        self._listener = Listener(lambda: _Visit(self), MAX_REQUESTS)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
+        self.managed = 0
+        """How many requests management works on."""
+
+    @property
+    def port(self) -> int:
         """The port it listens on."""
+        return self._listener.port
+
+    @property
+    def count(self) -> int:
+        """How many connections are open."""
+        return self._listener.count
 
     async def start(self, host: str, port: int) -> None:
         """Listen; `OSError` if that is not possible."""
-        self._listener = await asyncio.start_server(self._connected, host, port, limit=MAX_REQUEST)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        await self._listener.start(host, port)
 
     async def stop(self) -> None:
         """Stop listening, and end what is under way."""
-        if self._listener is not None:
-            self._listener.close()
+        await self._listener.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, visit: _Visit, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read a request and answer it. Whatever goes wrong, the request is over and nothing of it stays."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._tasks) < MAX_REQUESTS:
-            self._tasks.add(task)
-            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError, asyncio.IncompleteReadError):
-                await self._serve(reader, writer)
+        self._tasks.add(task)
+        try:
+            await self._exchange(visit, reader, writer)
+        except (OSError, TimeoutError, asyncio.CancelledError, asyncio.IncompleteReadError):
+            pass  # whoever asked has gone, or is too slow
+        except Exception:
+            log.exception("a request could not be answered")
+        finally:
             self._tasks.discard(task)
-        writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(self, visit: _Visit, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(REQUEST_SECONDS):
             request = await _read(reader)
         if isinstance(request, Reply):
             answer = request
-        elif self._management is not None and request.path.startswith(("/status", "/scopes")):
+        elif self._management is not None and request.path in PATHS:
             async with asyncio.timeout(MANAGEMENT_SECONDS):
-                answer = await self._management.answer(request) or self._answer(request)
+                answer = await self._manage(visit, self._management, request)
         else:
             answer = self._answer(request)
         writer.write(
@@ -91,6 +149,21 @@ class StatusPages:
             writer.write(answer.body)
         async with asyncio.timeout(REQUEST_SECONDS):
             await writer.drain()
+
+    async def _manage(self, visit: _Visit, management: Management, request: Request) -> Reply:
+        who = await management.admit(request)
+        if isinstance(who, Reply):
+            return who
+        if self.managed >= MAX_MANAGED:
+            reason = f"management works on {MAX_MANAGED} requests already; try again later"
+            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Busy", reason)
+        self.managed += 1
+        visit.managed = True
+        try:
+            return await management.answer(request, who)
+        finally:
+            self.managed -= 1
+            visit.managed = False
 
     def _answer(self, request: Request) -> Reply:
         if request.method not in ("GET", "HEAD"):
@@ -118,13 +191,14 @@ async def _read(reader: asyncio.StreamReader) -> Request | Reply:
     if len(words) != 3 or not words[2].startswith("HTTP/1"):
         return _text(HTTPStatus.BAD_REQUEST, "this is not HTTP/1; clients of the broker use its other port")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or "transfer-encoding" in headers:
+    said = headers.get("content-length", "0")
+    if not said.isdecimal() or "transfer-encoding" in headers:
         return _text(HTTPStatus.LENGTH_REQUIRED, "the length of the body must be said, as a number")
-    if int(length) > MAX_BODY:
+    length = number(said, MAX_BODY)
+    if length is None:
         return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY:,} bytes in the body")
     path, _, query = words[1].partition("?")
-    return Request(words[0], path, query, headers, await reader.readexactly(int(length)))
+    return Request(words[0], path, query, headers, await reader.readexactly(length))
 
 
 def _text(status: HTTPStatus, text: str) -> Reply:

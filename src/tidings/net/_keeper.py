@@ -1,9 +1,12 @@
 """The keeper: has the store forget what is too old or too much, and has what it has grown by archived.
 
+How much is too much was decided when the broker started (`_bounds`).
+
 A roll is the work of a process of its own (`python -m tidings.store.archive`), at low priority: it takes a core for a
 while, and a thread would share the interpreter's lock with the loop. The keeper starts one when the last has ended and
-`roll_after` has passed, and notes in the store how far the archive reaches; only then may the store forget. A roll that
-fails is told in the log and tried again next time.
+`roll_after` has passed, or the store has grown by a part of its bound, and notes in the store how far the archive
+reaches; only then may the store forget. A roll that fails is told in the log and tried again next time. When it is
+done, the process removes this broker's oldest files from an archive that is beyond its bound.
 """
 
 from __future__ import annotations
@@ -13,19 +16,24 @@ import contextlib
 import importlib.util
 import json
 import logging
+import math
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
 from typing import Any
 
-from tidings.store import Position, Store, StoreError
+from tidings.store import Position, Store, StoreError, open_to_others
 
+from ._bounds import bounds_of, held_before
 from ._options import ArchiveOptions, Options
 
 log = logging.getLogger("tidings.net")
 
 RETAIN_SECONDS = 10.0
 """How often the store is told its limits."""
+ROLL_PART = 4
+"""A roll does not wait for its time when the store has grown by this part of its bound."""
 
 
 class Keeper:
@@ -36,7 +44,13 @@ class Keeper:
         self._options = options
         self.archived = Position.in_(store.items(Position.TABLE))
         """How far the archive reaches."""
-        self.rolls = self.failures = self.rows = 0
+        self.bounds = bounds_of(options, held_before(store, options))
+        """How much the store and the archive may hold."""
+        self.rolls = self.failures = self.rows = self.removed = 0
+        for warning in store.warnings:
+            log.warning("%s", warning)
+        if options.archive is not None and (wide := open_to_others(Path(options.archive.directory))):
+            log.warning("%s", wide)
         self._unforgotten = ""
         """Why something old stays in the store, as the log has been told."""
 
@@ -45,7 +59,8 @@ class Keeper:
         """What was archived since the broker started, for status and metrics; empty without an archive."""
         if self._options.archive is None:
             return {}
-        return {"archived": self.rows, "archive_rolls": self.rolls, "archive_failures": self.failures}
+        told = {"archived": self.rows, "archive_rolls": self.rolls, "archive_failures": self.failures}
+        return {**told, "archive_removed": self.removed}
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -58,8 +73,8 @@ class Keeper:
 
     async def _retain_now_and_then(self) -> None:
         while True:
-            await asyncio.sleep(RETAIN_SECONDS)
             self.retain()
+            await asyncio.sleep(RETAIN_SECONDS)
 
     def retain(self) -> None:
         """Tell the store its limits."""
@@ -69,7 +84,7 @@ class Keeper:
         archived = self.archived if self._options.archive is not None else None
         with contextlib.suppress(StoreError):  # too much waits for the disk: then next time
             self._store.retain(
-                max_bytes=limits.retain_bytes,
+                max_bytes=self.bounds.store,
                 older_than=older_than,
                 archived=archived,
                 journal_before=journal_before,
@@ -91,16 +106,26 @@ class Keeper:
 
     async def _roll_now_and_then(self, archive: ArchiveOptions) -> None:
         while True:
-            await asyncio.sleep(archive.roll_after)
+            await self._until_due(archive)
             try:
                 await self.roll(archive)
             except Exception as error:  # whatever it is, the next roll is a new attempt
                 self._failed(f"{type(error).__name__}: {error}")
 
+    async def _until_due(self, archive: ArchiveOptions) -> None:
+        """Until `roll_after` has passed, or what is not archived is much for a store of this size."""
+        deadline = time.monotonic() + archive.roll_after
+        most = math.inf if self.bounds.store is None else self.bounds.store // ROLL_PART
+        before = self._store.statistics().bytes
+        while (left := deadline - time.monotonic()) > 0 and self._store.statistics().bytes - before < most:
+            await asyncio.sleep(min(left, RETAIN_SECONDS))
+
     async def roll(self, archive: ArchiveOptions) -> None:
         """Archive what has been synced since the last time."""
         data = self._store.path.parent
-        command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive.directory), *archive.promote]
+        most = "-" if self.bounds.archive is None else str(self.bounds.archive)
+        command = [sys.executable, "-m", "tidings.store.archive", str(data), str(archive.directory), most]
+        command += archive.promote
         try:
             process = await asyncio.create_subprocess_exec(
                 *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
@@ -123,6 +148,13 @@ class Keeper:
         self.rows += told["count"]
         if told["damage"]:
             log.warning("%s damaged batches of the log could not be archived", len(told["damage"]))
+        if told["removed"]:
+            self.removed += told["removed"]
+            log.info(
+                "the archive has passed %s bytes: its %s oldest files were removed; [archive] retain_bytes changes it",
+                f"{self.bounds.archive:,}",
+                told["removed"],
+            )
         position = Position(told["epoch"], told["seq"])
         if position > self.archived:
             self.archived = position

@@ -35,6 +35,9 @@ log = logging.getLogger("tidings.net")
 
 MANAGEMENT_SECONDS = 65.0
 """How long a change may take: a little longer than a broker waits for the authority."""
+MAX_ENTRIES = 1_000
+"""The most entries of the log of changes in one answer."""
+PATHS = ("/status", "/scopes", "/scopes/log")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _REFUSALS = {
     "NotAllowed": HTTPStatus.FORBIDDEN,
@@ -73,6 +76,17 @@ _wishes = msgspec.json.Decoder(_Wish, dec_hook=dec_hook)
 _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
 
 
+def number(text: str, most: int) -> int | None:
+    """The number that a text stands for; None if it is none, or larger than that.
+
+    However long the text is, nothing more than its length is looked at: `int` raises from 4,300 digits on.
+    """
+    if len(text) > len(str(most)) or not (text.isascii() and text.isdecimal()):
+        return None
+    found = int(text)
+    return found if found <= most else None
+
+
 def refusal(status: HTTPStatus, error: str, reason: str) -> Reply:
     """Why a request was not fulfilled."""
     return _json(status, {"error": error, "reason": reason})
@@ -85,18 +99,19 @@ class Management:
         self._server = server
         self._reporter = reporter
 
-    async def answer(self, request: Request) -> Reply | None:
-        """What a request is answered; None: it is about something else."""
-        if request.path not in ("/status", "/scopes", "/scopes/log"):
-            return None
+    async def admit(self, request: Request) -> Identity | Reply:
+        """Who asks, or why it is not let in."""
         if (stranger := _stranger(request)) is not None:
             return stranger
         try:
-            who = self._identified(request.headers.get("authorization", ""))
+            return self._identified(request.headers.get("authorization", ""))
         except AccessDenied as error:
             log.warning("a request for %s was turned away: %s", request.path, error)
             await asyncio.sleep(DENIAL_DELAY)
             return refusal(HTTPStatus.UNAUTHORIZED, "AccessDenied", str(error))
+
+    async def answer(self, request: Request, who: Identity) -> Reply:
+        """What a request by somebody who was let in is answered."""
         match request.method, request.path:
             case "GET", "/status":
                 if not who.administer:
@@ -118,9 +133,11 @@ class Management:
 
     async def _log(self, request: Request, who: Identity) -> Reply:
         given = parse_qs(request.query).get("limit", ["100"])[0]
-        if not given.isdecimal() or not 1 <= int(given) <= 1_000:
-            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", f"limit={given:.20}: write a number from 1 to 1000")
-        answer = await self._asked(Review("", int(given)), who)
+        limit = number(given, MAX_ENTRIES)
+        if not limit:
+            reason = f"limit={given:.20}: write a number from 1 to {MAX_ENTRIES}"
+            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", reason)
+        answer = await self._asked(Review("", limit), who)
         return _json(HTTPStatus.OK, answer.entries) if isinstance(answer, Reviewed) else _refused(answer)
 
     async def _change(self, request: Request, who: Identity) -> Reply:

@@ -14,8 +14,9 @@ from prometheus_client.registry import Collector
 
 from tidings.wire import PeerStatus, Status, TableStatus
 
+from ._listener import Listener
 from ._peer import Peer
-from ._status import Reporter
+from ._status import Memory, Reporter
 
 _MICROSECOND_GAUGES = ("last_sync", "slowest_sync", "last_checkpoint", "slowest_checkpoint")
 MAX_SCOPE_LABELS = 100
@@ -36,9 +37,12 @@ class BrokerCollector(Collector):
         status = self._reporter.status(max_clients=0)
         yield from _broker(status)
         yield from _messages(status)
+        if self._reporter.listener is not None:
+            yield from _connections(self._reporter.listener)
         if status.scopes is not None:
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
+        yield from _memory(self._reporter.memory())
         yield from _clocks(status.peers)
         yield from _history(status.history)
         if status.store is not None:
@@ -72,6 +76,8 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _gauge("subscriptions", "Subscriptions in the table.", status.subscriptions)
     yield _gauge("advertisements", "Advertisements in the table.", status.advertisements)
     yield _gauge("durable_subscriptions", "Durable subscriptions that are kept.", status.durable)
+    waiting = "Publications that wait for their scopes or advertisements to be ready."
+    yield _gauge("waiting_publications", waiting, status.waiting)
     yield _gauge("suspended_origins", "Origins whose missed notifications are being fetched.", len(status.suspended))
     if status.scopes is not None:
         yield _gauge("scopes", "Scopes, without the root scope.", status.scopes.count)
@@ -81,7 +87,15 @@ def _broker(status: Status) -> Iterator[Metric]:
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
     yield _counter("refused_messages", "Messages that were refused.", counters.refused)
     yield _counter("repeated_publications", "Publications that came again.", counters.repeated_publications)
+    unstored = "Publications that went on as accepted because the store did not take them."
+    yield _counter("unstored_publications", unstored, counters.unstored)
     yield _counter("gaps", "Gaps that were reported to clients.", counters.gaps)
+
+
+def _connections(listener: Listener) -> Iterator[Metric]:
+    yield _gauge("connections", "Connections that were accepted, from the first byte of TLS on.", listener.count)
+    yield _counter("connections_dismissed", "Closed before their hello because others came.", listener.dismissed)
+    yield _counter("accept_failures", "Episodes in which no connection could be accepted.", listener.failures)
 
 
 def _messages(status: Status) -> Iterator[Metric]:
@@ -151,6 +165,7 @@ def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
         "unacknowledged_parts": ("Parts sent and not acknowledged.", lambda peer: peer.session.waiting),
         "dropped_notifications": ("Dropped for peers that are here and too slow.", lambda peer: peer.dropped),
         "congested_peers": ("Peers whose queue is full.", lambda peer: peer.congested_since is not None),
+        "waiting_peers": ("Peers that are not read from, for a full queue.", lambda peer: peer.waits),
         "connected_peers": ("Peers with a connection.", lambda peer: peer.stream is not None),
     }
     for name, (text, measure) in measures.items():
@@ -162,6 +177,15 @@ def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:
     for neighbour, count in told.items():
         family.add_metric([neighbour], count)
     yield family
+
+
+def _memory(memory: Memory) -> Iterator[Metric]:
+    yield _gauge("client_bytes", "Memory kept for clients: queues, windows, registrations.", memory.kept)
+    yield _gauge("durable_bytes", "What durable subscriptions take.", memory.durable)
+    limited = CounterMetricFamily("tidings_memory_limited", "What was done for want of memory.", labels=["what"])
+    for what, count in memory.limited.items():
+        limited.add_metric([what], count)
+    yield limited
 
 
 def _clocks(neighbours: tuple[PeerStatus, ...]) -> Iterator[Metric]:

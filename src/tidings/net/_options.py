@@ -12,6 +12,7 @@ from tidings.scopes import Admission
 from tidings.store import PROMOTED
 
 from ._access import Access
+from ._bounds import Bound
 
 DEFAULT_PORT = 7311
 
@@ -20,7 +21,7 @@ class SlowPolicy(enum.Enum):
     """What happens when a subscriber does not take its notifications and its queue is full."""
 
     BLOCK = "block"
-    """Whoever sends is slowed down, for `block_seconds` at most; after that as DROP_OLDEST."""
+    """Clients of this broker who send to it wait, for `block_seconds` of a minute at most; otherwise as DROP_OLDEST."""
     DROP_OLDEST = "drop_oldest"
     """The oldest notifications in the queue are dropped, and the subscriber is told by a Gap."""
     DISCONNECT = "disconnect"
@@ -39,10 +40,15 @@ class Limits:
     queue_parts: int = 32_768
     """Parts that wait for a peer; at the limit, the policy decides."""
     queue_bytes: int = 33_554_432
+    identity_bytes: int = 134_217_728
+    """What is kept in memory for all clients of one identity: queues, windows, registrations."""
+    memory_bytes: int = 402_653_184
+    """The same for all clients."""
     connections: int = 20_000
-    """The most connections at a time."""
+    """The most connections at a time, counted when they are accepted. Beyond, the oldest goes that has not said hello;
+    if all have, the new one is refused."""
     handshake: float = 5.0
-    """How long a new connection may take to say hello."""
+    """How long a new connection may take for TLS and its hello together."""
     heartbeat: float = 10.0
     """After this long in silence a peer is asked whether it is still there; after three times that it is not."""
     broker_resume: float = 5.0
@@ -50,9 +56,11 @@ class Limits:
     client_resume: float = 30.0
     """How long a cut client is kept."""
     block_seconds: float = 10.0
-    """How long a slow subscriber with the policy `block` may hold others up."""
-    drain: float = 10.0
-    """How long a stopping server waits for its queues to empty."""
+    """For how many seconds of each minute a slow subscriber with the policy `block` may hold others up."""
+    stall_seconds: float = 2.0
+    """How long a neighbour whose queue is full may acknowledge nothing before its link is given up."""
+    drain: float = 3.0
+    """How long a stopping server waits for its peers in all: for its queues to empty, and for its goodbye to arrive."""
     clock_offset: float = 1.0
     """How far the clock of a neighbour may be off before the log says so."""
 
@@ -72,8 +80,8 @@ class StoreOptions:
 
     retain_for: float | None = None
     """Seconds after which a publication may be forgotten; None: never."""
-    retain_bytes: int | None = None
-    """The bytes of the store beyond which the oldest publications are forgotten; None: no limit."""
+    retain_bytes: int | Bound = Bound.DEFAULT
+    """The bytes on disk beyond which the oldest publications are forgotten; the default is shared with the archive."""
     index: tuple[str, ...] = PROMOTED
     """The attributes by whose values queries pass over what they do not want."""
     deliveries: bool = False
@@ -91,6 +99,9 @@ class ArchiveOptions:
     """Seconds between two rolls."""
     promote: tuple[str, ...] = PROMOTED
     """The attributes with columns of their own, as `name` or `name:kind`."""
+    retain_bytes: int | Bound = Bound.DEFAULT
+    """The bytes of this broker's files beyond which the oldest go. By default none if the store has a size of its own,
+    else what the default leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +129,22 @@ class Options:
     tls: TlsOptions | None = None
     access: Access = field(default_factory=Access)
     insecure: bool = False
-    """Listen beyond this machine without TLS and authentication."""
+    """Listen beyond this machine without TLS and authentication, and send `neighbour_token` there without TLS."""
     metrics_port: int | None = None
     """Where metrics and health are served over HTTP; None: nowhere. 0: the system chooses."""
     metrics_host: str = "127.0.0.1"
     management: bool = False
     """Whether the broker and the scope graph can be looked at and changed over HTTP, there, on this machine."""
-    slow_policy: SlowPolicy = SlowPolicy.BLOCK
+    slow_policy: SlowPolicy = SlowPolicy.DROP_OLDEST
     limits: Limits = field(default_factory=Limits)
     store: StoreOptions = field(default_factory=StoreOptions)
     archive: ArchiveOptions | None = None
     history: HistoryOptions = field(default_factory=HistoryOptions)
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
+
+    @property
+    def routing_kind(self) -> str:
+        """What all brokers of a network must do alike: who floods is told nothing, who advertises expects it of all."""
+        kind = "flooding" if self.routing.algorithm == "flooding" else "filters"
+        return f"{kind} with advertisements" if self.routing.advertisements else kind

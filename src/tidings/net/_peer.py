@@ -6,9 +6,8 @@ What the broker sends goes into the session's window and out on the connection a
 Beyond that it waits in the *queue*. When an acknowledgement makes room, the queue moves on. A cut connection changes
 nothing of this: the window and the queue wait for the peer to come back.
 
-A full queue is what *congestion* means, and the policy decides. Neighbours always block: whoever sends is not read from
-until the congested peer has room again. The congested peer itself is always read from, because its acknowledgements
-are what everybody waits for; so this cannot lock up. Subscribers block, lose their oldest notifications, or are
+A full queue is what *congestion* means, and the policy decides. Neighbours, and subscribers with the policy `block`,
+hold up those who fill their queues: see `_congestion`. Other subscribers lose their oldest notifications, or are
 disconnected. A queue far beyond its limit is never waited for: a subscriber loses its oldest notifications, and
 whoever has nothing to lose, or is a neighbour, loses its link.
 """
@@ -16,6 +15,7 @@ whoever has nothing to lose, or is a neighbour, loses its link.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,16 +39,29 @@ from tidings.wire import (
 )
 
 from ._access import Identity
+from ._budget import PART_BYTES, owner_of
 from ._clock import Clock
-from ._options import Limits, SlowPolicy
+from ._congestion import Congestion
+from ._losses import Losses
+from ._options import SlowPolicy
 
 if TYPE_CHECKING:
     from ._host import Host
+
+log = logging.getLogger("tidings.net")
 
 OVERSHOOT_PARTS = 8_192
 """Parts beyond a full queue that may come from peers that have been read from already."""
 OVERSHOOT_BYTES = 4_194_304
 """The same in bytes."""
+BATCH_BYTES = 4_194_304
+"""The bytes after which a batch is closed: what does not fit into a queue must not be encoded first."""
+BATCH_STEP = 32
+"""How many frames are encoded between two looks at the size of a batch."""
+GAPS_PART = 8
+"""At most this part of a queue tells of losses; beyond, they are told together, less exactly."""
+COMPLAINT_SECONDS = 60.0
+"""How often the log says that a client loses notifications."""
 ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
@@ -71,20 +84,27 @@ class Batch(NamedTuple):
 
     @classmethod
     def encode(cls, frames: list[Frame], serialiser: Serialiser) -> Batch:
-        """The frames as parts."""
-        parts = data_parts(map(serialiser.encode, frames))
+        """The frames as parts: as many of the first ones as a batch may hold."""
+        parts: list[bytes] = []
+        size = 0
+        while len(parts) < len(frames) and size < BATCH_BYTES:
+            more = data_parts(map(serialiser.encode, frames[len(parts) : len(parts) + BATCH_STEP]))
+            size += sum(map(len, more))
+            parts += more
         return cls(parts, b"".join(parts), max(map(len, parts)) - 4)
 
 
 class Peer:
     """One link of the broker to a neighbour or client."""
 
-    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy, limits: Limits) -> None:
+    def __init__(self, host: Host, link: Link, session: Session, policy: SlowPolicy) -> None:
         self.host = host
         self.link = link
+        self.owner = owner_of(link)
+        """Whose memory it is that it takes."""
         self.session = session
         self.policy = policy
-        self._limits = limits
+        self._limits = limits = host.options.limits
         self.identity: Identity | None = None
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
@@ -93,15 +113,17 @@ class Peer:
         """What this turn sends."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
+        self._counted = 0
+        self._window_counted = 0
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
-        self.congested_since: float | None = None
+        self.congestion = Congestion(self, host.patience, limits.stall_seconds)
         self.max_part = limits.max_part
         """The largest part that the peer accepts."""
         self.dropped = 0
         """Notifications that were dropped because the peer was too slow."""
+        self._complained: float | None = None
         self.epoch = 0
         """Of a neighbour: its incarnation."""
         self.authority: str | None = None
@@ -117,6 +139,21 @@ class Peer:
         return len(self._queue)
 
     @property
+    def queued_bytes(self) -> int:
+        """The bytes of these, as the budget counts them."""
+        return self._counted
+
+    @property
+    def congested_since(self) -> float | None:
+        """When the queue became full, if it is."""
+        return self.congestion.since
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not read from, because it has filled the queues of others."""
+        return bool(self.congestion.waits_for)
+
+    @property
     def busy(self) -> bool:
         """Whether what can wait should wait."""
         return self._over(self._limits.queue_parts // 4, self._limits.queue_bytes // 4)
@@ -126,15 +163,23 @@ class Peer:
     def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
         outbox, self.outbox = self.outbox, []
-        key = (self.serialiser, tuple(map(id, outbox)))
-        batch = batches.get(key)
-        if batch is None:
-            batches[key] = batch = Batch.encode(outbox, self.serialiser)
+        while outbox:
+            key = (self.serialiser, tuple(map(id, outbox)))
+            batch = batches.get(key)
+            if batch is None:
+                batches[key] = batch = Batch.encode(outbox, self.serialiser)
+            self._flush_batch(batch, outbox)
+            if len(batch.parts) == len(outbox):
+                return
+            batches.pop(key)  # so large that it is not worth keeping
+            outbox = outbox[len(batch.parts) :]
+
+    def _flush_batch(self, batch: Batch, outbox: list[Frame]) -> None:
         if batch.largest <= self.max_part and not self._queue and self.session.offer(batch.data, len(batch.parts)):
             if self.stream is not None:
                 self.stream.write_now(batch.data)
             return
-        for frame, data in zip(outbox, batch.parts, strict=True):
+        for frame, data in zip(outbox, batch.parts, strict=False):  # a large outbox takes several batches
             self._send(data, frame.message)
 
     def _send(self, data: bytes, message: AnyMessage) -> None:
@@ -148,6 +193,7 @@ class Peer:
         self._enqueue(data, message)
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
             self._overflow()
+        self._count()
 
     def _enqueue(self, data: bytes, message: AnyMessage) -> None:
         if isinstance(message, PublishAck) and self._queue:
@@ -159,6 +205,24 @@ class Peer:
                 data = part(Part.DATA, self.serialiser.encode(Frame(message)))
         self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap | PublishAck) else None))
         self._queue_bytes += len(data)
+
+    def _count(self) -> None:
+        """Tell the budget what waits in the queue."""
+        if self.link.is_client:
+            size = self._queue_bytes + PART_BYTES * len(self._queue)
+            grown, self._counted = size - self._counted, size
+            self.host.keeps(self, grown)
+
+    def count_window(self) -> None:
+        """Tell the budget what waits for acknowledgement, and what has been read but is not whole."""
+        size = self.session.held + (self.stream.half_read if self.stream is not None else 0)
+        grown, self._window_counted = size - self._window_counted, size
+        self.host.budget.add(self.owner, grown)
+
+    @property
+    def kept(self) -> int:
+        """The bytes that are kept for it, as the budget counts them."""
+        return self._counted + self._window_counted
 
     def _over(self, parts: int, size: int) -> bool:
         return len(self._queue) > parts or self._queue_bytes > size
@@ -178,50 +242,39 @@ class Peer:
             self.stream.write(data)
 
     def _overflow(self) -> None:
-        """The queue is full. While others wait for this peer, what they had sent before may fill it further."""
+        """The queue is full. Who fills it waits; what has been read before may fill it further."""
         if self.policy is SlowPolicy.DISCONNECT:
-            self._give_up()
+            self.give_up("it does not take fast enough what it is sent")
             return
-        if self.congested_since is None:
-            self.congested_since = self.host.loop.time()
-            if self.blocks:
-                self.host.congested(self)
-                if not self.link.is_broker:
-                    self._patience = self.host.loop.call_later(self._limits.block_seconds, self._lose_patience)
+        self.congestion.begin()
         limits = self._limits
-        if self.blocks and not self._over(limits.queue_parts + OVERSHOOT_PARTS, limits.queue_bytes + OVERSHOOT_BYTES):
+        far_beyond = self._over(limits.queue_parts + OVERSHOOT_PARTS, limits.queue_bytes + OVERSHOOT_BYTES)
+        if self.congestion.hold_up(self.host.reading) and not far_beyond:
             return
         if not self.link.is_broker:
-            self._drop_oldest()
+            self._drop_oldest(limits.queue_parts * 9 // 10, limits.queue_bytes * 9 // 10)
         if self._over(self._limits.queue_parts, self._limits.queue_bytes):
-            self._give_up()
+            self.give_up("it does not take fast enough what it is sent")
 
-    def _give_up(self) -> None:
+    def give_up(self, why: str) -> None:
         """End the link after this turn: nothing else bounds what waits for the peer."""
         self._queue.clear()
         self._queue_bytes = 0
-        self.host.disconnect(self, "slow", f"this {self.link.kind.value} does not take fast enough what it is sent")
+        self._count()
+        self.host.disconnect(self, "slow", f"this {self.link.kind.value} is too slow: {why}")
 
-    @property
-    def blocks(self) -> bool:
-        """Whether others have to wait for this peer now."""
-        if self.link.is_broker:
-            return True
-        if self.policy is not SlowPolicy.BLOCK or self.congested_since is None:
-            return self.policy is SlowPolicy.BLOCK
-        return self.host.loop.time() - self.congested_since < self._limits.block_seconds
+    def shorten(self) -> bool:
+        """Lose the older half of the queue, so that others have room; False: there is nothing to lose."""
+        before = self._counted
+        self._drop_oldest(len(self._queue) // 2, self._queue_bytes // 2)
+        self._count()
+        return self._counted < before
 
-    def _lose_patience(self) -> None:
-        """It has held others up for long enough; from now on it loses its oldest notifications."""
-        self._patience = None
-        if self.congested_since is not None:
-            self.host.relieved(self)
-
-    def _drop_oldest(self) -> None:
-        """Make room for a tenth of the queue; what is dropped is reported where it would have been."""
+    def _drop_oldest(self, parts: int, size: int) -> None:
+        """Make room until so many parts and bytes are left; what is dropped is reported where it would have been."""
         kept: deque[_Queued] = deque()
-        gaps: dict[tuple[str, int, tuple[str, ...]], Gap] = {}
-        parts, size = self._limits.queue_parts * 9 // 10, self._limits.queue_bytes * 9 // 10
+        lost = Losses()
+        before = self.dropped
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
             if not isinstance(queued.message, Deliver | Gap):
@@ -230,18 +283,29 @@ class Peer:
             self._queue_bytes -= len(queued.data)
             if isinstance(queued.message, Deliver):
                 self.dropped += 1
-                gap = _gap(queued.message)
+                lost.add(_gap(queued.message))
             else:
-                gap = queued.message
-            key = (gap.origin, gap.epoch, gap.subscriptions)
-            first = min(gaps[key].first, gap.first) if key in gaps else gap.first
-            gaps[key] = Gap(gap.origin, gap.epoch, first, gap.last, gap.subscriptions)
-        for gap in gaps.values():
+                lost.add(queued.message)
+        for gap in lost.gaps(parts // GAPS_PART):
             self._note(gap)
             data = part(Part.DATA, self.serialiser.encode(Frame(gap)))
             kept.append(_Queued(data, gap))
             self._queue_bytes += len(data)
         self._queue.extendleft(reversed(kept))
+        if self.dropped > before:
+            self.host.broker.statistics.gaps += 1
+            self._complain()
+
+    def _complain(self) -> None:
+        """Tell the log, once in a minute, that this peer loses something."""
+        now = self.host.loop.time()
+        if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
+            self._complained = now
+            log.warning(
+                "client %s does not read fast enough: %s notifications were dropped so far, and a Gap tells it so",
+                self.link.name,
+                f"{self.dropped:,}",
+            )
 
     def _note(self, gap: Gap) -> None:
         if self.host.ledger is not None:
@@ -250,6 +314,8 @@ class Peer:
     def acknowledged(self, number: int) -> None:
         """The peer has everything up to this number; the queue moves on."""
         self.session.acknowledge(number)
+        if self.congestion.since is not None:
+            self.congestion.progress()
         self._move_on()
 
     def _move_on(self) -> None:
@@ -257,17 +323,12 @@ class Peer:
             queued = self._queue.popleft()
             self._queue_bytes -= len(queued.data)
             self._transmit(queued.data)
-        if self.congested_since is not None and not self._over(
+        if self._counted:
+            self._count()
+        if self.congestion.since is not None and not self._over(
             self._limits.queue_parts // 2, self._limits.queue_bytes // 2
         ):
-            self._relieve()
-
-    def _relieve(self) -> None:
-        self.congested_since = None
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
-        self.host.relieved(self)
+            self.congestion.end()
 
     # --- from the peer --------------------------------------------------------------------------------
 
@@ -288,6 +349,12 @@ class Peer:
         number = self.session.tell()
         if number is not None:
             self.stream.write(ack(number))
+
+    def still_here(self) -> None:
+        """Say again what has arrived, to a neighbour that would take silence for a standstill."""
+        if self.stream is not None and not self.stream.clogged:
+            self.session.tell()
+            self.stream.write(ack(self.session.received))
 
     # --- its clock ------------------------------------------------------------------------------------
 
@@ -310,6 +377,8 @@ class Peer:
         if self.expiry is not None:
             self.expiry.cancel()
             self.expiry = None
+        if self.congestion.waits_for:
+            stream.pause()  # connecting again buys nothing
 
     def resume(self, received: int) -> None:
         """The peer has everything up to this number: send the rest again."""
@@ -326,8 +395,10 @@ class Peer:
         self._ack_timer = self.expiry = None
         self._queue.clear()
         self._queue_bytes = 0
-        if self.congested_since is not None:
-            self._relieve()
+        self._count()
+        self.host.budget.add(self.owner, -self._window_counted)
+        self._window_counted = 0
+        self.congestion.close()
 
 
 def _gap(deliver: Deliver) -> Gap:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tidings.broker import Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
-from tidings.wire import Part, part
+from tidings.wire import Part, exposes_token, is_local, part
 
+from ._budget import CENSUS_SECONDS
 from ._connection import Accepted
+from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import Durables
 from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
+from ._listener import Listener
 from ._log import LogReading
 from ._names import clashes
 from ._offers import Browsing
@@ -34,8 +37,8 @@ from ._status import Reporter
 log = logging.getLogger("tidings.net")
 
 
-GOODBYE_SECONDS = 1.0
-"""How long a stopping server waits for its peers to take the last bytes."""
+GOODBYE_SHARE = 1 / 3
+"""The share of `limits.drain` for which a stopping server waits for its peers to take the last bytes."""
 
 
 class StartError(TidingsError):
@@ -47,6 +50,7 @@ class Server:
 
     def __init__(self, options: Options, features: Iterable[Feature] = ()) -> None:
         check(options)
+        check_neighbours(options)
         check_names(options)
         check_management(options)
         check_authority(options)
@@ -62,14 +66,16 @@ class Server:
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
         self._journal: Journal | None = None
-        self._listener: asyncio.Server | None = None
+        self.listener: Listener | None = None
+        """Accepts clients and neighbours."""
         self._tasks: list[asyncio.Task[None]] = []
         self.diallers: list[Dialler] = []
         self.failed: asyncio.Future[None] | None = None
         """Gets an exception when the broker cannot go on."""
         self.draining = False
         """Whether it is stopping."""
-        self._pages: StatusPages | None = None
+        self.pages: StatusPages | None = None
+        """Metrics, health and management over HTTP, if they have a port."""
 
     async def start(self) -> None:
         """Open the store, start the broker, listen, dial."""
@@ -97,28 +103,32 @@ class Server:
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
         reporter = Reporter(self)
+        self.host.max_connections = room_for(options.limits.connections)
+        listener = Listener(
+            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
+        )
         try:
-            self._listener = await loop.create_server(
-                lambda: Accepted(self.host), options.host, options.port, ssl=tls, backlog=1024
-            )
+            await listener.start(options.host, options.port)
+            self.listener = listener
             if options.metrics_port is not None:
-                self._pages = StatusPages(self, reporter)
-                await self._pages.start(options.metrics_host, options.metrics_port)
+                self.pages = StatusPages(self, reporter)
+                await self.pages.start(options.metrics_host, options.metrics_port)
         except OSError as error:
             wanted = f"{options.host}:{options.port}"
-            if self._listener is not None:
-                self._listener.close()
+            if self.listener is not None:
+                await self.listener.stop()
                 wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
             await self._close_store()
             raise StartError(
                 f"cannot listen on {wanted}: {_reason(error)}; choose another port, or stop whoever uses this one"
             ) from None
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self.port = listener.port
         for url in options.neighbours:
             dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
             self.diallers.append(dialler)
             self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
         self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        self._tasks.append(asyncio.create_task(self._census(), name="census"))
         if self._store is not None:
             self.keeper = Keeper(self._store, options)
             self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
@@ -132,21 +142,27 @@ class Server:
     @property
     def metrics_port(self) -> int | None:
         """The port of metrics and health, if there is one."""
-        return self._pages.port if self._pages is not None else None
+        return self.pages.port if self.pages is not None else None
 
     def _fail(self, error: BaseException) -> None:
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
 
     async def stop(self) -> None:
-        """Stop in order: no new connections, queues drained, everybody told, the store closed cleanly."""
-        self.draining = True
-        if self._listener is not None:
-            self._listener.close()
+        """Stop in order: nothing more taken, queues drained, everybody told, the store closed cleanly.
+
+        Peers are waited for no longer than `limits.drain` seconds in all. The store takes as long as its disk.
+        """
+        loop = asyncio.get_running_loop()
+        drain = self.options.limits.drain
+        deadline = loop.time() + drain
+        self.draining = self.host.stopping = True
+        if self.listener is not None:
+            await self.listener.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._drain()
+        await self._drain(deadline - drain * GOODBYE_SHARE)
         for peer in self.host.peers:
             if peer.stream is not None:
                 peer.stream.write(part(Part.BYE))
@@ -156,25 +172,26 @@ class Server:
         for connection in connections:
             connection.close()
         if connections:
-            await asyncio.wait([connection.done for connection in connections], timeout=GOODBYE_SECONDS)
+            left = max(0.0, deadline - loop.time())
+            await asyncio.wait([connection.done for connection in connections], timeout=left)
         for connection in self.host.connections:
             connection.abort()
         await asyncio.sleep(0)
-        if self._pages is not None:
-            await self._pages.stop()
+        if self.pages is not None:
+            await self.pages.stop()
         await self._close_store()
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
 
-    async def _drain(self) -> None:
+    async def _drain(self, deadline: float) -> None:
+        """Wait until the disk has what was taken, and everybody what is theirs."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.options.limits.drain
         self.host.flush()
         while loop.time() < deadline:
             busy = [
                 peer for peer in self.host.peers if peer.stream is not None and (peer.queued or peer.session.waiting)
             ]
-            if not busy:
+            if not busy and not (self._store is not None and self._store.statistics().queued):
                 return
             await asyncio.sleep(0.02)
 
@@ -185,6 +202,11 @@ class Server:
                 self._journal.ledger.flush()
             await asyncio.to_thread(self._store.close, last)
             self._store = None
+
+    async def _census(self) -> None:
+        while True:
+            await asyncio.sleep(CENSUS_SECONDS)
+            self.host.census()
 
     async def _heartbeat(self) -> None:
         interval = self.options.limits.heartbeat
@@ -220,6 +242,17 @@ def check(options: Options) -> None:
             raise StartError(
                 f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
                 "configure it, listen on 127.0.0.1, or say --insecure"
+            )
+
+
+def check_neighbours(options: Options) -> None:
+    """Raise `StartError` if the token would go to a neighbour where others could read it."""
+    for url in options.neighbours if options.neighbour_token is not None and not options.insecure else ():
+        parts = urlsplit(url)
+        if exposes_token(parts.hostname or "", tls=parts.scheme == "tidings+tls"):
+            raise StartError(
+                f"the token for neighbours would go to {url} in the clear, for everybody on the way to read; "
+                f"write tidings+tls://{parts.netloc}, or say --insecure"
             )
 
 
@@ -269,14 +302,6 @@ def check_history(options: Options) -> None:
 
 def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)  # asyncio adds too many words
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _server_tls(options: TlsOptions) -> ssl.SSLContext:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tidings.wire import (
 
 from ._access import AccessDenied, Identity
 from ._dialler import Dialler
+from ._listener import Listener
 from ._peer import Peer
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ if TYPE_CHECKING:
 def version() -> str:
     """The version of the installed package."""
     return importlib.metadata.version("tidings")
+
+
+class Memory(NamedTuple):
+    """The budgets of clients."""
+
+    kept: int
+    """The bytes that are kept for clients in memory."""
+    durable: int
+    """The bytes of durable subscriptions."""
+    limited: dict[str, int]
+    """How often a budget was exceeded, by what was done about it."""
 
 
 class Reporter:
@@ -62,9 +74,29 @@ class Reporter:
         return self._server.host.loop.time() - self._started
 
     @property
+    def listener(self) -> Listener | None:
+        """What accepts connections."""
+        return self._server.listener
+
+    @property
     def peers(self) -> list[Peer]:
         """All peers of the server."""
         return self._server.host.peers
+
+    def memory(self) -> Memory:
+        """What clients take, and what was done for want of room."""
+        server = self._server
+        budget, durables = server.host.budget, server.durables
+        return Memory(
+            budget.total,
+            durables.size,
+            {
+                "registrations_refused": budget.refused,
+                "queues_shortened": budget.shortened,
+                "clients_ended": budget.ended,
+                "durables_refused": durables.refused,
+            },
+        )
 
     def status(self, max_clients: int = MAX_CLIENTS) -> Status:
         """The whole picture at this moment; of the clients, no more than so many."""
@@ -96,6 +128,7 @@ class Reporter:
                 refused=statistics.refused,
                 repeated_publications=statistics.repeated_publications,
                 gaps=statistics.gaps,
+                unstored=statistics.unstored,
             ),
             tree=self._tree(),
             suspended=tuple(sorted(broker.recovery.suspended)),
@@ -105,6 +138,7 @@ class Reporter:
             durable=server.durables.count,
             history=self._history(),
             scopes=self._scopes(),
+            waiting=len(broker.delivery.waiting),
         )
 
     def store(self) -> dict[str, int] | None:

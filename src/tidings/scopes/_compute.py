@@ -37,9 +37,9 @@ class Compute(Step, frozen=True):
     def run(self, attributes: Attributes) -> Attributes:
         """The attributes and the result; blocked where an operand or the result is no number that Tidings can hold."""
         expression = self._parsed
+        if any(name not in attributes for name in expression.names):
+            return attributes
         for name in expression.names:
-            if name not in attributes:
-                return attributes
             if type(attributes[name]) not in (int, float):
                 raise MappingFailed(f"Compute: '{name}' is {attributes[name]!r:.60}, which is not one number")
         try:

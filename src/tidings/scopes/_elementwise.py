@@ -9,6 +9,10 @@ Its relations to filters follow from what it says of scalars:
 
 Numbers are equal across int and float, but their images need not be: 1 becomes '1' and 1.0 becomes '1.0'. So
 wherever a constraint names a number, all its `twins` are meant.
+
+Where source and target are two names, a filter has two readings: of what was converted, and of what stays as it is
+because its source is missing. Both are alternatives of the translated filter; whether the source is there tells them
+apart.
 """
 
 from __future__ import annotations
@@ -16,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidings.model import Constraint, Filter, Kind, Negated, Scalar
+from tidings.model import Conjunction, Constraint, Filter, Kind, Negated, Scalar
 from tidings.model.operators import Exists, IsNull, Range
 
 from ._step import Attributes, MappingFailed, Step
-from ._translate import Answer, absent, listed, rewritten
+from ._translate import Answer, absent, listed, rewritten, within_limits, without
 
 MAX_VALUES = 16
 """The most values of an `IN` that are taken back one by one; more are taken as the range that they span."""
@@ -36,7 +40,7 @@ class Elementwise(Step, frozen=True):
 
     @property
     def target(self) -> str:
-        """The attribute after; one that had this name before is lost, as in `Rename`."""
+        """The attribute after; where the source is there, one that had this name before gives way to it."""
         raise NotImplementedError
 
     @property
@@ -61,7 +65,9 @@ class Elementwise(Step, frozen=True):
         return Exists(self.target)
 
     def run(self, attributes: Attributes) -> Attributes:
-        """The attributes with the images in place of the scalars, in their order."""
+        """The attributes with the images in place of the scalars, in their order; as they are without the source."""
+        if self.source not in attributes:
+            return attributes
         result: Attributes = {}
         for name, value in attributes.items():
             if name == self.source:
@@ -80,17 +86,49 @@ class Elementwise(Step, frozen=True):
         return image
 
     def wanted(self, filter: Filter) -> Filter:
-        """The filter, with constants of the target taken back to the source."""
-        return rewritten(filter, (self.source, self.target).__contains__, self._asked)
+        """The filter, with constants of the target taken back to the source; itself, where there is no source."""
+        if self.source == self.target:
+            return rewritten(filter, self.source.__eq__, self._asked)
+        return within_limits(self._alternatives(filter), lambda: without(filter, self._touches))
+
+    def _alternatives(self, filter: Filter) -> Iterator[Conjunction]:
+        for conjunction in filter.conjunctions:
+            if not all(map(absent, conjunction.by_name.get(self.source, ()))):
+                continue  # converted or missing, the source is not there afterwards
+            others = [one for one in conjunction if not self._touches(one.name)]
+            asked = conjunction.by_name.get(self.target, ())
+            if not asked:
+                yield Conjunction(others)
+                continue
+            if not any(map(absent, asked)):
+                answers = [self._asked(one) for one in asked]
+                if not any(one is False for one in answers):
+                    yield Conjunction((*others, *(one for one in answers if isinstance(one, Constraint))))
+            yield Conjunction((*others, *asked, IsNull(self.source)))
 
     def offered(self, filter: Filter) -> Filter:
-        """The filter, with constants of the source taken to the target."""
-        gone = [] if self.source == self.target else [IsNull(self.source)]
-        return rewritten(filter, (self.source, self.target).__contains__, self._said, gone)
+        """The filter, with constants of the source taken to the target; itself, where there may be no source."""
+        if self.source == self.target:
+            return rewritten(filter, self.source.__eq__, self._said)
+        return within_limits(self._outcomes(filter), lambda: without(filter, self._touches))
+
+    def _outcomes(self, filter: Filter) -> Iterator[Conjunction]:
+        gone = IsNull(self.source)
+        for conjunction in filter.conjunctions:
+            others = [one for one in conjunction if not self._touches(one.name)]
+            said = conjunction.by_name.get(self.source, ())
+            if not any(map(absent, said)):
+                answers = [self._said(one) for one in said] or [Exists(self.target)]
+                if not any(one is False for one in answers):
+                    yield Conjunction((*others, gone, *(one for one in answers if isinstance(one, Constraint))))
+            if all(map(absent, said)):
+                yield conjunction & Conjunction([gone])
+
+    def _touches(self, name: str) -> bool:
+        return name in (self.source, self.target)
 
     def _asked(self, constraint: Constraint) -> Answer:
-        if constraint.name != self.target:
-            return absent(constraint)
+        """What the source must be, so that the target passes."""
         if absent(constraint):
             return IsNull(self.source)
         kind = self.kinds[1]
@@ -126,8 +164,7 @@ class Elementwise(Step, frozen=True):
         return Negated(excluded) if isinstance(excluded, Constraint) else Exists(self.source)
 
     def _said(self, constraint: Constraint) -> Answer:
-        if constraint.name != self.source:
-            return True  # it has given way to the target
+        """What the target is, where the source passes."""
         if absent(constraint):
             return IsNull(self.target)
         kind = self.kinds[0]

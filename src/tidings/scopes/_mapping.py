@@ -37,7 +37,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     >>> to_euro.apply(Notification(symbol="IBM", usd=120))
     Notification(symbol='IBM', eur=60.0, market='FRA')
     >>> to_euro.wanted(Filter.parse("eur > 50 AND market = 'FRA'"))
-    Filter.parse('usd >= 100.00000000000001')
+    Filter.parse('usd >= 100.00000000000001 OR (eur > 50 AND usd IS NULL)')
     """
 
     steps: tuple[AnyStep, ...] = ()

@@ -44,7 +44,7 @@ class Decision(NamedTuple):
 
     allow: bool
     imposed: Interface | None = None
-    """What the scope lets the new member get and publish, if that is less than was asked for."""
+    """What the scope lets the member get and publish, if that is less than was asked for."""
     selective: Interface | None = None
     reason: str = ""
 
@@ -114,8 +114,8 @@ def _administers(graph: Graph, who: str, scope: str) -> bool:
 
 def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
     """The change as those who admit members grant it, or `NotAllowed`."""
-    if not isinstance(change, Join | SetSelective | SetMapping | SetPlacement):
-        return change
+    if not isinstance(change, Join | Impose | SetSelective | SetMapping | SetPlacement) or change.member is None:
+        return change  # no edge comes to be or changes
     scope = graph.scopes.get(change.scope)
     if isinstance(change, Join) and scope is not None and scope.admission:
         presented = {credential(secret) for secret in ask.credentials}
@@ -135,6 +135,10 @@ def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChan
             change = msgspec.structs.replace(change, imposed=decision.imposed)
         if decision.selective is not None:
             change = msgspec.structs.replace(change, selective=decision.selective)
+    elif isinstance(change, Impose) and decision.imposed is not None:
+        change = msgspec.structs.replace(change, interface=decision.imposed)
+    elif isinstance(change, SetSelective) and decision.selective is not None:
+        change = msgspec.structs.replace(change, interface=decision.selective)
     return change
 
 

@@ -38,6 +38,8 @@ class SimClient:
         self.reports: dict[str, HistoryReport] = {}
         """What was said of the past of each subscription."""
         self.acknowledged_numbers: set[int] = set()
+        self.reached: dict[int, Quality] = {}
+        """What each acknowledged publication has reached."""
         self.settled_ids: set[str] = set()
 
     # --- the link -------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ class SimClient:
         self,
         notification: Mapping[str, object] | None = None,
         *,
-        quality: Quality = Quality.ACCEPTED,
+        quality: Quality = Quality.DEFAULT,
         **attributes: object,
     ) -> int:
         """Publish attributes; the number of the publication."""
@@ -191,10 +193,11 @@ class SimClient:
         self.settled_ids.add(id)
         self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
 
-    def acknowledged(self, seq: int, key: EventKey) -> None:
+    def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
         """The service has acknowledged a publication."""
         self.acknowledged_numbers.add(seq)
-        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=key)
+        self.reached[seq] = quality
+        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=(*key, quality))
 
     def refused(self, refusal: Refused) -> None:
         """The service has refused something."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
+from tidings.broker import Heard
 from tidings.model import Filter
 from tidings.wire import Envelope
 
@@ -20,27 +22,22 @@ class SimDisk:
         self._scheduler = scheduler
         self._sync_time = sync_time
         self._synced: dict[int, list[Envelope]] = {}
-        self._written: list[tuple[Envelope, Callable[[], None]]] = []
+        self._written: list[tuple[Envelope, Heard]] = []
         self._shelf: dict[str, dict[str, bytes]] = {}
         self._putting: list[tuple[str, str, bytes | None, Callable[[], None] | None]] = []
         """Small state on its way to the disk; None: it is to be forgotten."""
         self._sync: Event | None = None
         self.incarnations = 0
-
-    @property
-    def full(self) -> bool:
-        """This disk has room for everything."""
-        return False
+        self.full = False
+        """Whether it takes no more publications for now; small state has its place."""
 
     def epochs(self) -> range:
         """One for each start of the broker."""
         return range(1, self.incarnations + 1)
 
-    def append(
-        self, envelope: Envelope, synced: Callable[[], None], failed: Callable[[Exception], None] | None = None
-    ) -> None:
-        """Write; `synced` is called when the write would survive a crash."""
-        self._written.append((envelope, synced))
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Write; `heard` is called when the write would survive a crash."""
+        self._written.append((envelope, heard))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
 
@@ -123,8 +120,8 @@ class SimDisk:
             self._shelf.setdefault(table, {}).pop(key, None)
             if value is not None:
                 self._shelf[table][key] = value
-        for _, synced in written:
-            synced()
+        for heard, group in groupby(written, key=lambda one: one[1]):
+            heard([envelope for envelope, _ in group], None)
         for *_, kept in putting:
             if kept is not None:
                 kept()

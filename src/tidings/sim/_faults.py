@@ -55,6 +55,8 @@ class Faults:
     def record(self, record: Record) -> None:
         """Something was broken or mended."""
         kind, where = (str(part) for part in record.detail)
+        if kind in ("fill", "empty"):
+            return  # it shows in what publishers are told
         if kind in ("cut", "crash"):
             self._outages.append(_Outage(kind, where, record))
         elif kind in ("heal", "restart"):

@@ -52,7 +52,7 @@ class Liveness:
                 continue  # it was made while its client had no broker, and none has taken it since
             faults = self._faults.bearing_on(publication.record, origin, now)
             yield from self._judge_answer(publication, faults)
-            guarantee = f"delivery of {_quality(publication).name.lower()}"
+            guarantee = f"delivery of {publication.quality.name.lower()}"
             if self._counts(publication) and self._promises.outcome(guarantee, faults) is not Outcome.NOTHING:
                 yield from self._judge_deliveries(publication, guarantee, faults)
 
@@ -63,8 +63,11 @@ class Liveness:
                 yield Violation(ANSWERED, record, "it was refused although the advertisements announce it")
             if publication.key is not None and not announced(publication):
                 yield Violation(ANSWERED, record, "it was acknowledged although no advertisement announces it")
+        asked, reached = record.detail[0], publication.reached
+        if reached is not None and asked is not Quality.DEFAULT and asked is not reached:
+            yield Violation(ANSWERED, record, f"it asked for {asked!r} and was acknowledged as {reached!r}")
         answered = publication.key is not None or publication.refused
-        owed = _quality(publication) is not Quality.FIRE and self._observer.client(record.component).broker is not None
+        owed = publication.quality is not Quality.FIRE and self._observer.client(record.component).broker is not None
         if owed and not answered and self._promises.outcome(ANSWERED, faults) is Outcome.DELIVERED:
             yield Violation(ANSWERED, record, "it was neither acknowledged nor refused")
 
@@ -76,7 +79,7 @@ class Liveness:
     def _counts(self, publication: Publication) -> bool:
         if publication.refused:
             return False
-        if _quality(publication) is Quality.FIRE:
+        if publication.quality is Quality.FIRE:
             return not self._under_way(publication.record)
         return publication.key is not None
 
@@ -113,12 +116,6 @@ class Liveness:
             own = {_OWN_FAULTS[op] for seq, op in subscription.interruptions if seq > settling.record.seq}
             best = max(best, self._promises.outcome(guarantee, faults | own))
         return best
-
-
-def _quality(publication: Publication) -> Quality:
-    quality = publication.record.detail[0]
-    assert isinstance(quality, Quality)
-    return quality
 
 
 def _origin(publication: Publication) -> str | None:

@@ -337,6 +337,11 @@ class Network:
                 self._return(client, name, clients_within)
         return broker
 
+    def fill(self, name: str, *, full: bool = True) -> None:
+        """Let the disk of a broker take no more publications, or take them again."""
+        self.trace.fault("fill" if full else "empty", name)
+        self._disks[name].full = full
+
     def _return(self, client: SimClient, home: str, within: float) -> None:
         if not within:
             client.attach(home)

@@ -93,6 +93,8 @@ class Publication:
     """The publisher's advertisements at that time."""
     key: tuple[object, ...] | None = None
     """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
+    reached: Quality | None = None
+    """What its acknowledgement said, if it said so."""
     acknowledged: int = -1
     """The record of its acknowledgement."""
     resent: bool = False
@@ -100,6 +102,13 @@ class Publication:
     refused: str = ""
     versions: set[int] = field(default_factory=set)
     """The versions of the scope graph by which it may be judged, or which it may live to see."""
+
+    @property
+    def quality(self) -> Quality:
+        """What it was published with; if that was left to the broker, what the broker made of it, or at least."""
+        asked = self.record.detail[0]
+        assert isinstance(asked, Quality)
+        return asked if asked is not Quality.DEFAULT else self.reached or Quality.ACCEPTED
 
 
 class Observer:
@@ -141,7 +150,8 @@ class Observer:
                 self._published(client, record)
             case Op.ACK:
                 publication = self.published[record.publisher, record.publication]
-                publication.key = tuple(record.detail)
+                publication.key = tuple(record.detail[:3])
+                publication.reached = _reached(record)
                 publication.acknowledged = record.seq
                 publication.resent = _handed_over_again(client, publication)
                 client.unanswered.discard(record.publication)
@@ -215,6 +225,12 @@ class Observer:
         client.interruptions.append(record)
         for subscription in client.subscriptions.values():
             subscription.interruptions.append((record.seq, record.op))
+
+
+def _reached(record: Record) -> Quality | None:
+    quality = record.detail[3] if len(record.detail) > 3 else None
+    assert quality is None or isinstance(quality, Quality)
+    return quality
 
 
 def _handed_over_again(client: Client, publication: Publication) -> bool:

@@ -268,8 +268,11 @@ class PastJudge:
         crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq]
         if not crashes:
             return True
-        quality, key = publication.record.detail[0], publication.key
-        return quality is Quality.STORED and key is not None and publication.acknowledged < crashes[0]
+        return (
+            publication.quality is Quality.STORED
+            and publication.key is not None
+            and publication.acknowledged < crashes[0]
+        )
 
 
 def _from_past(record: Record) -> bool:

@@ -25,6 +25,8 @@ class Plan:
 
     def __init__(self, rng: random.Random, shape: Shape, clients: list[str], advertisements: bool) -> None:
         self._rng = rng
+        self._aside = random.Random()  # for what came later, so that old seeds still draw the rest as they did
+        self._aside.setstate(rng.getstate())
         self._shape = shape
         self._clients = clients
         self._advertisements = advertisements
@@ -67,7 +69,9 @@ class Plan:
         return Step(at, Verb.SUBSCRIBE, (client,), self._id("s"), random_filter(self._rng), receive_own=receive_own)
 
     def _publication(self, at: int, client: str) -> Step:
-        quality = self._rng.choice(tuple(Quality))
+        quality = self._rng.choice((Quality.FIRE, Quality.ACCEPTED, Quality.STORED))
+        if self._aside.random() < 0.25:
+            quality = Quality.DEFAULT
         return Step(at, Verb.PUBLISH, (client,), notification=random_notification(self._rng), quality=quality)
 
     def _id(self, prefix: str) -> str:
@@ -85,6 +89,15 @@ class Plan:
         for _ in range(self._rng.randint(0, min(3, len(brokers)))):
             broker = brokers.pop(self._rng.randrange(len(brokers)))
             yield from self._outages(Verb.CRASH, Verb.RESTART, (broker,))
+        for broker in self._shape.brokers:
+            if self._aside.random() < 0.2:
+                yield from self._full_disk(broker)
+
+    def _full_disk(self, broker: str) -> Iterator[Step]:
+        """A disk takes nothing more for a while."""
+        at = self._aside.randrange(self._length)
+        yield Step(at, Verb.FILL, (broker,))
+        yield Step(at + self._aside.randrange(1, 5 * SECOND), Verb.EMPTY, (broker,))
 
     def _outages(self, breaks: Verb, mends: Verb, who: tuple[str, ...]) -> Iterator[Step]:
         at = self._rng.randrange(self._length)

@@ -26,6 +26,8 @@ class Verb(enum.Enum):
     HEAL = "heal"
     CRASH = "crash"
     RESTART = "restart"
+    FILL = "fill"
+    EMPTY = "empty"
     CHANGE = "change"
 
 
@@ -39,7 +41,7 @@ class Step(NamedTuple):
     id: str = ""
     filter: Filter | None = None
     notification: Notification | None = None
-    quality: Quality = Quality.ACCEPTED
+    quality: Quality = Quality.DEFAULT
     receive_own: bool = True
     past: Past | None = None
     changes: tuple[AnyChange, ...] = ()
@@ -57,6 +59,10 @@ def take(network: Network, step: Step) -> None:
             network.crash(*step.who)
         case Verb.RESTART:
             network.restart(*step.who)
+        case Verb.FILL:
+            network.fill(*step.who)
+        case Verb.EMPTY:
+            network.fill(*step.who, full=False)
         case Verb.CHANGE:
             if step.who[0] in network.brokers:
                 network.change(step.who[0], step.changes, step.mode)

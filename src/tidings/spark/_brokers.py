@@ -27,7 +27,14 @@ def connected(options: Options, url: str, *, name: str | None = None, own_number
     deadline = time.monotonic() + options.patience
     while True:
         try:
-            return sync.connect(url, name=name, token=options.token, tls=options.tls, own_numbers=own_numbers)
+            return sync.connect(
+                url,
+                name=name,
+                token=options.token,
+                tls=options.tls,
+                own_numbers=own_numbers,
+                insecure=options.insecure,
+            )
         except NotAdmitted as error:
             if not error.retry or time.monotonic() >= deadline:
                 remedy = '; .option("clientName", "...") sets it' if error.code == "name" else ""

@@ -14,11 +14,14 @@ from ._errors import SourceError
 
 PATIENCE = 60.0
 """Seconds for which a broker that is down is waited for."""
+MAX_NUMBER = 1e15
+"""The largest number that an option may be: no query has more rows, bytes or seconds."""
 
 _KNOWN = {
     "path": "the directory of an archive",
     "broker": "the address of a broker, or several with commas between",
     "token": "what says who this is",
+    "insecure": "true: send the token beyond this machine without TLS",
     "ca": "a file of certificates to trust, for tidings+tls://",
     "filter": "what to read, in the filter language",
     "promote": "attributes that get a column: symbol, price:float",
@@ -33,7 +36,7 @@ _KNOWN = {
     "id": "the name of a write, which makes it repeatable",
     "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
     "attributes": "only: publish the column `attributes` and no other",
-    "quality": "of what is published: stored or accepted",
+    "quality": "of what is published: default (stored where the broker has a store, else accepted), stored or accepted",
 }
 """What may be said, and what it means."""
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
@@ -48,6 +51,7 @@ class Options:
     brokers: tuple[str, ...] = ()
     token: str | None = None
     ca: str | None = None
+    insecure: bool = False
     filter: Filter = EVERYTHING
     promote: tuple[Promoted, ...] | None = None
     since: int | None = None
@@ -61,7 +65,7 @@ class Options:
     id: str = ""
     client_name: str = "spark"
     attributes_only: bool = False
-    quality: str = "stored"
+    quality: str = "default"
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -77,6 +81,7 @@ class Options:
             brokers=tuple(one.strip() for one in told.get("broker", "").split(",") if one.strip()),
             token=told.get("token"),
             ca=told.get("ca"),
+            insecure=_choice("insecure", told.get("insecure", "false"), "false", "true") == "true",
             filter=Filter.parse(told["filter"]) if told.get("filter") else EVERYTHING,
             promote=None if promote is None else _promoted(promote),
             since=_instant("since", told.get("since")),
@@ -90,7 +95,7 @@ class Options:
             id=told.get("id", ""),
             client_name=told.get("clientName") or "spark",
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
-            quality=_choice("quality", told.get("quality", "stored"), "stored", "accepted"),
+            quality=_choice("quality", told.get("quality", "default"), "default", "stored", "accepted"),
         )
 
     def check_readable(self) -> None:
@@ -134,7 +139,8 @@ def _instant(name: str, text: str | None) -> int | None:
 
 def _choice(name: str, given: str, *choices: str) -> str:
     if given.lower() not in choices:
-        raise SourceError(f"option {name}: '{given}' is not known; use {' or '.join(choices)}")
+        *some, last = choices
+        raise SourceError(f"option {name}: '{given}' is not known; use {', '.join(some)} or {last}")
     return given.lower()
 
 
@@ -143,6 +149,6 @@ def _number(name: str, text: str) -> float:
         number = float(text)
     except ValueError:
         number = -1
-    if number < 0:
-        raise SourceError(f"option {name}: '{text}' is no number of 0 or more")
+    if not 0 <= number <= MAX_NUMBER:
+        raise SourceError(f"option {name}: '{text[:40]}' is no number from 0 to {MAX_NUMBER:g}")
     return number

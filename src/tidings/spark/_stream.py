@@ -115,7 +115,7 @@ def from_offset(offset: Any) -> Places:
     """The positions in a checkpoint; `SourceError` if they are none."""
     try:
         return {name: (int(place["epoch"]), int(place["seq"])) for name, place in offset.items()}
-    except (AttributeError, TypeError, KeyError, ValueError):
+    except (AttributeError, TypeError, KeyError, ValueError, OverflowError):
         raise SourceError(
             f"the checkpoint holds {offset!r:.100}, which are no positions: it belongs to another query; use a new "
             "checkpoint directory"

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreLocked
 from ._position import Forgotten
+from ._recovery import is_log_missing, log_is_gone, log_of, look_behind, mark_open, refuse_orphan
+from ._rights import open_to_others, private_directory, private_file
 
 APPLICATION = 0x54444E47
 """Marks the file as a store of Tidings (SQLite's application_id)."""
@@ -96,13 +98,14 @@ def connect(path: Path, *, reader: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0) -> sqlite3.Connection:
+def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0, shared: bool = False) -> sqlite3.Connection:
     """Take the directory for this store alone; closing the connection gives it back.
 
-    Whoever holds it is waited for, for so many seconds.
+    Whoever holds it is waited for, for so many seconds. In a `shared` directory, those who may use it may lock it.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        private_directory(directory)
+        private_file(directory / name, directory if shared else None)
         connection = sqlite3.connect(directory / name, isolation_level=None, check_same_thread=False, timeout=wait)
     except (OSError, sqlite3.Error) as error:
         raise StoreFailed(
@@ -120,18 +123,25 @@ def lock(directory: Path, name: str = "store.lock", *, wait: float = 0.0) -> sql
     return connection
 
 
-def open_file(path: Path, owner: str, now: int) -> tuple[sqlite3.Connection, int]:
-    """Open or create the file and start the next epoch, synced."""
+def open_file(path: Path, owner: str, now: int) -> tuple[sqlite3.Connection, int, tuple[str, ...]]:
+    """Open or create the file and start the next epoch, synced; and what was wrong with what there was."""
     connection = None
+    refuse_orphan(path)
+    had_log = log_of(path).exists()
     try:
+        private_file(path)
         connection = connect(path)
         _check(connection, path, owner)
-        return connection, _next_epoch(connection, now)
+        damage = look_behind(connection, path)
+        gone = log_is_gone(connection, path) if is_log_missing(connection, had_log) else ""
+        epoch = _next_epoch(connection, now, intact=not damage and not gone)
+        mark_open(connection)
+        return connection, epoch, tuple(filter(None, (damage, gone, open_to_others(path.parent, path))))
     except BaseException as error:
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, sqlite3.Error | OSError):
             raise explain(error, path) from None
         raise
 
@@ -204,6 +214,7 @@ def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def _create(connection: sqlite3.Connection, path: Path, owner: str) -> None:
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # so that it can be cut when it is too large
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("BEGIN IMMEDIATE")  # all or nothing: a crash in here leaves an empty file
     for statement in _SCHEMA.split(";\n"):
@@ -237,11 +248,13 @@ def _look_for_damage(connection: sqlite3.Connection, path: Path) -> None:
         raise _corrupt(path, verdict.strip().replace("\n", " "))
 
 
-def _next_epoch(connection: sqlite3.Connection, now: int) -> int:
+def _next_epoch(connection: sqlite3.Connection, now: int, *, intact: bool) -> int:
     (latest,) = connection.execute("SELECT max(epoch) FROM epochs").fetchone()
     epoch: int = max((latest or 0) + 1, now)
     connection.execute("BEGIN IMMEDIATE")
-    _end_complete(connection)
+    if intact:  # else something that was acknowledged may be lost
+        _end_complete(connection)
+    connection.execute("DELETE FROM state WHERE name = ?", (COMPLETE,))
     connection.execute("INSERT INTO epochs VALUES (?, ?, NULL)", (epoch, now))
     connection.execute("INSERT INTO state VALUES (?, ?, ?)", (COMPLETE, str(epoch), b""))
     connection.execute("COMMIT")
@@ -258,4 +271,3 @@ def _end_complete(connection: sqlite3.Connection) -> None:
         seen = forgotten.seq if forgotten.epoch == int(name) else 0
         ended = (max(last or 0, seen), int(name))
         connection.execute("UPDATE epochs SET ended = ? WHERE epoch = ? AND ended IS NULL", ended)
-    connection.execute("DELETE FROM state WHERE name = ?", (COMPLETE,))

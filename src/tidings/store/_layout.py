@@ -93,6 +93,19 @@ def file_at(root: Path, path: Path) -> ArchiveFile | None:
     return ArchiveFile(unquote(named[1]), int(named[2]), int(named[3]), int(named[4]), hour, path)
 
 
+def archive_bytes(root: Path, origin: str) -> int:
+    """What the files of one origin take on disk."""
+    return sum(size_of(file.path) for file in files_in(root) if file.written_by(origin))
+
+
+def size_of(path: Path) -> int:
+    """The size of a file; 0 if it has gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def files_in(root: Path) -> Iterator[ArchiveFile]:
     """Every file of an archive, as it is now. Whatever else lies there is passed over."""
     for path in root.glob("date=*/hour=*/*.parquet"):

@@ -30,6 +30,7 @@ from typing import Self
 
 import msgspec
 
+from tidings.model import Identity
 from tidings.wire import Envelope
 
 from ._errors import StoreError
@@ -38,9 +39,10 @@ from ._packing import encode
 from ._pages import LogExtent, LogPage, measure, read
 from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
-from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Line, Operation, Put, Retain, Synced, WriteQueue
+from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Heard, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
 from ._records import Bounds, Damage, JournalRecord, StoreStatistics
+from ._recovery import mark_closed
 from ._summary import PROMOTED
 from ._writer import Post, Writer
 
@@ -86,10 +88,13 @@ class Store(Queryable):
         queue: WriteQueue,
         post: Post,
         promoted: Sequence[str] = PROMOTED,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.epoch = epoch
         """The incarnation of the broker that this opening began."""
         self.path = path
+        self.warnings = tuple(warnings)
+        """What was wrong with what there was when it was opened: damage, loss, rights that are too wide."""
         self._last = 0
         self._held = held
         self._writing = writing
@@ -120,7 +125,7 @@ class Store(Queryable):
         path = directory / "store.sqlite"
         with contextlib.ExitStack() as undo:
             held = undo.enter_context(contextlib.closing(lock(directory)))
-            writing, epoch = open_file(path, owner, clock())
+            writing, epoch, warnings = open_file(path, owner, clock())
             undo.callback(writing.close)
             try:
                 reading = undo.enter_context(contextlib.closing(connect(path, reader=True)))
@@ -135,6 +140,7 @@ class Store(Queryable):
                 queue=WriteQueue(queue_count, queue_bytes),
                 post=post,
                 promoted=tuple(promoted),
+                warnings=warnings,
             )
             store._writer.start()
             undo.pop_all()
@@ -152,13 +158,25 @@ class Store(Queryable):
 
         Later either `synced` is called, when it would survive a crash, or `failed`, if the disk refused it.
         """
-        identity = envelope.identity
+        self._check_order(envelope.identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+        self._last = envelope.identity.seq
+
+    def _check_order(self, identity: Identity) -> None:
         if identity.epoch != self.epoch or identity.seq <= self._last:
             raise StoreError(
                 f"publication {identity.epoch}/{identity.seq} is out of order: "
                 f"the next one must belong to epoch {self.epoch} and be above {self._last}"
             )
-        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, synced, failed))
+
+    def keep(self, envelope: Envelope, heard: Heard) -> None:
+        """Keep a publication as `append` does; whoever keeps many gives the same `heard` and is called once for all.
+
+        Later `heard` is called with those that are done, in order, and with the error if the disk refused them.
+        """
+        identity = envelope.identity
+        self._check_order(identity)
+        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, None, None, heard))
         self._last = identity.seq
 
     def put(
@@ -313,6 +331,7 @@ class Store(Queryable):
         try:
             if last_seq is not None:
                 self._writing.execute("UPDATE epochs SET ended = ? WHERE epoch = ?", (last_seq, self.epoch))
+            mark_closed(self._writing)
         except sqlite3.Error as error:
             raise explain(error, self.path) from None
         finally:

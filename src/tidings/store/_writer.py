@@ -13,21 +13,24 @@ retried here, because only the publisher knows whether it still matters. The nex
 space again, it succeeds.
 
 *Forgetting.* What is old goes with a commit, but is not allowed to undo it: what cannot be read or deleted stays, and
-whoever asked for it to be forgotten hears `failed`.
+whoever asked for it to be forgotten hears `failed`. The limits that were told last hold for every commit: an estimate
+of the room that is left says when one has to forget, so that a burst does not run away from them.
 
 *Checkpoints.* A commit goes into SQLite's write-ahead log; from time to time its pages are copied into the main file.
 That may take long (it syncs twice), and would delay the answers of the next commit. So another thread copies while
 the writer goes on, and the writer itself only copies the small rest, after which the log is used from its start again.
+With a small limit the log is copied sooner.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -38,16 +41,22 @@ from ._carry import Slice, forget_journal, next_slice
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._packing import BATCH_COUNT, batches, pack
-from ._queue import Failed, Line, Operation, Put, Retain, WriteQueue
-from ._retention import forget
+from ._query import FOR_EVER
+from ._queue import Failed, Heard, Line, Operation, Put, Retain, WriteQueue
+from ._retention import content_bytes, forget, journal_is_too_long, log_bytes, used_bytes
 from ._segments import INSERT as _SEGMENTS
 from ._segments import OpenSegment, resumed
+from ._shrinking import disk_bytes, shrink
 from ._summary import Sets, Summariser, encoded
 
-CHECKPOINT_BYTES = 8_388_608
-"""The size of the write-ahead log at which it is copied into the main file."""
 COMMIT_OVERHEAD = 16_384
 """Bytes that a commit adds to the log beside its blobs, about: pages of the trees."""
+ROW_OVERHEAD = 2_048
+"""Bytes that a row takes in the file beside its blob, about: half a page, and its place in the trees."""
+COMMIT_PART = 8
+"""A commit takes at most this part of the limit of bytes."""
+MIN_COMMIT_BYTES = 65_536
+"""A commit may always take so much."""
 
 Post: TypeAlias = Callable[[Callable[[], None]], object]
 
@@ -92,6 +101,14 @@ class Writer:
         """Bytes in the write-ahead log since it was copied, about."""
         self._troubles: list[str] = []
         """What went wrong with forgetting in the last commit."""
+        self._limits: Retain | None = None
+        """The limits that were told last."""
+        self._unforgotten: Failed | None = None
+        """Who hears if they cannot be kept."""
+        self._room = math.inf
+        """Bytes that fit into the file until something has to be forgotten, about."""
+        self._shrinking = False
+        """Whether to see if the file and its log are larger than they may be."""
         self.synced = self.failed = self.batches = self.bytes = self.unheard = 0
         self.damaged = self.forget_failures = 0
         self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
@@ -116,6 +133,7 @@ class Writer:
             self._answer(operations, error)
             if error is None:
                 self._keep_log_short()
+                self._keep_small()
 
     # --- commits --------------------------------------------------------------------------------------
 
@@ -140,7 +158,6 @@ class Writer:
         records: list[Line] = []
         state: dict[tuple[str, str], bytes | None] = {}
         retain: Retain | None = None
-        unforgotten: Failed | None = None
         self._troubles.clear()
         for operation in operations:
             what = operation.what
@@ -151,11 +168,15 @@ class Writer:
             elif type(what) is Put:
                 state[what.table, what.key] = what.value
                 self._written += operation.size
+                self._room -= operation.size
             elif type(what) is Retain:
-                retain, unforgotten = what, operation.failed  # the latest of several is meant
+                retain, self._unforgotten = what, operation.failed  # the latest of several is meant
+                self._told(retain)
         written = [self._batch(batch) for batch in batches(envelopes)]
         publications = [batch.row for batch in written]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
+        if self._room < 0:
+            retain = retain or self._limits
         carry = None if retain is None else self._next_slice(retain)
         connection = self._connection
         if len(publications) == 1 and not journal and not state and retain is None and not self._closed:
@@ -171,12 +192,14 @@ class Writer:
         connection.executemany(_DELETE, [at for at, value in state.items() if value is None])
         connection.executemany(_PUT, [(*at, value) for at, value in state.items() if value is not None])
         more = retain is not None and self._forget(retain, carry)
+        if retain is not None and retain.max_bytes is not None:
+            self._room = content_bytes(retain.max_bytes) - used_bytes(connection)
         connection.execute("COMMIT")
         self._closed.clear()
         self._add_to_segment(written)
         if more and retain is not None:
             with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
-                self._queue.put(Operation(retain, 0, None, unforgotten))
+                self._queue.put(Operation(retain, 0, None, self._unforgotten))
 
     def _batch(self, batch: Sequence[Envelope]) -> _Batch:
         self._last_id += 1  # a commit that fails leaves a hole in these numbers, which nobody minds
@@ -200,6 +223,7 @@ class Writer:
     def _count(self, blob: bytes) -> None:
         self.bytes += len(blob)
         self._written += len(blob)
+        self._room -= len(blob) + ROW_OVERHEAD
 
     def _journal(self, batch: Sequence[Line]) -> tuple[int | bytes, ...]:
         times = [line.at for line in batch]
@@ -209,12 +233,26 @@ class Writer:
 
     # --- forgetting -----------------------------------------------------------------------------------
 
+    def _told(self, limits: Retain) -> None:
+        """Limits hold until others are told."""
+        if self._limits is None or self._limits.max_bytes != limits.max_bytes:
+            most = self._queue.max_bytes
+            part = most if limits.max_bytes is None else max(MIN_COMMIT_BYTES, limits.max_bytes // COMMIT_PART)
+            self._queue.commit_bytes = min(most, part)
+            self._room = math.inf  # known at the end of this commit
+            self._connection.execute(f"PRAGMA journal_size_limit={2 * log_bytes(limits.max_bytes)}")
+        self._limits = limits
+        self._shrinking = True
+
     def _next_slice(self, limits: Retain) -> Slice | None:
         """Read what the journal is to forget; only this thread ever takes something out of it."""
-        if limits.journal_before is None:
-            return None
         try:
-            carry = next_slice(self._connection, limits.journal_before)
+            before = limits.journal_before
+            if journal_is_too_long(self._connection, limits.max_bytes):
+                before = FOR_EVER
+            if before is None:
+                return None
+            carry = next_slice(self._connection, before)
         except Exception as error:  # whatever it is, it must not undo what others commit
             self._stays(f"its journal cannot be read: {type(error).__name__}: {error}")
             return None
@@ -263,7 +301,7 @@ class Writer:
     def _answer(self, operations: list[Operation], error: StoreError | None) -> None:
         answers: list[Callable[[], None]] = []
         unforgotten = StoreError("; ".join(self._troubles)) if self._troubles else None
-        for operation in operations:
+        for operation in self._heard(operations, error, answers):
             problem = error or (unforgotten if type(operation.what) is Retain else None)
             if problem is None and operation.synced is not None:
                 answers.append(operation.synced)
@@ -276,6 +314,22 @@ class Writer:
         except Exception:  # the loop that should hear has ended; the data is where it belongs
             self.unheard += len(answers)
 
+    def _heard(
+        self, operations: list[Operation], error: StoreError | None, answers: list[Callable[[], None]]
+    ) -> Iterator[Operation]:
+        """Answer for envelopes that have the same `heard` and follow one another; what is left."""
+        run: list[Envelope] = []
+        heard: Heard | None = None
+        for operation in operations:
+            if operation.heard is None:
+                yield operation
+                continue
+            if operation.heard is not heard:
+                run, heard = [], operation.heard
+                answers.append(partial(heard, run, error))
+            assert type(operation.what) is Envelope
+            run.append(operation.what)
+
     # --- checkpoints ----------------------------------------------------------------------------------
 
     def _keep_log_short(self) -> None:
@@ -284,10 +338,24 @@ class Writer:
             if not self._copying.is_alive():
                 self._copying = None
                 self._copied(self._connection)
-        elif self._written > CHECKPOINT_BYTES:
+        elif self._written > log_bytes(None if self._limits is None else self._limits.max_bytes):
             self._written = 0
             self._copying = threading.Thread(target=self._copy, name=f"tidings-checkpoint {self._path}", daemon=True)
             self._copying.start()
+
+    def _keep_small(self) -> None:
+        """When limits are told, which is every few seconds: give the disk back what is beyond them."""
+        limits = self._limits
+        if limits is None or limits.max_bytes is None or self._copying is not None or not self._shrinking:
+            return
+        if disk_bytes(self._path) <= limits.max_bytes:
+            self._shrinking = False
+            return
+        try:
+            self._shrinking = shrink(self._connection, self._path, limits.max_bytes)
+            self._written = 0
+        except sqlite3.Error:  # a full disk, or somebody reads: next time
+            self._shrinking = False
 
     def _copy(self) -> None:
         with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(self._path)) as connection:

@@ -11,6 +11,7 @@ share a client. Leaving the context manager ends the loop and the thread.
 
 from ._admin import Admin
 from ._client import Client, connect
+from ._receipt import Receipt
 from ._subscription import Subscription
 
-__all__ = ["Admin", "Client", "Subscription", "connect"]
+__all__ = ["Admin", "Client", "Receipt", "Subscription", "connect"]

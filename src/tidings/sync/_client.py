@@ -10,10 +10,11 @@ from types import TracebackType
 from tidings import client as asynchronous
 from tidings.client import MAX_UNACKNOWLEDGED, ClientStatistics
 from tidings.history import CacheLimits
-from tidings.model import EVERYTHING, Bound, Duplicates, EventKey, Matches, Notification
+from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification
 from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
+from ._receipt import Receipt
 from ._subscription import Subscription
 from ._thread import BATCH, LoopThread, waiting_for
 
@@ -63,22 +64,23 @@ class Client:
         notification: Mapping[str, object] | None = None,
         /,
         *,
-        quality: Quality | str = Quality.ACCEPTED,
+        quality: Quality | str = Quality.DEFAULT,
         ttl: float | None = None,
         publisher_seq: int | None = None,
         **attributes: object,
-    ) -> EventKey | None:
+    ) -> Receipt | None:
         """Publish, wait until the publication has reached its quality, and return the key of the event.
 
-        Quality `fire` does not wait, and has no key. `publish_many` is the fast way for many. All else is as in
-        `tidings.Client.publish`.
+        Its `quality` says what was reached. Quality `fire` does not wait, and has no key. `publish_many` is the fast
+        way for many. All else is as in `tidings.Client.publish`.
         """
 
-        async def work() -> EventKey | None:
+        async def work() -> Receipt | None:
             receipt = await self._twin.publish(
                 notification, quality=quality, ttl=ttl, publisher_seq=publisher_seq, **attributes
             )
-            return await receipt
+            key = await receipt
+            return None if key is None or receipt.quality is None else Receipt(key, receipt.quality)
 
         return self._thread.call(work())
 
@@ -86,7 +88,7 @@ class Client:
         self,
         notifications: Iterable[Mapping[str, object]],
         *,
-        quality: Quality | str = Quality.ACCEPTED,
+        quality: Quality | str = Quality.DEFAULT,
         first: int | None = None,
     ) -> int:
         """Publish one after the other without waiting for each, then wait for all; how many there were.
@@ -185,6 +187,7 @@ def connect(
     max_unacknowledged: int = MAX_UNACKNOWLEDGED,
     remember: CacheLimits | None = None,
     own_numbers: bool = False,
+    insecure: bool = False,
 ) -> Client:
     """A blocking client of the service, connected. Use it with `with`, or call `close`.
 
@@ -200,6 +203,7 @@ def connect(
             max_unacknowledged=max_unacknowledged,
             remember=remember,
             own_numbers=own_numbers,
+            insecure=insecure,
         )
     )
 

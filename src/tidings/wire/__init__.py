@@ -5,10 +5,8 @@ from ._codec import (
     JSON,
     MSGPACK,
     SERIALISERS,
-    UNREADABLE,
     Serialiser,
     UnreadableFilter,
-    WireError,
     decode,
     encode,
     pack,
@@ -19,6 +17,7 @@ from ._envelope import (
     Envelope,
     Quality,
 )
+from ._errors import UNREADABLE, WireError
 from ._frame import (
     AnyMessage,
     Frame,
@@ -27,6 +26,7 @@ from ._frame import (
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
 from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
+from ._local import exposes_token, is_local
 from ._messages import (
     Advertise,
     Attach,
@@ -181,9 +181,11 @@ __all__ = [
     "encode_body",
     "encode_status",
     "encode_words",
+    "exposes_token",
     "ext_hook",
     "glance",
     "glance_at_many",
+    "is_local",
     "pack",
     "part",
     "read_times",

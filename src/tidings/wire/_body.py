@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -19,9 +20,12 @@ from tidings.model import (
     learn,
 )
 
+from ._errors import UNREADABLE, WireError
+
 MAX_BODY = 1_048_576
 """The most bytes of an encoded notification."""
 
+_SCALARS = frozenset({bool, int, float, str, bytes, datetime, Location})
 _LOCATION = 1  # the code of a Location among msgpack's extension types
 
 
@@ -71,12 +75,23 @@ def encode_body(notification: Notification | Mapping[str, object]) -> bytes:
 
 
 def decode_body(body: bytes) -> Notification:
-    """The notification in these bytes, which a border broker has checked before."""
-    attributes = _decode(body)
-    for value in attributes.values():
-        if type(value) is list:
-            return _trusted({name: tuple(v) if type(v) is list else v for name, v in attributes.items()})
+    """The notification in these bytes, which a border broker has checked before; `WireError` if there is none."""
+    try:
+        attributes = _decode(body)
+    except UNREADABLE as error:
+        raise _not_a_notification(error) from None
+    if _SCALARS.issuperset(map(type, attributes.values())):
+        return _trusted(attributes)
+    for name, value in attributes.items():
+        if type(value) is list and _SCALARS.issuperset(map(type, value)):
+            attributes[name] = tuple(value)
+        elif type(value) not in _SCALARS:
+            raise _not_a_notification(f"'{name}' is of a kind that no attribute has")
     return _trusted(attributes)
+
+
+def _not_a_notification(problem: object) -> WireError:
+    return WireError(f"the body of a notification cannot be decoded: {problem}")
 
 
 def checked_body(body: bytes) -> Notification:

@@ -13,11 +13,8 @@ import msgspec
 
 from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
 
+from ._errors import UNREADABLE, WireError
 from ._frame import Frame
-
-
-class WireError(TidingsError):
-    """Bytes that are not a frame, or a frame that cannot be made into bytes."""
 
 
 class _FilterModel(NamedTuple):
@@ -94,10 +91,6 @@ def unpacker(kind: type[_Packed]) -> Callable[[bytes], _Packed]:
 
 _json_encoder = msgspec.json.Encoder(enc_hook=_enc_hook)
 _json_decoder = msgspec.json.Decoder(Frame, dec_hook=_dec_hook)
-
-
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What `Serialiser.read` raises for bytes that are not a frame."""
 
 
 class Serialiser(NamedTuple):

@@ -21,6 +21,11 @@ class Quality(enum.IntEnum):
     """The border broker has it in memory."""
     STORED = 2
     """The border broker has it on disk, synced."""
+    DEFAULT = 3
+    """The border broker decides: `STORED` where it has a store that takes it, else `ACCEPTED`.
+
+    Only a client says this, and the acknowledgement says what became of it; no envelope carries it.
+    """
 
 
 class _Kept:

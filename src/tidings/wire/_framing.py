@@ -11,7 +11,7 @@ import enum
 import struct
 from collections.abc import Iterable
 
-from ._codec import WireError
+from ._errors import WireError
 
 MAX_PART = 4_194_304
 """The most bytes of one part, kind included; a peer may announce less in its hello."""
@@ -106,6 +106,11 @@ class Parser:
         self._held = bytearray()
         self._missing = 0
         """How many bytes must come before there is anything to do."""
+
+    @property
+    def held(self) -> int:
+        """The bytes of a part that is not whole yet."""
+        return len(self._held)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """The parts that are complete now; `WireError` for a length or kind that cannot be."""

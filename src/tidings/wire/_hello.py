@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import MAX_PART
 
 VERSION = 1
@@ -45,6 +45,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a broker: who orders changes of the scope graph for it; "": nobody."""
     names: str = ""
     """Of a broker: a digest of which names belong to which identities there; "": it does not say."""
+    routing: str = ""
+    """Of a broker: what its neighbours must do alike, or notifications are lost; "": it does not say."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session

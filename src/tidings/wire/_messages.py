@@ -52,12 +52,12 @@ class Publish(Message, frozen=True, gc=False):
 
     seq: int
     body: bytes
-    quality: Quality = Quality.ACCEPTED
+    quality: Quality = Quality.DEFAULT
     ttl: int | None = None
 
 
 class PublishAck(Message, frozen=True, gc=False):
-    """The publication has reached the quality it asked for; from now on the event has this key."""
+    """The publication has reached its quality; from now on the event has this key."""
 
     seq: int
     origin: str
@@ -66,16 +66,19 @@ class PublishAck(Message, frozen=True, gc=False):
     """0 if the publication was known already and its number is not."""
     count: int = 1
     """How many publications, with consecutive numbers of both kinds up to these, are acknowledged at once."""
+    quality: Quality = Quality.ACCEPTED
+    """What they have reached; of a publication that was known already, what is sure."""
 
     def joined(self, next: PublishAck) -> PublishAck | None:
-        """One acknowledgement for this and the next one, if the numbers of both kinds go on where they were."""
+        """One acknowledgement for both, if the numbers of both kinds go on where they were, in the same quality."""
         count = next.count
         if (
             self.seq + count == next.seq
             and self.number + count == next.number > count
+            and self.quality is next.quality
             and (self.origin, self.epoch) == (next.origin, next.epoch)
         ):
-            return PublishAck(next.seq, next.origin, next.epoch, next.number, self.count + count)
+            return PublishAck(next.seq, next.origin, next.epoch, next.number, self.count + count, next.quality)
         return None
 
 
@@ -203,7 +206,8 @@ class HistoryReport(Message, frozen=True):
     """How many notifications come from the past, next."""
     ending: Ending
     found: dict[str, int] = {}
-    """How many were found in each tier; what the bound has cut off later counts, too."""
+    """How many were found in each tier, among those that this subscription may see and its filter wants; what the
+    bound has cut off later counts, too."""
     capped: bool = False
     """Whether a limit of a broker has cut off what the bound would have allowed."""
     brokers: int = 0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import without
 
 ACK_EVERY = 256
@@ -49,6 +49,11 @@ class Session:
     def full(self) -> bool:
         """Whether the window is full."""
         return self._sent - self._acknowledged >= self._max_parts or self._bytes >= self._max_bytes
+
+    @property
+    def held(self) -> int:
+        """The bytes that wait for acknowledgement."""
+        return self._bytes
 
     @property
     def waiting(self) -> int:

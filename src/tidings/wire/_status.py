@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ._codec import WireError
+from ._errors import WireError
 
 MAX_CLIENTS = 1_000
 """The most clients that one status lists; the rest is only counted."""
@@ -83,6 +83,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     repeated_publications: int
     gaps: int
+    unstored: int = 0
+    """Publications that asked for no quality and went on as `accepted`, because the store did not take them."""
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What clients have asked of the past, and what came of it; empty: this broker keeps no history."""
     scopes: ScopeStatus | None = None
     """The scope graph; None: the broker is older than scopes."""
+    waiting: int = 0
+    """Publications that wait for their scopes or advertisements to be ready."""
 
 
 def encode_status(status: Status) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from ._codec import WireError
+from ._errors import WireError
 from ._framing import MAX_PART, Parser, Part, part
 
 WRITE_HIGH = 1_048_576
@@ -75,6 +75,11 @@ class Stream(asyncio.Protocol):
         self.ready()
 
     # --- what the owner calls -------------------------------------------------------------------------
+
+    @property
+    def half_read(self) -> int:
+        """The bytes of a part that is not whole yet."""
+        return self._parser.held
 
     def write(self, data: bytes) -> None:
         """Send bytes, at the end of this turn of the loop."""

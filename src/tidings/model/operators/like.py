@@ -57,6 +57,11 @@ class Like(Constraint):
         return type(scalar) is str and _compiled(self.tokens).fullmatch(scalar) is not None
 
     @property
+    def cost(self) -> int:
+        """Every wildcard counts: a pattern is read with each of them at once."""
+        return 1 + sum(isinstance(token, Wild) for token in self.tokens)
+
+    @property
     def expression(self) -> str:
         """A regular expression for the whole text, in which `.` stands for every character. It never looks back.
 
@@ -90,8 +95,8 @@ class Like(Constraint):
             return True
         if not other.head.startswith(self.head) or not other.tail.endswith(self.tail):
             return False
-        known = [token for token in other.tokens if isinstance(token, str)]
-        if not all(isinstance(token, Wild) or any(token in text for text in known) for token in self.tokens):
+        known = "\0".join([token for token in other.tokens if isinstance(token, str)])
+        if is_spent() or not all(isinstance(token, Wild) or token in known for token in self.tokens):
             return False
         return _included(self.tokens, other.tokens)
 

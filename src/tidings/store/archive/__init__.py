@@ -5,7 +5,7 @@ from tidings.store._promoted import RESERVED, Promoted, PromotedKind
 from tidings.store._query import Query
 
 from ._attributes import attributes_of, notifications_in
-from ._maintenance import Maintained, compact, headers, retain, sort
+from ._maintenance import Maintained, compact, headers, retain, sort, trim
 from ._promoted import EXACT_INTEGERS, VALUE_FIELDS, promoted_of
 from ._pushdown import predicate
 from ._reader import ArchiveDamage, ArchiveReader
@@ -41,5 +41,6 @@ __all__ = [
     "roll",
     "schema_of",
     "sort",
+    "trim",
     "verify",
 ]

@@ -13,7 +13,8 @@ new file first and loses the old ones then. In between, files contain one anothe
 the larger one, and whoever maintains the archive next removes the others.
 
 All this happens under the lock `.commit.lock`, which is held for the time of a few renames: a roll that commits a file
-meanwhile would put it into a directory that is about to be removed.
+meanwhile would put it into a directory that is about to be removed. The manifest (`_manifest`) changes under it, too:
+files are struck out before they go, and added when they are there.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from pathlib import Path
 
 from tidings.store._errors import StoreLocked
 from tidings.store._file import lock
+from tidings.store._rights import private_directory, private_file
 
 COMMIT_LOCK = ".commit.lock"
 COMMIT_WAIT = 60.0
 """Seconds for which a commit waits for another one, which takes a few renames."""
+NAME_OF_MANIFEST = ".manifest"
 STAGE = ".maintenance"
 """Where new directories are made, and old ones go."""
 LISTING_SECONDS = 1.0
@@ -46,17 +49,36 @@ def put(root: Path, temporary: Path, path: Path) -> None:
     """Make a whole file part of the archive; if there is one of that name, it takes its place."""
     sync(temporary)
     with committing(root):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_directory(path.parent, like=root)
         temporary.replace(path)
         for directory in (path.parent, path.parent.parent, root):
             sync(directory)
+        struck(root, [], [path])
+
+
+def struck(root: Path, gone: Iterable[Path], added: Iterable[Path]) -> None:
+    """Strike files out of the manifest, and add others to it, synced; under the lock."""
+    changes = [*(("-", path) for path in gone), *(("+", path) for path in added)]
+    manifest = root / NAME_OF_MANIFEST
+    if not changes and manifest.exists():
+        return
+    private_file(manifest, like=root)
+    with manifest.open("r+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")  # of one that was killed while it wrote a line
+        for sign, path in changes:
+            file.write(f"{sign} {path.relative_to(root).as_posix()}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
 def committing(root: Path) -> Iterator[None]:
     """Nobody else changes the directories of this archive meanwhile."""
     try:
-        held = lock(root, COMMIT_LOCK, wait=COMMIT_WAIT)
+        held = lock(root, COMMIT_LOCK, wait=COMMIT_WAIT, shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"somebody has been changing the archive in '{root}' for more than {COMMIT_WAIT:.0f} seconds; try again"
@@ -75,7 +97,7 @@ class Stage:
 
     def __enter__(self) -> Stage:
         shutil.rmtree(self._directory, ignore_errors=True)  # of one that was killed: nothing in it is needed
-        self._directory.mkdir(parents=True)
+        private_directory(self._directory, like=self.root)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,31 +112,38 @@ class Stage:
 
     def exchange(self, hour: Path, without: Iterable[Path], new: tuple[Path, Path] | None = None) -> None:
         """Let files of an hour disappear and another one appear, at once; `new` is where it is, and its path."""
+        without = list(without)
         gone = {path.name for path in without}
         if new is not None:
             sync(new[0])
         with committing(self.root):
             self._clear()
-            stay = [path for path in hour.iterdir() if path.name not in gone]
-            if not stay and new is None:
-                self._remove(hour)
-                return
-            made = self._made_of(stay, new)
-            if made is not None and _exchanged(made, hour):
-                sync(hour.parent)
-                self._old.append((time.monotonic(), made))
-                return
+            struck(self.root, [path for path in without if new is None or path != new[1]], [])
+            self._replace(hour, gone, new)
             if new is not None:
-                (new[0] if made is None else made / new[1].name).replace(new[1])
-                sync(hour)
-            for name in gone:
-                (hour / name).unlink(missing_ok=True)
+                struck(self.root, [], [new[1]])
+
+    def _replace(self, hour: Path, gone: set[str], new: tuple[Path, Path] | None) -> None:
+        stay = [path for path in hour.iterdir() if path.name not in gone]
+        if not stay and new is None:
+            self._remove(hour)
+            return
+        made = self._made_of(stay, new)
+        if made is not None and _exchanged(made, hour):
+            sync(hour.parent)
+            self._old.append((time.monotonic(), made))
+            return
+        if new is not None:
+            (new[0] if made is None else made / new[1].name).replace(new[1])
             sync(hour)
+        for name in gone:
+            (hour / name).unlink(missing_ok=True)
+        sync(hour)
 
     def _made_of(self, stay: list[Path], new: tuple[Path, Path] | None) -> Path | None:
         """A new directory with these files and the new one; None if this file system has no second names for files."""
         made = self._name()
-        made.mkdir()
+        private_directory(made, like=self.root)
         try:
             for path in stay:
                 os.link(path, made / path.name)

@@ -52,13 +52,17 @@ class FileWriter:
         self._first: Envelope | None = None
         self._last: Envelope | None = None
         self.rows = 0
+        self.bytes = 0
+        """Of bodies, before they are compressed."""
 
     def add(self, envelopes: Sequence[Envelope]) -> None:
         """Further rows, in the order of the log; as many as a batch of the log holds."""
         self._first = self._first or envelopes[0]
         self._last = envelopes[-1]
         self._waiting += envelopes
-        self._waiting_bytes += sum([len(envelope.body) for envelope in envelopes])
+        size = sum([len(envelope.body) for envelope in envelopes])
+        self._waiting_bytes += size
+        self.bytes += size
         self.rows += len(envelopes)
         if len(self._waiting) >= PART_ROWS or self._waiting_bytes >= PART_BYTES:
             self._make_part()

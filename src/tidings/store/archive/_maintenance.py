@@ -8,6 +8,7 @@ from the archive itself, so whoever is killed loses the step that he was at, and
     compact   small files of one origin, epoch and hour that follow one another in the log become one
     sort      files whose promoted columns are not those that are wanted, or in another order, are written anew
     retain    hours that have ended before an instant disappear
+    trim      the oldest files of one origin disappear, until the others are small enough
 
 One at a time maintains an archive: it holds a lock, which ends with its process. Brokers roll and readers read
 meanwhile.
@@ -28,10 +29,11 @@ import pyarrow as pa
 
 from tidings.store._errors import StoreError, StoreFailed, StoreForeign, StoreLocked
 from tidings.store._file import lock
-from tidings.store._layout import ArchiveFile, files_in, path_of
+from tidings.store._layout import ArchiveFile, files_in, path_of, size_of
 from tidings.store._promoted import Promoted
 
 from ._directories import Stage, put
+from ._manifest import forget
 from ._reader import UNREADABLE, ArchiveDamage, ArchiveReader
 from ._rewriting import Header, Layout, header_of, rewrite
 from ._roller import FILE_ROWS
@@ -120,11 +122,43 @@ def retain(
         chosen = [tuple(files) for _, files in by_hour]
         return [Job(files, sum(h.rows for one in files if (h := survey.header(one)) is not None)) for files in chosen]
 
-    def remove(stage: Stage, job: Job, _: Callable[[int], None]) -> int:
-        stage.exchange(job.files[0].path.parent, [file.path for file in job.files])
-        return 0
+    done = _maintain(archive, jobs, _remove, dry_run, progress)
+    if not dry_run:
+        forget(Path(archive), lambda file: file.until <= before)
+    return done
 
-    return _maintain(archive, jobs, remove, dry_run, progress)
+
+def trim(
+    archive: str | Path,
+    origin: str,
+    most: int,
+    *,
+    dry_run: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Maintained:
+    """Remove the oldest files of one origin until the others have at most so many bytes; the newest always stays."""
+
+    kept: list[tuple[int, int]] = []
+    """Where what is left begins."""
+
+    def jobs(survey: _Survey) -> list[Job]:
+        ours = [file for file in survey.files(None, None) if file.written_by(origin)]
+        ours.sort(key=lambda file: (file.epoch, file.first))
+        excess = sum(size_of(file.path) for file in ours) - most
+        old = []
+        for file in ours[:-1]:
+            if excess <= 0:
+                break
+            old.append(file)
+            excess -= size_of(file.path)
+        kept.extend((file.epoch, file.first) for file in ours[len(old) : len(old) + 1] if old)
+        old.sort(key=lambda file: (file.hour, file.epoch, file.first))
+        return [Job(tuple(files), 0) for _, files in groupby(old, lambda one: one.path.parent)]
+
+    done = _maintain(archive, jobs, _remove, dry_run, progress)
+    if not dry_run and kept:
+        forget(Path(archive), lambda file: file.written_by(origin) and (file.epoch, file.first) < kept[0])
+    return done
 
 
 # --- what is to be done -------------------------------------------------------------------------------
@@ -255,7 +289,7 @@ def _maintain(
 
 def _locked(root: Path) -> sqlite3.Connection:
     try:
-        return lock(root, _LOCK)
+        return lock(root, _LOCK, shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"another process is maintaining the archive in '{root}'; wait until it has finished"
@@ -283,6 +317,11 @@ def _merge(stage: Stage, job: Job, progress: Callable[[int], None]) -> int:
         return size
     stage.exchange(first.path.parent, [file.path for file in job.files if file is not first])
     return first.path.stat().st_size
+
+
+def _remove(stage: Stage, job: Job, _: Callable[[int], None]) -> int:
+    stage.exchange(job.files[0].path.parent, [file.path for file in job.files])
+    return 0
 
 
 def _write_anew(stage: Stage, job: Job, progress: Callable[[int], None]) -> int:

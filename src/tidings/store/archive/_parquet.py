@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._promoted import Promoted, PromotedKind
+from tidings.store._rights import private_file
 
 ROW_GROUP_ROWS = 32_768
 """The most rows of a row group: what a reader has to read at once."""
@@ -22,7 +23,8 @@ _HASHED = {PromotedKind.TEXT, PromotedKind.INTEGER, PromotedKind.PLACE, Promoted
 
 
 def parquet_writer(path: Path, sample: pa.Table, promoted: Sequence[Promoted]) -> pq.ParquetWriter:
-    """A writer of row groups like this one."""
+    """A writer of row groups like this one; the file may be read by those who may use its directory."""
+    private_file(path, like=path.parent)
     hashed = [one.name for one in promoted if one.kind in _HASHED]
     distinct = {name: max(64, pc.count_distinct(sample.column(name)).as_py()) for name in hashed}
     return pq.ParquetWriter(

@@ -18,6 +18,7 @@ Only one roll of an origin runs at a time: it holds a lock, which ends with its 
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from tidings.store._store_reader import StoreReader
 from tidings.wire import Envelope
 
 from ._file_writer import FileWriter
+from ._manifest import complete
 
 FILE_ROWS = 1_048_576
 """The most rows of a file."""
@@ -57,9 +59,12 @@ def roll(
     promoted: Sequence[Promoted] = (Promoted("type"),),
     *,
     with_body: bool = False,
+    file_bytes: float = math.inf,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Rolled:
     """Archive what the store in `data` holds beyond the archive's end. `progress` hears the number of rows so far.
+
+    A file ends after `file_bytes` of bodies, too: what is to be removed by size should not be one large file.
 
     Takes as long as it takes, and a core: run it in a process or thread of its own. Raises `StoreLocked` if another
     roll of the same origin is at work.
@@ -68,6 +73,7 @@ def roll(
     with StoreReader(data) as log, contextlib.closing(_locked(root, log.owner)):
         temporary = root / f".{origin_in_names(log.owner)}.rolling"
         temporary.unlink(missing_ok=True)
+        complete(root)
         position = archived(log, root)
         files: list[Path] = []
         count = 0
@@ -76,7 +82,8 @@ def roll(
         try:
             for stretch in _stretches(log.beyond(*position)):
                 first, last = stretch[0].identity, stretch[-1].identity
-                if writer is not None and (kind != _kind(stretch[0]) or writer.rows >= FILE_ROWS):
+                full = writer is not None and (writer.rows >= FILE_ROWS or writer.bytes >= file_bytes)
+                if writer is not None and (full or kind != _kind(stretch[0])):
                     files.append(writer.commit())
                     writer = None
                 if writer is None:
@@ -97,7 +104,7 @@ def roll(
 
 def _locked(root: Path, origin: str) -> sqlite3.Connection:
     try:
-        return lock(root, f".{origin_in_names(origin)}.lock")
+        return lock(root, f".{origin_in_names(origin)}.lock", shared=True)
     except StoreLocked:
         raise StoreLocked(
             f"another process is archiving broker '{origin}' into '{root}'; wait until it has finished"

@@ -1,6 +1,7 @@
 """Verification: whether every file of an archive is what docs/archive.md says, read to its last byte.
 
 Pages have checksums; what they do not cover, the end of the file and its name, is compared with the rows themselves.
+Files that the manifest lists and that are not there have been deleted.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidings.store._errors import StoreForeign
-from tidings.store._layout import HOUR, ArchiveFile, file_at, files_in
+from tidings.store._layout import HOUR, ArchiveFile, file_at, files_in, size_of
 
 from ._attributes import microseconds
 from ._directories import STAGE
+from ._manifest import listed
 from ._promoted import promoted_of
 from ._reader import UNREADABLE, ArchiveDamage
 from ._rewriting import header_of
@@ -43,7 +45,7 @@ def verify(archive: str | Path, *, progress: Callable[[int, int], None] = lambda
     if not root.is_dir():
         raise StoreForeign(f"there is no archive in '{root}'; name the directory that a broker archives to")
     files = sorted(files_in(root), key=lambda file: file.place)
-    sizes = {file.path: _size(file.path) for file in files}
+    sizes = {file.path: size_of(file.path) for file in files}
     total, done, rows = sum(sizes.values()), 0, 0
     problems: list[ArchiveDamage] = []
     for file in files:
@@ -59,17 +61,27 @@ def verify(archive: str | Path, *, progress: Callable[[int, int], None] = lambda
     for one, two in pairwise(files):
         if (one.origin, one.epoch) == (two.origin, two.epoch) and two.first <= one.last and two.path.exists():
             problems.append(ArchiveDamage(two.path, f"it overlaps with {one.path.name}, so rows are there twice"))
+    problems += [ArchiveDamage(file.path, _deleted(file)) for file in missing_in(root)]
     return Verified(len(files), rows, total, tuple(problems), tuple(_remarks(root)))
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+def missing_in(root: Path) -> list[ArchiveFile]:
+    """The files that should be there and are not, in the order of the log."""
+    gone = [path for path in listed(root) or {} if not path.exists()]
+    still = listed(root) or {}  # whoever merges or removes files strikes them out before
+    return sorted((still[path] for path in gone if path in still), key=lambda file: file.place)
+
+
+def _deleted(file: ArchiveFile) -> str:
+    return (
+        f"it is in the manifest and has gone, with what {file.origin} had published from number {file.first} to "
+        f"{file.last} of epoch {file.epoch}; restore it from a backup, or let `tidings archive retain` forget that time"
+    )
 
 
 def _remarks(root: Path) -> Iterator[str]:
+    if listed(root) is None:
+        yield f"{root} has no manifest, so files that were deleted are not missed; the next roll of a broker writes one"
     if (root / STAGE).exists():
         yield f"{root / STAGE} is left from maintenance that was interrupted, or is going on; the next one removes it"
     for path in root.glob("date=*/hour=*/*"):

@@ -1,0 +1,85 @@
+"""The budget: how much memory a broker spends on its clients, on those of one identity and on all together.
+
+Each queue and window has a limit of its own, and there are as many of them as there are clients. So what is kept for
+clients is counted, too: what waits in their queues, what was sent and not acknowledged, what they have registered.
+
+    a queue grows           the longest queue loses its oldest notifications, with a `Gap`
+    a registration comes    it is refused
+    windows have grown      a client that is cut off is waited for no longer; then those that hold most must go
+
+Queues and registrations are counted at once, windows once in `CENSUS_SECONDS`: they change with every notification.
+Where there is no access control, everybody has the same identity; there, a client stands for itself.
+"""
+
+from __future__ import annotations
+
+from tidings.broker import Link
+from tidings.model import TidingsError
+
+from ._access import Identity
+
+PART_BYTES = 400
+"""What a part in a queue takes beside its bytes."""
+CENSUS_SECONDS = 1.0
+"""How often windows are counted."""
+
+
+class BudgetExceeded(TidingsError):
+    """A broker has no memory left for what a client asks of it."""
+
+
+class Budget:
+    """Bytes that are kept for clients."""
+
+    def __init__(self, per_identity: int, in_all: int) -> None:
+        self._per_identity = per_identity
+        self._in_all = in_all
+        self._used: dict[str, int] = {}
+        self.total = 0
+        """The bytes that are kept for all clients."""
+        self.refused = 0
+        """Registrations that were refused for want of memory."""
+        self.shortened = 0
+        """How often a queue lost its oldest notifications for want of memory."""
+        self.ended = 0
+        """Clients that were disconnected, or waited for no longer, for want of memory."""
+
+    def add(self, owner: str, size: int) -> None:
+        """So much more is kept, or less."""
+        self.total += size
+        used = self._used.get(owner, 0) + size
+        if used:
+            self._used[owner] = used
+        else:
+            self._used.pop(owner, None)
+
+    def exceeded_by(self, owner: str) -> bool:
+        """Whether this one has more than it may."""
+        return self._used.get(owner, 0) > self._per_identity
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether all together have more than they may."""
+        return self.total > self._in_all
+
+    def register(self, link: Link, size: int) -> None:
+        """A client registers a filter of this size, or ends one; `BudgetExceeded` if there is no room for it."""
+        owner = owner_of(link)
+        if size > 0 and self._used.get(owner, 0) + size > self._per_identity:
+            self.refused += 1
+            raise BudgetExceeded(
+                f"'{owner}' has {self._used.get(owner, 0):,} bytes of this broker's memory, and one more registration "
+                f"would take it beyond the {self._per_identity:,} of `identity_bytes`; end some, or use wider filters"
+            )
+        if size > 0 and self.total + size > self._in_all:
+            self.refused += 1
+            raise BudgetExceeded(
+                f"this broker keeps {self.total:,} bytes for its clients, and one more registration would take it "
+                f"beyond the {self._in_all:,} of `memory_bytes`; try again later, or use another broker"
+            )
+        self.add(owner, size)
+
+
+def owner_of(link: Link) -> str:
+    """Whose memory it is that a client takes."""
+    return link.guard.name if isinstance(link.guard, Identity) else link.name
