@@ -9,11 +9,12 @@ import pytest
 from net.world import Raw, brokers, options, running, take, until, url, well
 
 import tidings
-from tidings.model import EVERYTHING
+from tidings.model import EVERYTHING, Filter
 from tidings.model import Identity as Stamp
 from tidings.net import Access, Identity, StartError, serve
 from tidings.net._host import Host
 from tidings.wire import (
+    Advertise,
     Envelope,
     Hello,
     LinkState,
@@ -267,6 +268,8 @@ async def test_a_filter_that_cannot_be_read_is_refused_and_the_session_goes_on(f
         Publish(1, b"\x81\xa1x\xca\x7f\xc0\x00\x00"),
         Publish(1, b"\x81\xa1x\x81\xa1y\xc1"),
         Subscribe("s" * 300, EVERYTHING),
+        Subscribe("s", Filter.parse("place WITHIN myloc")),
+        Advertise("s", Filter.parse("x = 1 OR NOT place WITHIN myloc(2)")),
         Subscribe("s", EVERYTHING, meta={"k": "v" * 20_000}),
         Subscribe("s", EVERYTHING, after={"o" * 300: (1, 1)}),
         Subscribe("s", EVERYTHING, after={"o": (-1, 1)}),

@@ -1,7 +1,7 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
 from ._book import Book, Entry
-from ._bounds import MAX_NUMBER, MAX_TIMEOUT, check_filter, check_progress
+from ._bounds import MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
 from ._broker import Broker, Role
 from ._context import Context
 from ._covering import Covering
@@ -63,6 +63,7 @@ __all__ = [
     "View",
     "WaveKind",
     "check_filter",
+    "check_place",
     "check_progress",
     "check_tree",
     "from_past",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tidings.model import ROOT_SCOPE, Filter, FilterTooLarge, Matches, TidingsError
+from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, TidingsError
 from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -39,6 +39,15 @@ def check_filter(filter: Matches) -> None:
         raise FilterTooLarge(
             f"the filter costs {cost:,}, counting its comparisons and wildcards; a broker takes at most {MAX_COST:,}: "
             "use IN for many values of one attribute, fewer wildcards, or several subscriptions"
+        )
+
+
+def check_place(filter: Matches) -> None:
+    """Raise `FilterError` for a filter that speaks of `myloc`: it would be accepted and never pass anything."""
+    if isinstance(filter, Filter) and filter.has_marker:
+        raise FilterError(
+            f"'{filter}' speaks of myloc, and no broker knows where a client is; name the place, as in "
+            "WITHIN LOCATION '/berlin', or fill it in with filter.resolve(Location('/berlin'))"
         )
 
 

@@ -28,7 +28,11 @@ MAX_ATTACHMENT = 65_536
 
 
 class Context:
-    """One per broker and feature. Reading never changes the broker; everything sent carries the feature's name."""
+    """One per broker and feature. Everything sent carries the feature's name.
+
+    What is there to be read is the broker's own state and no copy: a feature looks at it, and changes it only by what
+    it offers, such as `holds.begin`.
+    """
 
     def __init__(self, broker: Broker, feature: Feature) -> None:
         self._broker = broker

@@ -46,6 +46,7 @@ from tidings.wire import (
     encode_body,
 )
 
+from ._bounds import check_place
 from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
@@ -171,6 +172,7 @@ class LocalBroker:
         """
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        check_place(filter)
         if id is None:
             id = self.new_id()
         self._requests += 1
@@ -217,6 +219,7 @@ class LocalBroker:
         """Announce what may be published; the id of the advertisement."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        check_place(filter)
         if id is None:
             self._numbers += 1
             id = f"a{self._numbers}"

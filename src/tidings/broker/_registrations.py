@@ -13,7 +13,7 @@ from tidings.model import Filter, TidingsError
 from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Entry
-from ._bounds import check_filter, check_request
+from ._bounds import check_filter, check_place, check_request
 from ._links import Link
 from ._registration import Registration
 from ._table import Table
@@ -56,6 +56,7 @@ class Registrations:
     def subscribed(self, link: Link, message: Subscribe) -> None:
         """A client wants what passes a filter from now on."""
         check_filter(message.filter)
+        check_place(message.filter)
         self._entries.check(message.filter)
         check_request(message, self.subscriptions(link), self._broker.now())
         if link.guard is not None:
@@ -114,6 +115,7 @@ class Registrations:
     def advertised(self, link: Link, message: Advertise) -> None:
         """A client will publish what passes a filter."""
         check_filter(message.filter)
+        check_place(message.filter)
         if link.guard is not None:
             link.guard.check_advertise(message.filter)
         if not self._broker.routing.advertisements:

@@ -265,9 +265,17 @@ def _entry(entry: AuditEntry) -> Text:
         text.append(f"\n    {printable(change)}", style="not dim")
     if entry.error:
         text.append(f"\n    {printable(entry.reason)}", style="not dim red")
-    for sign, style, sights in (("+", "not dim green", entry.gained), ("-", "not dim yellow", entry.lost)):
+    for sign, style, sights in (
+        ("+", "not dim green", entry.gained),
+        (">", "not dim green", entry.wider),
+        ("<", "not dim yellow", entry.narrower),
+        ("-", "not dim yellow", entry.lost),
+        ("?", "not dim", entry.undecided),
+    ):
         for sight in sights:
             text.append(f"\n      {sign} {printable(str(sight))}", style=style)
+            if sight.before:
+                text.append(f", for example {printable(sight.witness) or 'no attributes'}", style="dim")
     if entry.more:
         text.append("\n      and more", style="not dim")
     return text

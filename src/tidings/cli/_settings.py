@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from tidings.broker import ALGORITHMS, Role
+from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Bound, Limits, SlowPolicy
@@ -162,7 +162,9 @@ def filter_text(value: Any, directory: Path) -> Filter:
     remedy = "write a filter in double quotes, like \"type = 'quote'\"; TRUE is everything, FALSE is nothing"
     _expect(value, (str,), remedy)
     try:
-        return Filter.parse(value)
+        found = Filter.parse(value)
+        check_place(found)
+        return found
     except FilterSyntaxError as error:
         lines = str(error).splitlines()
         problem = "\n".join(lines[:3])

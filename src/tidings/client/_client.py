@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker
+from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker, check_place
 from tidings.history import CacheLimits, RememberingLocalBroker
 from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification, TidingsError
 from tidings.wire import (
@@ -251,7 +251,9 @@ class Client:
         `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
         """
         self._check()
-        subscription = Subscription(self._subscriptions, filter_of(filter), callback, on_gap, receive_own)
+        wanted = filter_of(filter)
+        check_place(wanted)
+        subscription = Subscription(self._subscriptions, wanted, callback, on_gap, receive_own)
         subscription.duplicates = choice_of(Duplicates, duplicates, "rule for second copies")
         subscription.with_origin = with_origin
         consistency = choice_of(Consistency, consistency, "consistency")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from tidings.broker import check_place
 from tidings.model import Duplicates, Filter, Matches, Notification, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
@@ -131,6 +132,7 @@ class Subscription(AsyncIterator[Notification]):
         """Change the filter. What passes both the old and the new one arrives without loss and once."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        check_place(filter)
         self.filter = filter
         self._settled.clear()
         if self.durable is not None:

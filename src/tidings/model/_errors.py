@@ -1,20 +1,50 @@
-"""Every error that Tidings raises on purpose, as one tree.
+"""Every error that Tidings raises on purpose, as one tree; those of other packages with the name of the package.
 
     TidingsError
-    ├── ValueRefused       a value that no notification and no filter may hold
-    ├── FilterError        a filter that cannot be built
-    │   ├── FilterSyntaxError   its text cannot be parsed; points at the column
-    │   └── FilterTooLarge      it costs more than the limits allow
-    ├── BoundError         a bound into the past that cannot be
-    ├── UnsupportedFilter  a filter class that lacks what the routing algorithm needs
-    ├── NotAdvertised      a publication that no active advertisement of its publisher announces
-    ├── AlreadyPublished   a publication whose identity was used before
-    ├── TopologyError      a link that must not exist, or a broker that cannot be reached
-    ├── FeatureError       a feature that breaks the rules of weaving
-    └── ScopeError         a scope, an interface or a mapping that cannot be
-        ├── MappingError        a mapping that cannot be built, read or turned round
-        ├── UnknownName         a name that no scope has, where it is used
-        └── AmbiguousName       a name that several scopes have, equally near to where it is used
+    ├── ValueRefused                  a value that no notification and no filter may hold
+    ├── FilterError                   a filter that cannot be built, or used
+    │   ├── FilterSyntaxError         its text cannot be parsed; points at the column
+    │   └── FilterTooLarge            it costs more than the limits allow
+    ├── BoundError                    a bound into the past that cannot be
+    ├── UnsupportedFilter             a filter class that lacks what the routing algorithm needs
+    ├── NotAdvertised                 a publication that no active advertisement of its publisher announces
+    ├── AlreadyPublished              a publication whose identity was used before
+    ├── TopologyError                 a link that must not exist, or a broker that cannot be reached
+    ├── FeatureError                  a feature that breaks the rules of weaving
+    ├── ScopeError                    a scope, an interface or a mapping that cannot be
+    │   ├── MappingError              a mapping that cannot be built, read or turned round
+    │   ├── UnknownName               a name that no scope has, where it is used
+    │   ├── AmbiguousName             a name that several scopes have, equally near to where it is used
+    │   ├── NotAllowed                scopes: a change that whoever asked for it may not make
+    │   │   └── FrozenGraph           a change of a graph that is static
+    │   ├── NotTrusted                scopes: traffic would pass a broker that its scope does not trust
+    │   ├── NoAuthority               scopes: no broker is named that orders changes
+    │   └── AuthorityUnreachable      scopes: the broker that orders changes does not answer
+    ├── MappingFailed                 scopes: a notification that cannot be mapped, and is blocked
+    ├── WireError                     wire: bytes that are no frame, or a frame that cannot become bytes
+    ├── StoreError                    store: what a store refuses
+    │   ├── StoreLocked               another broker uses the directory
+    │   ├── StoreForeign              not a store, not this broker's, or of another format
+    │   ├── StoreCorrupt              damaged beyond single batches
+    │   ├── StoreFull                 too much waits for the disk
+    │   ├── StoreFailed               the disk refused a write
+    │   └── StoreClosed               it has been closed
+    ├── AccessDenied                  net: more than one may do or see
+    ├── BudgetExceeded                net: a broker has no memory left for what a client asks of it
+    ├── StartError                    net: a server that cannot start
+    ├── ConnectionFailed              client: the service cannot be reached
+    │   └── NotAdmitted               it is there, and client and service do not accept each other
+    ├── RefusedByService              client: the service did not do what it was asked for
+    ├── PromiseError                  sim: the table of promises cannot be read, or lacks a cell
+    ├── NeverQuiet                    sim: something goes on for ever
+    ├── SparkError                    spark: something failed in Spark, or on the way to it
+    │   ├── NoJava                    no Java that this Spark can run on
+    │   └── SourceError               the data source was asked for what it cannot do
+    │       ├── GapInStream           a stream has missed what nobody holds any more
+    │       └── ArchiveChanged        files went away while they were read
+    ├── AuditError                    spark: an audit that cannot be made
+    ├── ConfigurationError            cli: a configuration that cannot be used
+    └── UsageError                    cli: a command line that cannot be understood
 
 An error names the value, the place where it came in and the remedy.
 """
@@ -29,7 +59,7 @@ class ValueRefused(TidingsError, ValueError):
 
 
 class FilterError(TidingsError, ValueError):
-    """A filter that cannot be built."""
+    """A filter that cannot be built, or used."""
 
 
 class FilterSyntaxError(FilterError):

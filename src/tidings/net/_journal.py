@@ -80,7 +80,8 @@ class Journal(Feature):
             "change": "\n".join(entry.changes),
             "more": entry.more,
         }
-        what |= {"gained": "\n".join(map(str, entry.gained)), "lost": "\n".join(map(str, entry.lost))}
+        for name in ("gained", "wider", "narrower", "lost", "undecided"):
+            what[name] = "\n".join(map(str, getattr(entry, name)))
         if entry.error:
             what |= {"error": entry.error, "reason": entry.reason}
         try:

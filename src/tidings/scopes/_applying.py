@@ -27,6 +27,7 @@ from ._changes import (
     Unanchor,
 )
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
+from ._interface import Interface
 
 MAX_SCOPES = 10_000
 """The most scopes of one graph."""
@@ -252,6 +253,17 @@ def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacemen
             moved = replace(edge, placement=change.placement, gateway=change.gateway, since=version)
             _check_placement(moved)
             return moved
+
+
+def check_places(changes: tuple[AnyChange, ...]) -> None:
+    """Raise `ScopeError` for an interface that speaks of `myloc`: a border has no place, so nothing would ever pass."""
+    for change in changes:
+        for field in msgspec.structs.fields(change):
+            value = getattr(change, field.name)
+            if isinstance(value, Interface):
+                for side in (value.input, value.output):
+                    if side.has_marker:
+                        raise ScopeError(f"'{side}' speaks of myloc, but a border has no place; name the place")
 
 
 def check_turn(old: Graph, new: Graph) -> None:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ._changes import AnyChange, DestroyScope, Impose, Join, Leave, SetInterface, SetMapping, SetSelective
-from ._exposure import Filters, Sights, exposure
-from ._graph import Graph, is_client
-from ._interface import Interface, both
+from ._changes import AnyChange
+from ._comparison import Comparison, Difference, Effect
+from ._interface import Interface
 
 MAX_SIGHTS = 50
-"""The most gained or lost sights that one entry lists."""
-MAX_EDGES = 50
-"""The most edges whose sights are worked out for one change."""
+"""The most sights of each kind that one entry lists."""
 MAX_TEXT = 500
 """The most characters of one change, filter or reason in an entry."""
 
 
 class Sight(msgspec.Struct, frozen=True, array_like=True):
-    """What is published in `source` and passes `filter` can be seen in `target`; a client is written "@name"."""
+    """What is published in `source` and passes `filter` can be seen in `target`.
+
+    A client is written "@name"; "@" alone stands for all clients that nobody ever made a member of anything.
+    """
 
     source: str
     target: str
     filter: str
+    """By all ways together, with the mappings on them; "" if nothing is claimed."""
+    before: str = ""
+    """What the filter was before the change, if something could be seen before and can be after it."""
+    witness: str = ""
+    """The attributes of a publication that can be seen since the change, or could be seen until then."""
 
     def __str__(self) -> str:
-        what = "" if self.filter == "TRUE" else f" ({self.filter})"
-        return f"{self.source or 'root'} -> {self.target or 'root'}{what}"
+        what = f" ({self.filter}; was {self.before})" if self.before else f" ({self.filter})"
+        return f"{self.source or 'root'} -> {self.target or 'root'}{'' if what in _SAYS_NOTHING else what}"
+
+
+_SAYS_NOTHING = (" (TRUE)", " ()")
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
@@ -45,16 +52,23 @@ class AuditEntry(msgspec.Struct, frozen=True):
     error: str = ""
     reason: str = ""
     gained: tuple[Sight, ...] = ()
-    """What became visible by it, or changed its filter."""
+    """Where something became visible by it, and nothing was before."""
     lost: tuple[Sight, ...] = ()
-    """What is visible no longer."""
+    """Where nothing is visible any longer."""
     more: bool = False
-    """Whether more became visible or ceased to be than is listed."""
+    """Whether more than is listed may have changed: there was too much to list, or to work out."""
+    wider: tuple[Sight, ...] = ()
+    """Where something became visible, and something was before. It may be narrower, too."""
+    narrower: tuple[Sight, ...] = ()
+    """Where something is visible no longer, and something still is."""
+    undecided: tuple[Sight, ...] = ()
+    """Where it could not be told whether more became visible, or less, than is listed."""
 
 
 def described(change: AnyChange) -> str:
     """A change as one line: its name, and what it says. Credentials are only counted.
 
+    >>> from tidings.scopes import Join
     >>> described(Join("@alice", "market", selective=Interface.parse(output="type = 'order'")))
     "Join member=@alice scope=market selective=[output: type = 'order']"
     """
@@ -87,57 +101,27 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."
 
 
-def compared(before: Graph, after: Graph, changes: Iterable[AnyChange]) -> tuple[list[Sight], list[Sight], bool]:
-    """What became visible, what is visible no longer, and whether there is more of it than that."""
-    changes = list(changes)
-    early, cut_early = _sights(before, _edges(before, after, changes))
-    late, cut_late = _sights(after, _edges(before, after, changes))
-    gained = [pair for pair, filters in late.items() if early.get(pair) != filters]
-    lost = [pair for pair in early if pair not in late]
-    more = cut_early or cut_late or len(gained) > MAX_SIGHTS or len(lost) > MAX_SIGHTS
-    return (
-        [Sight(*pair, _joined(late[pair])) for pair in gained[:MAX_SIGHTS]],
-        [Sight(*pair, _joined(early[pair])) for pair in lost[:MAX_SIGHTS]],
-        more,
+def judged(entry: AuditEntry, comparison: Comparison) -> AuditEntry:
+    """The entry with what its change made visible or invisible."""
+    sights = {effect: list(map(_sight, comparison.of(effect))) for effect in Effect}
+    cut = any(len(some) > MAX_SIGHTS for some in (*sights.values(), comparison.undecided))
+    return msgspec.structs.replace(
+        entry,
+        gained=tuple(sights[Effect.GAINED][:MAX_SIGHTS]),
+        lost=tuple(sights[Effect.LOST][:MAX_SIGHTS]),
+        wider=tuple(sights[Effect.WIDER][:MAX_SIGHTS]),
+        narrower=tuple(sights[Effect.NARROWER][:MAX_SIGHTS]),
+        undecided=tuple(Sight(pair.source, pair.target, "") for pair in comparison.undecided[:MAX_SIGHTS]),
+        more=cut or bool(comparison.unexamined),
     )
 
 
-def _joined(filters: Filters) -> str:
-    return _short(str(both(*filters)[0]))
-
-
-def _sights(graph: Graph, edges: list[tuple[str, str]]) -> tuple[Sights, bool]:
-    found: Sights = {}
-    cut = len(edges) > MAX_EDGES
-    for member, scope in edges[:MAX_EDGES]:
-        seen, complete = exposure(graph, member, scope)
-        cut = cut or not complete
-        found = {**seen, **found}
-    return found, cut
-
-
-def _edges(before: Graph, after: Graph, changes: Iterable[AnyChange]) -> list[tuple[str, str]]:
-    """The edges that may let something else pass, as they are in either graph."""
-    found: dict[tuple[str, str], None] = {}
-    for change in changes:
-        for graph in (before, after):
-            found.update(dict.fromkeys(_touched(graph, change)))
-    return list(found)
-
-
-def _touched(graph: Graph, change: AnyChange) -> Iterator[tuple[str, str]]:
-    match change:
-        case Join() | Leave() if is_client(change.member):
-            yield change.member, change.scope
-            yield change.member, ""  # a client that is a member of nothing is in the root scope
-        case Join() | Leave() | SetSelective() | SetMapping():
-            yield change.member, change.scope
-        case SetInterface():
-            yield from ((change.scope, above) for above in graph.superscopes(change.scope))
-        case Impose(member=str(member)):
-            yield member, change.scope
-        case Impose():
-            yield from ((member, change.scope) for member in graph.members(change.scope))
-        case DestroyScope():
-            yield from ((change.id, above) for above in graph.superscopes(change.id))
-            yield from ((member, change.id) for member in graph.members(change.id))
+def _sight(difference: Difference) -> Sight:
+    before, after = _short(str(difference.before)), _short(str(difference.after))
+    witness = _short(", ".join(f"{name}={value!r}" for name, value in difference.witness.attributes.items()))
+    match difference.effect:
+        case Effect.GAINED:
+            return Sight(*difference.pair, after, witness=witness)
+        case Effect.LOST:
+            return Sight(*difference.pair, before, witness=witness)
+    return Sight(*difference.pair, after, before, witness)

@@ -10,7 +10,7 @@ import msgspec
 
 from tidings.model import ROOT_SCOPE, ScopeError
 
-from ._applying import apply, check_turn
+from ._applying import apply, check_places, check_turn
 from ._changes import (
     Anchor,
     AnyChange,
@@ -125,6 +125,7 @@ class Authority:
             raise FrozenGraph("the scope graph of this network is static: its operator has frozen it as it is")
         check_rights(graph, ask)
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
+        check_places(changes)
         after = apply(graph, changes)
         check_turn(graph, after)
         for scope, strangers in self._strangers(after).items():

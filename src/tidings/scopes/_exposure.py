@@ -1,169 +1,157 @@
-"""Exposure: what one edge of the graph makes visible, and where. It is for people who read an audit.
+"""Exposure: what published in one node of a graph is seen in another, over all ways between the two.
 
-The oracle says what becomes of one notification. Here the filters that it must pass take its place: they are collected
-along the edges, translated by mappings, and a way ends where one of them passes nothing. They may promise a little more
-than can really pass, never less. Each scope is entered once, by the first way found, and no more than `EFFORT` edges
-are looked at: a change waits for this, so the work is as large as what the edge touches, and bounded.
+Theory of operation
+-------------------
+Ways without mappings differ in their filters alone, so their union is one filter. A mapping changes what is seen, so it
+is part of the form: a *strand* stands for all ways that cross the same mappings under the same conditions, and an
+exposure is a set of strands. Strands that differ in one filter are joined, so that graphs of the same meaning have the
+same exposures wherever the algebra of filters can tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from tidings.model import EVERYTHING, Filter
+from tidings.model import EVERYTHING, Filter, FilterTooLarge, Notification
 
-from ._effective import Stage, Terms, inward_terms, offered, outward_terms, wanted
-from ._graph import Graph, Membership, is_client
+from ._effective import wanted
+from ._interface import both
 from ._mapping import Mapping
 
-EFFORT = 100
-"""The most edges that are looked at for one."""
 
-Filters = tuple[Filter, ...]
-"""What must be passed, all of it; joined into one filter for those who read it only."""
-Sights = dict[tuple[str, str], Filters]
+class Crossing(NamedTuple):
+    """A mapping on a way, and the filter of all that it gets."""
 
-
-def exposure(graph: Graph, member: str, scope: str) -> tuple[Sights, bool]:
-    """For (source, target): what published in the source may be seen in the target by way of this edge.
-
-    The second value says whether that is all. An edge that does not exist makes nothing visible.
-    """
-    walk = _Walk(graph)
-    known = is_client(member) or member in graph.scopes
-    edge = graph.upward(member).get(scope) if known else None
-    if edge is None:
-        return {}, True
-    walk.member = member
-    outward = walk.offered(edge, ())
-    if outward is not None:
-        walk.entered.add(member)
-        walk.climb(scope, outward)
-    walk.entered = {scope}
-    inward = walk.arriving(edge, ())
-    if inward is not None:
-        walk.descend(scope, member, inward)
-    walk.entered = {member}
-    wanted = walk.wanted(edge, ())
-    if wanted is not None:
-        walk.trace(scope, wanted)
-    return walk.found, walk.effort > 0
+    filter: Filter
+    mapping: Mapping
 
 
-class _Walk:
-    """One look at one edge."""
+class Strand(NamedTuple):
+    """The ways that cross the same mappings: what must pass before each of them, and what after the last one."""
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self.found: Sights = {}
-        self.entered: set[str] = set()
-        self.effort = EFFORT
-        self.member = ""
+    crossings: tuple[Crossing, ...]
+    last: Filter
 
-    def is_abstract(self, node: str) -> bool:
-        return not is_client(node) and self._graph.scopes[node].abstract
+    @property
+    def mappings(self) -> tuple[Mapping, ...]:
+        """What changes a notification on the way, in this order."""
+        return tuple(crossing.mapping for crossing in self.crossings)
 
-    # --- along the way of notifications -----------------------------------------------------------------
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """What must be passed: before each mapping, and after the last one."""
+        return (*(crossing.filter for crossing in self.crossings), self.last)
 
-    def climb(self, scope: str, filters: Filters) -> None:
-        """What the member publishes is visible in a scope, and goes on from there, up and down."""
-        if not self._enter(scope):
-            return
-        self.found.setdefault((self.member, scope), filters)
-        for above, edge in self._graph.superscopes(scope).items():
-            if not self.is_abstract(above) and (shown := self.offered(edge, filters)) is not None:
-                self.climb(above, shown)
-        for member, edge in self._subscopes(scope):
-            if (shown := self.arriving(edge, filters)) is not None:
-                self.descend(self.member, member, shown)
+    def shown(self, notification: Notification) -> Notification | None:
+        """What is seen of a publication; None if nothing is."""
+        for filter, mapping in self.crossings:
+            mapped = mapping.apply(notification) if filter.matches(notification) else None
+            if mapped is None:
+                return None
+            notification = mapped
+        return notification if self.last.matches(notification) else None
 
-    def descend(self, source: str, node: str, filters: Filters) -> None:
-        """What was published in `source` is visible in a node, and goes on downwards."""
-        if not self._enter(node):
-            return
-        self.found.setdefault((source, node), filters)
-        for member, edge in self._subscopes(node):
-            if (shown := self.arriving(edge, filters)) is not None:
-                self.descend(source, member, shown)
+    @property
+    def is_known(self) -> bool:
+        """Whether every function that its mappings name is registered in this process."""
+        return not any(mapping.unknown for mapping in self.mappings)
 
-    # --- against it -------------------------------------------------------------------------------------
+    def asked(self) -> Filter:
+        """What a publication must pass to be seen; where a mapping cannot tell, it passes more, never less."""
+        filter = self.last
+        for crossing in reversed(self.crossings):
+            filter = both(crossing.filter, wanted(crossing.mapping, filter))[0]
+        return filter.canonical()
 
-    def trace(self, scope: str, filters: Filters) -> None:
-        """What is visible in a scope and passes the filter comes to the member: from where may it have come?"""
-        if not self._enter(scope):
-            return
-        self.found.setdefault((scope, self.member), filters)
-        for above, edge in self._graph.superscopes(scope).items():
-            if not self.is_abstract(above) and (wanted := self.wanted(edge, filters)) is not None:
-                self.trace(above, wanted)
-        self._trace_members(scope, filters)
+    def covers(self, other: Strand) -> bool:
+        """Whether it shows all that the other one shows, in the same form. False if undecided."""
+        return self.mappings == other.mappings and all(
+            mine.covers(theirs) for mine, theirs in zip(self.filters, other.filters, strict=True)
+        )
 
-    def _trace_members(self, scope: str, filters: Filters) -> None:
-        for member, edge in self._subscopes(scope):
-            if (wanted := self.leaving(edge, filters)) is not None and self._enter(member):
-                self.found.setdefault((member, self.member), wanted)
-                self._trace_members(member, wanted)
+    def __str__(self) -> str:
+        words: list[str] = []
+        for filter, mapping in self.crossings:
+            words += [] if filter == EVERYTHING else [str(filter)]
+            words.append(f"mapped by {', '.join(map(repr, mapping.steps))}")
+        return ", ".join(words if words and self.last == EVERYTHING else (*words, str(self.last)))
 
-    # --- steps --------------------------------------------------------------------------------------------
 
-    def _enter(self, node: str) -> bool:
-        if node in self.entered or self.effort <= 0:
-            return False
-        self.entered.add(node)
-        return True
+class Exposure(NamedTuple):
+    """What published in one node is seen in another."""
 
-    def _subscopes(self, scope: str) -> list[tuple[str, Membership]]:
-        if is_client(scope):
-            return []
-        members = self._graph.members(scope).items()
-        return [(m, edge) for m, edge in members if not is_client(m) and not self.is_abstract(m)]
+    strands: tuple[Strand, ...] = ()
+    """In a fixed order; none: nothing is seen."""
+    whole: bool = True
+    """Otherwise a filter would have become too large, and there may be more to see."""
 
-    def offered(self, edge: Membership, filters: Filters) -> Filters | None:
-        """What may appear in the scope, if the member has what the filter accepts."""
-        return self._possible(_after(outward_terms(self._graph, edge), filters))
+    def shown(self, notification: Notification) -> list[Notification]:
+        """Every form in which a publication is seen."""
+        forms = (strand.shown(notification) for strand in self.strands)
+        return [form for form in forms if form is not None]
 
-    def arriving(self, edge: Membership, filters: Filters) -> Filters | None:
-        """What the member may get, if the scope has what the filter accepts."""
-        return self._possible(_after(inward_terms(self._graph, edge), filters))
+    def covers(self, strand: Strand) -> bool:
+        """Whether it shows all that a strand shows, in the same form. False if undecided."""
+        return any(one.covers(strand) for one in self.strands)
 
-    def wanted(self, edge: Membership, filters: Filters) -> Filters | None:
-        """What must be in the scope for the member to get what the filter accepts."""
-        return self._possible(_before(inward_terms(self._graph, edge), filters))
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.strands)) or str(Filter(()))
 
-    def leaving(self, edge: Membership, filters: Filters) -> Filters | None:
-        """What the member must have for the scope to get what the filter accepts."""
-        return self._possible(_before(outward_terms(self._graph, edge), filters))
 
-    def _possible(self, filters: Filters) -> Filters | None:
-        """The filters, each once; None if nothing can pass them."""
-        self.effort -= 1
-        if not all(filter.conjunctions for filter in filters):
+NO_EXPOSURE = Exposure()
+"""Nothing is seen."""
+
+
+def size(exposure: Exposure) -> int:
+    """How many constraints an exposure has: what it costs to compare it."""
+    return sum(constraints(filter) for strand in exposure.strands for filter in strand.filters)
+
+
+def constraints(filter: Filter) -> int:
+    """How many constraints a filter has."""
+    return sum(map(len, filter.conjunctions))
+
+
+def united(strands: Iterable[Strand], whole: bool = True) -> Exposure:
+    """The exposure of these strands. Those that differ in one filter are one, and what nothing passes is left out."""
+    kept: list[Strand] = []
+    for strand in strands:
+        if not strand.is_known or strand.asked().conjunctions:
+            kept = _joined(kept, strand)
+    return Exposure(tuple(sorted(kept, key=str)), whole)
+
+
+def _joined(strands: list[Strand], new: Strand) -> list[Strand]:
+    """The strands and another one, which is joined with one of them as long as that is exact."""
+    for one in strands:
+        if (joint := _either(one, new)) is not None:
+            return _joined([other for other in strands if other is not one], joint)
+    return [*strands, new]
+
+
+def _either(one: Strand, two: Strand) -> Strand | None:
+    if one.mappings != two.mappings:
+        return None
+    pairs = list(zip(one.filters, two.filters, strict=True))
+    different = [at for at, (mine, theirs) in enumerate(pairs) if mine != theirs]
+    if len(different) > 1:
+        return one if one.covers(two) else two if two.covers(one) else None
+    filters = list(one.filters)
+    for at in different:
+        joint = union(*pairs[at])
+        if joint is None:
             return None
-        return tuple(dict.fromkeys(filters))
+        filters[at] = joint
+    return Strand(tuple(map(Crossing, filters, one.mappings)), filters[-1])
 
 
-def _after(terms: Terms, filters: Filters) -> Filters:
-    """What a notification passes when it has crossed, if it passed the filters before."""
-    return _crossed(terms.before, filters, terms.mapping, offered, terms.after)
-
-
-def _before(terms: Terms, filters: Filters) -> Filters:
-    """What a notification passed before it crossed, if it passes the filters now."""
-    return _crossed(terms.after, filters, terms.mapping, wanted, terms.before)
-
-
-def _crossed(
-    near: tuple[Stage, ...],
-    filters: Filters,
-    mapping: Mapping | None,
-    translated: Callable[[Mapping, Filter], Filter],
-    far: tuple[Stage, ...],
-) -> Filters:
-    joined = filters + _filters(near)
-    if mapping is not None:
-        joined = tuple(one for filter in joined or (EVERYTHING,) if (one := translated(mapping, filter)) != EVERYTHING)
-    return joined + _filters(far)
-
-
-def _filters(stages: tuple[Stage, ...]) -> Filters:
-    return tuple(stage.filter for stage in stages)
+def union(one: Filter, other: Filter) -> Filter | None:
+    """The filter that passes what either passes, in canonical form; None if it would be too large."""
+    if one == other:
+        return one
+    try:
+        merged = one.merge(other)
+        return (merged if merged is not None else one | other).canonical()
+    except FilterTooLarge:
+        return None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ._applying import apply
-from ._audit import MAX_TEXT, AuditEntry, compared, described
+from ._audit import MAX_TEXT, AuditEntry, described, judged
 from ._changes import Anchor, AnyChange, Unanchor
+from ._comparison import compare
 from ._graph import Graph
 from ._messages import Ask, Review, Reviewed, Transaction
 
@@ -60,11 +61,9 @@ class ScopeLog:
 
     def _complete(self, number: int, entry: AuditEntry, before: Graph, changes: tuple[AnyChange, ...]) -> None:
         try:
-            gained, lost, more = compared(before, apply(before, changes), changes)
+            entry = judged(entry, compare(before, apply(before, changes)))
         except Exception:  # what cannot be told must not stop the broker
             log.exception("what version %s makes visible could not be worked out", entry.version)
-        else:
-            entry = msgspec.structs.replace(entry, gained=tuple(gained), lost=tuple(lost), more=more)
         self._put(entry, number)
         self._service.on_audit(entry)
 

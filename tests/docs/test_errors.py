@@ -1,0 +1,41 @@
+"""The tree of errors is drawn as it is."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import tidings
+from tidings.model import TidingsError, _errors
+
+_LINE = re.compile(r"^    (?P<lines>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:  +(?:(?P<package>\w+): )?.*)?$")
+
+
+def drawn() -> dict[str, tuple[str, str]]:
+    """For each error in the drawing, the one that it hangs from, and its package: its own, or its parent's."""
+    found: dict[str, tuple[str, str]] = {}
+    above: list[str] = []
+    for line in (_errors.__doc__ or "").splitlines():
+        if (match := _LINE.match(line)) is not None:
+            depth = len(match["lines"]) // 4
+            parent = above[depth - 1] if depth else ""
+            package = match["package"] or (found[parent][1] if depth else "model")
+            found[match["name"]] = parent, package
+            above[depth:] = [match["name"]]
+    return found
+
+
+def defined(error: type[TidingsError] = TidingsError, parent: str = "") -> Iterator[tuple[str, tuple[str, str]]]:
+    yield error.__name__, (parent, error.__module__.split(".")[1])
+    for derived in error.__subclasses__():
+        if derived.__module__.startswith("tidings."):
+            yield from defined(derived, error.__name__)
+
+
+def test_every_error_hangs_in_the_drawn_tree_where_its_class_does() -> None:
+    for module in pkgutil.walk_packages(tidings.__path__, "tidings."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    assert drawn() == dict(defined()), "draw the tree at the top of src/tidings/model/_errors.py as the classes are"
