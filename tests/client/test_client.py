@@ -322,3 +322,16 @@ async def test_many_clients_at_once() -> None:
         for number in range(20):
             group.create_task(chat(number))
     assert counts == [1] * 20
+
+
+@pytest.mark.req("ARC-003")
+@running
+async def test_a_client_that_knows_several_brokers_is_attached_to_one_of_them() -> None:
+    async with brokers("ab", ["ab"]) as servers, tidings.connect([url(servers["a"]), url(servers["b"])]) as client:
+        await client.subscribe("n > 0")
+        assert [len(servers[name].host.broker.clients) for name in "ab"] == [1, 0]
+        await servers["a"].stop()
+        await until(lambda: servers["b"].host.broker.clients)
+        await client.publish(n=1)
+        assert len(servers["b"].host.broker.clients) == 1
+        assert client.statistics().broker == "b"

@@ -237,7 +237,6 @@ async def test_a_client_that_dies_in_a_burst_leaves_nothing_behind() -> None:
         await take(wanted, 399)
 
 
-@pytest.mark.req("AGG-005")
 @running
 async def test_a_client_is_attached_to_one_broker_at_a_time_and_its_old_session_is_taken_over() -> None:
     async with brokers("b") as servers, await Raw.open(servers["b"]) as old:
