@@ -30,9 +30,7 @@ class Onlooker(Feature):
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging"])
 def test_a_peer_gets_an_event_once_however_many_of_its_filters_it_passes(algorithm: str, advised: bool) -> None:
     """What is on the links is judged: a local broker would not hand over a second copy anyway."""
-    network = Network(
-        1, routing=RoutingOptions(algorithm), features=lambda name: [Onlooker()] if advised else []
-    )
+    network = Network(1, routing=RoutingOptions(algorithm), features=lambda name: [Onlooker()] if advised else [])
     shape = topologies.star(4)
     network.add_brokers(shape.brokers, shape.links)
     clients = [network.add_client(f"c{number}", broker) for number, broker in enumerate(shape.brokers * 2)]

@@ -120,7 +120,7 @@ def test_merged_replays_take_everything_on_the_path(make: type[CachingStrategy])
     assert sorted(messages.of("bounded") + messages.of(Request)) == [("a", "b"), ("b", "c"), ("c", "d")]
 
 
-@pytest.mark.req("HIS-092", "HIS-138")
+@pytest.mark.req("HIS-092")
 @pytest.mark.parametrize("make", [MergedReplay, JunctionReplay, SequenceReplay])
 def test_vector_7_what_is_new_while_the_search_goes_on_is_aligned(make: type[CachingStrategy]) -> None:
     """B3 has f e d c, B4 has f e, g is published while the subscription is on its way: d, e, f, g are delivered."""
