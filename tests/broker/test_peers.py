@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidings.broker import Advice, Feature, Joinpoint, Link, RoutingOptions
+from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, RoutingOptions
 from tidings.sim import Network, topologies
 from tidings.wire import Advertise, Deliver, Frame, Notify
 
@@ -85,3 +85,52 @@ def test_every_link_hears_once_of_a_topic_that_somebody_behind_its_other_end_pub
     assert heard() == [("b3", "b4")]
     at_b3.advertise("type = 'u'")
     assert heard() == [("b2", "b5"), ("b3", "b4"), ("b4", "b1"), ("b4", "b2")], "another topic"
+
+
+@pytest.mark.req("VIS-211")
+@pytest.mark.parametrize("advised", [False, True], ids=["plain", "advised"])
+@pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging"])
+def test_every_message_is_counted_by_its_type_where_it_leaves_and_where_it_comes(algorithm: str, advised: bool) -> None:
+    """What is on the links is what the brokers have counted, and whatever a broker sent a neighbour has got."""
+    options = RoutingOptions(algorithm, advertisements=True)
+    network = Network(1, routing=options, features=lambda name: [Onlooker()] if advised else [])
+    network.add_brokers("abcd", links=["ab", "bc", "bd"])
+    clients = [network.add_client(f"c{number}", broker) for number, broker in enumerate("aacd")]
+    network.run()
+    before = {name: (broker.statistics.messages_in, broker.statistics.messages_out) for name, broker in _brokers(network)}
+    sent: dict[str, Counter[str]] = {name: Counter() for name, _ in _brokers(network)}
+    got: dict[str, Counter[str]] = {name: Counter() for name, _ in _brokers(network)}
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        sent[broker][type(frame.message).__name__] += 1
+        if link.is_broker:
+            got[link.name][type(frame.message).__name__] += 1
+
+    network.tap = tap
+    for client in clients:
+        client.advertise("n > 0", id="a")
+        client.subscribe("n > 0", id="s")
+        client.subscribe("n > 5", id="t")
+    network.run()
+    for client in clients:
+        for n in range(1, 9):
+            client.publish(n=n)
+    network.run()
+    for client in clients:
+        client.unsubscribe("s")
+        client.unadvertise("a")
+    network.run()
+    control = {"Advertise", "Unadvertise"} | (set() if algorithm == "flooding" else {"Subscribe", "Unsubscribe"})
+    assert {"Notify", "Deliver", *control} <= set(sum(sent.values(), Counter()))
+    for name, broker in _brokers(network):
+        came, left = before[name]
+        assert broker.statistics.messages_out - left == sent[name]
+        expected = got[name]
+        for _ in broker.clients:
+            expected += Counter(Advertise=1, Subscribe=2, Publish=8, Unsubscribe=1, Unadvertise=1)
+        heard = broker.statistics.messages_in - came
+        assert {kind: heard[kind] for kind in expected} == expected
+
+
+def _brokers(network: Network) -> list[tuple[str, Broker]]:
+    return list(network.brokers.items())

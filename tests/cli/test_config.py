@@ -120,7 +120,7 @@ async def linked(one: Options, other: Options) -> AsyncIterator[tuple[Server, ti
             yield first, near, far
 
 
-@pytest.mark.req("ARC-018")
+@pytest.mark.req("ARC-018", "VIS-211")
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging", "imperfect-merging"])
 def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_path: Path, algorithm: str) -> None:
     configured = load(written(tmp_path, f'port = 0\n[routing]\nalgorithm = "{algorithm}"\n')).options
