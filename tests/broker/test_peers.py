@@ -97,7 +97,9 @@ def test_every_message_is_counted_by_its_type_where_it_leaves_and_where_it_comes
     network.add_brokers("abcd", links=["ab", "bc", "bd"])
     clients = [network.add_client(f"c{number}", broker) for number, broker in enumerate("aacd")]
     network.run()
-    before = {name: (broker.statistics.messages_in, broker.statistics.messages_out) for name, broker in _brokers(network)}
+    before = {
+        name: (broker.statistics.messages_in, broker.statistics.messages_out) for name, broker in _brokers(network)
+    }
     sent: dict[str, Counter[str]] = {name: Counter() for name, _ in _brokers(network)}
     got: dict[str, Counter[str]] = {name: Counter() for name, _ in _brokers(network)}
 

@@ -481,7 +481,7 @@ class Odd:
         return notification["n"] % 2 == 1  # type: ignore[index,no-any-return]
 
 
-@pytest.mark.req("ARC-019")
+@pytest.mark.req("ARC-019", "ARC-199")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_filter_class_of_ones_own_is_routed_by_flooding_and_simple(algorithm: str) -> None:
     network = build(topologies.line(3), algorithm)

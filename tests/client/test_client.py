@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 import pytest
 from net.world import brokers, options, running, take, until, url
 
 import tidings
 from tidings.broker import RoutingOptions
-from tidings.model import Filter, NotAdvertised, TidingsError, ValueRefused
+from tidings.model import (
+    Constraint,
+    Filter,
+    Kind,
+    NotAdvertised,
+    Scalar,
+    TidingsError,
+    ValueRefused,
+    register_operator,
+)
 from tidings.net import Access, Identity, serve
 
 
@@ -335,3 +345,36 @@ async def test_a_client_that_knows_several_brokers_is_attached_to_one_of_them() 
         await client.publish(n=1)
         assert len(servers["b"].host.broker.clients) == 1
         assert client.statistics().broker == "b"
+
+
+class Reading(tidings.Notification):
+    """A notification class of an application."""
+
+
+@dataclass(frozen=True)
+class Odd(Constraint):
+    """An operator of an application."""
+
+    name: str
+    kind = Kind.NUMBER
+
+    def holds(self, scalar: Scalar) -> bool:
+        return isinstance(scalar, int) and scalar % 2 == 1
+
+    def __str__(self) -> str:
+        return f"{self.name} IS_ODD ()"
+
+
+@pytest.mark.req("ARC-199")
+@running
+async def test_notifications_and_operators_of_ones_own_go_through_real_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.model._operator_words._FACTORIES", {})
+    register_operator("IS_ODD", Odd)
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as writer, tidings.connect(url(servers["b"])) as reader:
+            subscription = await reader.subscribe("n IS_ODD () AND n > 1")
+            for n in range(6):
+                await (await writer.publish(Reading(n=n)))
+            assert await take(subscription, 2) == [Reading(n=3), Reading(n=5)]
+            (told,) = servers["a"].host.broker.root.subscriptions
+            assert told.filter == Filter.parse("n IS_ODD () AND n > 1"), "what is sent to b is what is wanted there"

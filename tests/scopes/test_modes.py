@@ -324,7 +324,7 @@ def test_nobody_changes_anything_by_default_whatever_it_says_it_is() -> None:
     assert {type(change) for change in FORBIDDEN} == set(get_args(AnyChange)), "every kind of change was tried"
 
 
-@pytest.mark.req("VIS-313", "ARC-145")
+@pytest.mark.req("VIS-313")
 def test_messages_that_only_brokers_send_are_refused_when_a_client_sends_them() -> None:
     world = line()
     common(world)
