@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from tidings.broker import LocalBroker
+from tidings.broker import Link, LocalBroker
 from tidings.broker._repetitions import Repetitions
 from tidings.model import ROOT_ROUTE, AlreadyPublished, EventKey, Identity, Notification
-from tidings.sim import Network, Op, delivered, flat
+from tidings.sim import Network, Op, Weather, delivered, flat
 from tidings.wire import Deliver, Envelope, Frame, Publish, Quality, encode_body
 
 
@@ -40,6 +42,35 @@ def test_every_publication_gets_a_key_that_no_other_has() -> None:
     keys = [record.detail for record in network.trace.records if record.op is Op.ACK]
     assert len(keys) == len(set(keys)) == 2 * 5 * len(publishers)
     assert sorted(seen) == sorted(keys), "and whoever gets it knows it by that key"
+
+
+@pytest.mark.req("MOB-010")
+def test_the_numbers_of_a_publisher_grow_and_come_in_the_order_in_which_it_published() -> None:
+    network = Network(5, weather=Weather((1, 20_000)))
+    network.add_brokers("abcd", links=["ab", "bc", "cd"])
+    publishers = [network.add_client(f"p{number}", broker) for number, broker in enumerate("aad")]
+    network.add_client("reader", "c").subscribe("TRUE")
+    network.run()
+    came: dict[str, list[tuple[int, object]]] = {}
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        if isinstance(frame.message, Deliver):
+            identity = frame.message.envelope.identity
+            came.setdefault(identity.publisher, []).append(
+                (identity.publisher_seq, frame.message.envelope.notification["n"])
+            )
+
+    network.tap = tap
+    for n in range(30):
+        for publisher in publishers:
+            publisher.publish(n=n, quality=tuple(Quality)[n % 2])
+        network.run(seconds=0.001)
+    network.run()
+    assert set(came) == {publisher.name for publisher in publishers}
+    for ways in came.values():
+        numbers = [number for number, _ in ways]
+        assert all(one < two for one, two in pairwise(numbers)), "strictly increasing"
+        assert [n for _, n in ways] == list(range(30)), "in the order of publishing"
 
 
 @pytest.mark.req("VIS-102")

@@ -33,6 +33,18 @@ async def test_what_is_published_reaches_those_who_subscribed() -> None:
         assert await take(subscription, 1) == [tidings.Notification(symbol="SAP", price=182.4)]
 
 
+@pytest.mark.req("MOB-003")
+@running
+async def test_a_topic_has_a_selector_over_attributes() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        subscription = await client.subscribe("type = 'quote' AND (price > 100 OR symbol LIKE 'S%')")
+        for number, (topic, symbol, price) in enumerate(
+            [("quote", "ABC", 12), ("order", "SAP", 182), ("quote", "ABC", 182), ("quote", "SAP", 12)]
+        ):
+            await client.publish(type=topic, symbol=symbol, price=price, number=number)
+        assert [one["number"] for one in await take(subscription, 2)] == [2, 3]
+
+
 @running
 async def test_json_works_as_well() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"]), serialiser="json") as client:
