@@ -76,7 +76,6 @@ def test_what_arrives_is_what_was_published_and_nothing_else(notification: Notif
     assert dict(received) == dict(notification)
 
 
-@pytest.mark.req("VIS-119")
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging"])
 def test_a_publisher_cannot_tell_whether_anybody_listens(algorithm: str) -> None:
     def what_alice_sees(listeners: int) -> list[Message]:

@@ -123,7 +123,7 @@ async def linked(one: Options, other: Options) -> AsyncIterator[tuple[Server, ti
             yield first, near, far
 
 
-@pytest.mark.req("ARC-018")
+@pytest.mark.req("ARC-018", "VIS-211")
 @pytest.mark.parametrize("algorithm", ["flooding", "simple", "identity", "covering", "merging", "imperfect-merging"])
 def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_path: Path, algorithm: str) -> None:
     configured = load(written(tmp_path, f'port = 0\n[routing]\nalgorithm = "{algorithm}"\n')).options
@@ -141,7 +141,7 @@ def test_the_file_chooses_how_a_network_routes_and_clients_do_not_notice(tmp_pat
     assert told == {"flooding": 0, "simple": 2, "identity": 2}.get(algorithm, 1)
 
 
-@pytest.mark.req("HIS-042", "HIS-132")
+@pytest.mark.req("HIS-132")
 @pytest.mark.parametrize("strategy", ["merging", "replay", "border", "strict", "off"])
 def test_the_file_chooses_how_the_past_is_found(tmp_path: Path, strategy: str) -> None:
     """Two brokers whose caches differ in size; a late subscriber at the one gets what the other remembers."""

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 import pytest
 from net.world import brokers, options, running, take, until, url
 
 import tidings
 from tidings.broker import RoutingOptions
-from tidings.model import Filter, NotAdvertised, TidingsError, ValueRefused
+from tidings.model import (
+    Constraint,
+    Filter,
+    Kind,
+    NotAdvertised,
+    Scalar,
+    TidingsError,
+    ValueRefused,
+    register_operator,
+)
 from tidings.net import Access, Identity, serve
 
 
@@ -21,6 +31,18 @@ async def test_what_is_published_reaches_those_who_subscribed() -> None:
         await client.publish(symbol="ABC", price=12.5)
         await client.publish(symbol="SAP", price=182.4)
         assert await take(subscription, 1) == [tidings.Notification(symbol="SAP", price=182.4)]
+
+
+@pytest.mark.req("MOB-003")
+@running
+async def test_a_topic_has_a_selector_over_attributes() -> None:
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        subscription = await client.subscribe("type = 'quote' AND (price > 100 OR symbol LIKE 'S%')")
+        for number, (topic, symbol, price) in enumerate(
+            [("quote", "ABC", 12), ("order", "SAP", 182), ("quote", "ABC", 182), ("quote", "SAP", 12)]
+        ):
+            await client.publish(type=topic, symbol=symbol, price=price, number=number)
+        assert [one["number"] for one in await take(subscription, 2)] == [2, 3]
 
 
 @running
@@ -322,3 +344,49 @@ async def test_many_clients_at_once() -> None:
         for number in range(20):
             group.create_task(chat(number))
     assert counts == [1] * 20
+
+
+@pytest.mark.req("ARC-003")
+@running
+async def test_a_client_that_knows_several_brokers_is_attached_to_one_of_them() -> None:
+    async with brokers("ab", ["ab"]) as servers, tidings.connect([url(servers["a"]), url(servers["b"])]) as client:
+        await client.subscribe("n > 0")
+        assert [len(servers[name].host.broker.clients) for name in "ab"] == [1, 0]
+        await servers["a"].stop()
+        await until(lambda: servers["b"].host.broker.clients)
+        await client.publish(n=1)
+        assert len(servers["b"].host.broker.clients) == 1
+        assert client.statistics().broker == "b"
+
+
+class Reading(tidings.Notification):
+    """A notification class of an application."""
+
+
+@dataclass(frozen=True)
+class Odd(Constraint):
+    """An operator of an application."""
+
+    name: str
+    kind = Kind.NUMBER
+
+    def holds(self, scalar: Scalar) -> bool:
+        return isinstance(scalar, int) and scalar % 2 == 1
+
+    def __str__(self) -> str:
+        return f"{self.name} IS_ODD ()"
+
+
+@pytest.mark.req("ARC-199")
+@running
+async def test_notifications_and_operators_of_ones_own_go_through_real_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.model._operator_words._FACTORIES", {})
+    register_operator("IS_ODD", Odd)
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as writer, tidings.connect(url(servers["b"])) as reader:
+            subscription = await reader.subscribe("n IS_ODD () AND n > 1")
+            for n in range(6):
+                await (await writer.publish(Reading(n=n)))
+            assert await take(subscription, 2) == [Reading(n=3), Reading(n=5)]
+            (told,) = servers["a"].host.broker.root.subscriptions
+            assert told.filter == Filter.parse("n IS_ODD () AND n > 1"), "what is sent to b is what is wanted there"

@@ -29,6 +29,7 @@ async def abandon(client: tidings.Client) -> None:
     await client.__aexit__(RuntimeError, RuntimeError("killed"), None)
 
 
+@pytest.mark.req("MOB-004")
 @running
 async def test_what_was_published_while_the_client_was_away_comes_once_and_in_order(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server:
@@ -42,6 +43,43 @@ async def test_what_was_published_while_the_client_was_away_comes_once_and_in_or
             await publish(server, 6)
             assert numbers(await take(subscription, 3)) == [4, 5, 6]
             assert not subscription.gaps
+
+
+@pytest.mark.req("MOB-004")
+@running
+async def test_a_subscription_that_is_not_durable_misses_what_is_published_while_the_client_is_away(
+    tmp_path: Path,
+) -> None:
+    async with serve(options(data=tmp_path)) as server:
+        for turn in range(2):
+            async with tidings.connect(url(server), name="alice") as client:
+                plain = await client.subscribe("EXISTS(n)")
+                kept = await client.subscribe("EXISTS(n)", durable="quotes")
+                await publish(server, 10 * turn + 1)
+                expected = [1] if not turn else [2, 11]
+                assert numbers(await take(kept, len(expected))) == expected
+                assert numbers(await take(plain, 1)) == [10 * turn + 1]
+            if not turn:
+                await publish(server, 2)
+
+
+@pytest.mark.req("MOB-005")
+@running
+async def test_what_is_stored_survives_a_restart_until_it_is_consumed_and_what_is_accepted_does_not(
+    tmp_path: Path,
+) -> None:
+    expected: list[tuple[list[int], int]] = [([], 0), ([1, 3], 1), ([5], 0)]
+    for turn, (wanted, gaps) in enumerate(expected):
+        async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="bob") as writer:
+            async with tidings.connect(url(server), name="alice") as client:
+                subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+                assert numbers(await take(subscription, len(wanted))) == wanted
+                assert len(subscription.gaps) == gaps
+            if not turn:
+                for n, quality in ((1, "stored"), (2, "accepted"), (3, "stored")):
+                    await (await writer.publish(n=n, quality=quality))
+            elif turn == 1:
+                await (await writer.publish(n=5, quality="stored"))
 
 
 @running

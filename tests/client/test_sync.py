@@ -88,6 +88,7 @@ def test_many_are_published_at_once_and_read_in_order(address: str) -> None:
         assert [next(subscription)["m"] for _ in range(3_000)] == list(range(3_000))
 
 
+@pytest.mark.req("MOB-006")
 def test_waiting_may_end(address: str) -> None:
     with sync.connect(address, token="all") as client:
         subscription = client.subscribe("EXISTS(w)")
@@ -104,6 +105,7 @@ def test_waiting_may_end(address: str) -> None:
         assert subscription.gaps == []
 
 
+@pytest.mark.req("MOB-006")
 def test_callbacks_run_and_may_fail_without_harm(address: str, caplog: pytest.LogCaptureFixture) -> None:
     got: list[object] = []
     done = threading.Event()

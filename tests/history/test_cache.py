@@ -39,7 +39,6 @@ def test_what_nobody_wants_is_not_kept() -> None:
     assert cache.cells == 1
 
 
-@pytest.mark.req("HIS-138")
 def test_vector_5_reference_counts() -> None:
     """X1 and X2 subscribe F, X3 subscribes G, n matches both; then X3, X1, X2 unsubscribe."""
     cache = EventCache(SMALL)
@@ -207,7 +206,6 @@ def test_what_is_kept_is_the_whole_envelope_and_cannot_be_changed() -> None:
         kept.notification["price"] = 8  # type: ignore[index]
 
 
-@pytest.mark.req("HIS-042")
 def test_limits_change_at_run_time() -> None:
     cache = EventCache(CacheLimits(max_global=100, max_filters=5, max_per_filter=10))
     kept, dropped = cache.retain(f("n > 0")), cache.retain(f("n > 1"))

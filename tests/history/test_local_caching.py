@@ -42,7 +42,7 @@ class Part:
         self.past += self._local.delivering_past
 
 
-@pytest.mark.req("HIS-060", "HIS-138")
+@pytest.mark.req("HIS-060")
 def test_vector_1_only_the_local_broker_that_has_seen_it_helps() -> None:
     network = flooding()
     lb1, lb2 = remembering(network, "lb1", "er1"), remembering(network, "lb2", "er1")

@@ -6,6 +6,7 @@ import pytest
 from history.history_world import Messages, Reader, f, network_of, numbers, strategy_at
 from history.strategy_world import (
     FOUR_FILTERS,
+    LATENCY,
     ONE_FILTER,
     SIZES,
     STEADY,
@@ -67,6 +68,50 @@ def test_largest_replay_takes_the_longest_memory_instead() -> None:
     assert messages.of(Request) == [("b", "c"), ("c", "d")]
 
 
+@pytest.mark.req("HIS-091")
+def test_largest_replay_keeps_what_is_new_and_shortens_what_it_finds_by_it() -> None:
+    """13 comes by the link that is asked, 100 by another one, while b waits for c: c's answer ends in 13, too."""
+    network = filled_line(LargestReplay, SIZES)
+    network.clients["early"].detach()
+    Reader(network.add_client("steady", "b"), "n > 0", None)
+    aside = network.add_client("aside", "b")
+    network.run()
+    for n in range(7, 13):
+        network.clients["feed"].publish(n=n)
+        network.run()
+    messages = Messages(network)
+    late = Reader(network.add_client("late", "a"), "n > 0", last(5))
+    aside.publish(n=100)
+    network.run(seconds=1.5 * LATENCY / 1e6)
+    network.clients["feed"].publish(n=13)
+    network.run()
+    answers = [(sender, one.envelopes) for sender, _, one in messages.all if isinstance(one, Replay)]
+    assert [(sender, [one.notification["n"] for one in found]) for sender, found in answers] == [
+        ("d", [11, 12, 13]),
+        ("c", [9, 10, 11, 12, 13]),
+        ("b", [10, 11, 12, 100, 13]),
+    ]
+    assert late.values == [10, 11, 12, 100, 13]
+
+
+@pytest.mark.req("HIS-091")
+def test_largest_replay_takes_the_longer_memory_instead_of_its_own_and_merged_replay_both() -> None:
+    """b has seen 100 of its own client between 6 and 7; what c remembers is longer, and does not have it."""
+
+    def past_of(make: type[CachingStrategy]) -> list[object]:
+        network = filled_line(make, SIZES | {"d": 1})
+        network.add_client("aside", "b").publish(n=100)
+        network.run()
+        network.clients["feed"].publish(n=7)
+        network.run()
+        late = Reader(network.add_client("late", "b"), "n > 0", last(9))
+        network.run()
+        return late.values
+
+    assert past_of(LargestReplay) == [4, 5, 6, 7]
+    assert past_of(MergedReplay) == [4, 5, 6, 100, 7]
+
+
 @pytest.mark.req("HIS-092", "HIS-093", "HIS-094", "HIS-097")
 @pytest.mark.parametrize("make", [MergedReplay, JunctionReplay, SequenceReplay, FullReplay])
 def test_merged_replays_take_everything_on_the_path(make: type[CachingStrategy]) -> None:
@@ -75,7 +120,7 @@ def test_merged_replays_take_everything_on_the_path(make: type[CachingStrategy])
     assert sorted(messages.of("bounded") + messages.of(Request)) == [("a", "b"), ("b", "c"), ("c", "d")]
 
 
-@pytest.mark.req("HIS-092", "HIS-138")
+@pytest.mark.req("HIS-092")
 @pytest.mark.parametrize("make", [MergedReplay, JunctionReplay, SequenceReplay])
 def test_vector_7_what_is_new_while_the_search_goes_on_is_aligned(make: type[CachingStrategy]) -> None:
     """B3 has f e d c, B4 has f e, g is published while the subscription is on its way: d, e, f, g are delivered."""

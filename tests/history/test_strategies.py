@@ -131,7 +131,6 @@ def test_many_more_runs(kind: type[CachingStrategy]) -> None:
         check_nothing_is_left(run)
 
 
-@pytest.mark.req("HIS-138")
 def test_counting_loses_and_repeats_where_identities_do_not() -> None:
     """The central fault of the documents: unequal caches behind a junction, narrower filters already flowing."""
     total = dict(NONE)

@@ -97,7 +97,7 @@ def test_a_subscription_waits_no_longer_than_its_timer_and_ignores_what_comes_la
     assert strategy_at(network, "a").late == 1
 
 
-@pytest.mark.req("HIS-026", "HIS-030")
+@pytest.mark.req("HIS-026", "HIS-030", "HIS-098")
 @pytest.mark.parametrize("make", [MergingCaching, FullReplay])
 def test_what_is_new_counts_towards_the_bound(make: type[CachingStrategy]) -> None:
     network = network_of(lambda name: Silent(sized(1)) if name == "b" else make(sized(1)), ["ab"], weather=STEADY)

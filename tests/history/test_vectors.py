@@ -23,7 +23,7 @@ def sized(each: int) -> StrategyOptions:
     return StrategyOptions(limits=CacheLimits(max_global=20 * each + 1, max_filters=20, max_per_filter=each))
 
 
-@pytest.mark.req("HIS-138", "HIS-024", "HIS-063")
+@pytest.mark.req("HIS-024", "HIS-063")
 def test_vector_2_border_broker_caching() -> None:
     """X2 gets from ER1 what X1 has had; X4, at ER2, gets nothing: its border broker has no client with that filter."""
     network = network_of(lambda name: BorderBrokerCaching(), REFERENCE)
@@ -62,7 +62,7 @@ def mc_example(each: dict[str, int]) -> tuple[Network, Messages, Reader]:
     return network, messages, x3
 
 
-@pytest.mark.req("HIS-138", "HIS-033", "HIS-066", "HIS-067", "HIS-070")
+@pytest.mark.req("HIS-033", "HIS-066", "HIS-067", "HIS-070")
 def test_vector_3_a_larger_cache_nearby_answers_alone() -> None:
     network, messages, x3 = mc_example({"er1": 25, "er2": 25, "er3": 60, "er4": 25})
     assert x3.values == list(range(31, 81))
@@ -76,7 +76,7 @@ def test_vector_3_a_larger_cache_nearby_answers_alone() -> None:
     assert network.brokers["er1"].statistics.messages_out["Deliver"] == 80 + 50
 
 
-@pytest.mark.req("HIS-138", "HIS-066", "HIS-068", "HIS-069")
+@pytest.mark.req("HIS-066", "HIS-068", "HIS-069")
 def test_vector_3_small_caches_are_put_together() -> None:
     _, messages, x3 = mc_example(dict.fromkeys(("er1", "er2", "er3", "er4"), 25))
     assert sorted(messages.of("bounded")) == [("er1", "er3"), ("er3", "er2"), ("er3", "er4")]
@@ -88,7 +88,7 @@ def test_vector_3_small_caches_are_put_together() -> None:
     assert x3.values[-25:] == list(range(56, 81)), "what ER1 has is the newest"
 
 
-@pytest.mark.req("HIS-138", "HIS-074", "HIS-075", "HIS-081")
+@pytest.mark.req("HIS-074", "HIS-075", "HIS-081")
 def test_vector_4_fetch_where_routing_stops() -> None:
     """X1 has F everywhere, X2 subscribes G: routing stops at ER1, the request does not, and leaves nothing behind."""
     network = network_of(lambda name: MergingCaching(), REFERENCE, routing=RoutingOptions("covering"))
@@ -122,7 +122,7 @@ def test_vector_4_fetch_where_routing_stops() -> None:
         assert (len(cache), cache.cells, cache.bytes) == (0, 0, 0)
 
 
-@pytest.mark.req("HIS-138", "HIS-076", "HIS-077")
+@pytest.mark.req("HIS-076", "HIS-077")
 @pytest.mark.parametrize("routing", ["simple", "covering", "merging"])
 def test_vector_6_advertisements_restrict_the_search(routing: str) -> None:
     """X6 advertises F; the request of X7 reaches only brokers on the way to X6."""
@@ -154,7 +154,7 @@ def test_vector_6_advertisements_restrict_the_search(routing: str) -> None:
     assert x9.values == [6, 7]
 
 
-@pytest.mark.req("HIS-138", "HIS-095")
+@pytest.mark.req("HIS-095")
 def test_vector_8_expect_comes_before_the_replay_that_it_belongs_to() -> None:
     """As printed, the replay comes first: then it is taken for the last, and what is older is lost."""
 

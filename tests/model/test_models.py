@@ -349,7 +349,7 @@ def test_an_empty_rectangle_is_refused() -> None:
 # Open models.
 
 
-@pytest.mark.req("ARC-019", "ARC-199", "VIS-114")
+@pytest.mark.req("ARC-019", "VIS-114")
 def test_a_class_with_matches_alone_is_a_filter() -> None:
     class Sampled:
         def matches(self, notification: Notification) -> bool:

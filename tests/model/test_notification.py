@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import pytest
@@ -127,7 +128,38 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert "x" * MAX_NAME in Notification({"x" * MAX_NAME: 1})
 
 
-@pytest.mark.req("ARC-192", "ARC-199")
+class Sighting(Notification):
+    """A type of an application."""
+
+
+@dataclass
+class Bird:
+    bird: str
+
+
+@pytest.mark.req("ARC-192")
+@pytest.mark.parametrize(
+    "made",
+    [
+        Sighting(bird="wren"),
+        Sighting({"bird": "wren"}),
+        Sighting.from_object(Bird("wren")),
+        Sighting.from_json('{"bird": "wren"}'),
+        Sighting.from_tuple(["wren", 2]),
+        Sighting.opaque(b"wren", channel="birds"),
+        Sighting.decoded({"bird": "wren"}),
+        Sighting.decoded({"bird": ["wren"]}),
+        Sighting.trusted({"bird": "wren"}),
+    ],
+    ids=["attributes", "mapping", "object", "document", "tuple", "opaque", "decoded", "decoded list", "trusted"],
+)
+def test_in_every_data_model_a_subclass_makes_its_own(made: Notification) -> None:
+    assert type(made) is Sighting
+    assert made
+    assert made == Notification(dict(made))
+
+
+@pytest.mark.req("ARC-192")
 def test_a_subclass_is_a_notification_of_its_own_type() -> None:
     class Quote(Notification):
         @property

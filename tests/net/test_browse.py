@@ -25,6 +25,7 @@ async def shown(client: tidings.Client, filter: str = "TRUE") -> list[str]:
     return [str(one) for one in offers.filters]
 
 
+@pytest.mark.req("MOB-009")
 @pytest.mark.req("HIS-013")
 @running
 async def test_consumers_see_what_is_advertised_anywhere_while_it_is() -> None:

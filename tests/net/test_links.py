@@ -26,6 +26,7 @@ async def publish_numbers(client: tidings.Client, count: int, quality: str = "ac
     await client.flush()
 
 
+@pytest.mark.req("MOB-014")
 @pytest.mark.req("ARC-001", "VIS-202", "AGG-006")
 @pytest.mark.parametrize("quality", ["fire", "accepted", "stored"])
 @running
@@ -52,6 +53,7 @@ async def test_a_cut_connection_resumes_with_nothing_lost_and_nothing_doubled(tm
         assert len(servers["b"].host.peers) == 2
 
 
+@pytest.mark.req("AGG-125")
 @running
 async def test_a_cut_link_between_brokers_resumes_without_a_new_tree() -> None:
     async with brokers("a") as first, proxy(first["a"].port) as link:
@@ -72,6 +74,7 @@ async def test_a_cut_link_between_brokers_resumes_without_a_new_tree() -> None:
             assert b.host.broker.adjacency.tree == tree
 
 
+@pytest.mark.req("MOB-019")
 @running
 async def test_a_silent_neighbour_is_noticed_and_what_it_missed_is_fetched_when_it_is_back() -> None:
     limits = {"heartbeat": 0.2, "broker_resume": 0.2}
@@ -95,6 +98,7 @@ async def test_a_silent_neighbour_is_noticed_and_what_it_missed_is_fetched_when_
                 assert not subscription.gaps
 
 
+@pytest.mark.req("MOB-015", "MOB-019", "MOB-022")
 @running
 async def test_a_silent_broker_is_noticed_by_its_client_which_goes_to_another() -> None:
     async with brokers("ab", ["ab"], limits={"heartbeat": 0.2}) as servers, proxy(servers["a"].port) as way:
@@ -238,7 +242,6 @@ async def test_a_client_that_dies_in_a_burst_leaves_nothing_behind() -> None:
         await take(wanted, 399)
 
 
-@pytest.mark.req("AGG-005")
 @running
 async def test_a_client_is_attached_to_one_broker_at_a_time_and_its_old_session_is_taken_over() -> None:
     async with brokers("b") as servers, await Raw.open(servers["b"]) as old:

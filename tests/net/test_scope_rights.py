@@ -288,8 +288,8 @@ async def test_nobody_takes_a_name_that_the_graph_speaks_of() -> None:
                     await bob.admin.join("@bob", "hers")
 
 
+@pytest.mark.req("ARC-235")
 @running
-@pytest.mark.req("ARC-145")
 async def test_what_a_client_claims_about_scopes_and_identity_is_refused_or_ignored() -> None:
     """A member publishes with forged fields, and a stranger subscribes in a scope that it is no member of."""
     async with serve(options("a")) as server, await Raw.open(server) as liar, await Raw.open(server) as stranger:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from net.scopes_world import ALICE, OPERATOR, access, network
@@ -18,6 +18,7 @@ import tidings
 from tidings.model import ScopeError
 from tidings.net import Server, StartError, serve
 from tidings.scopes import (
+    AnyChange,
     AuthorityUnreachable,
     CreateScope,
     FrozenGraph,
@@ -270,7 +271,7 @@ async def test_a_whole_graph_on_disk_replaces_the_changes_before_it(tmp_path: Pa
 
 
 @running
-@pytest.mark.req("VIS-312", "VIS-319", "ARC-211")
+@pytest.mark.req("VIS-312", "VIS-319", "ARC-211", "VIS-815", "VIS-816")
 async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
     from tidings.scopes import mapping
     from tidings.scopes._steps import Drop, Rename
@@ -308,6 +309,14 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
             await admin.join("@x", "m/floor", selective={"in": "TRUE"})
         with pytest.raises(ScopeError, match="cannot be taken back"):
             await admin.set_mapping("m/floor", "m", mapping(Drop(("price",))))
+        await admin.set_delivery("m/floor", ordered=True)
+        await admin.extend("m/floor", "a")
+        assert (await admin.graph()).scope("m/floor").brokers == {"a"}
+        await admin.retract("m/floor", "a")
+        assert not (await admin.graph()).scope("m/floor").brokers
+        made = {change.split(" ")[0] for entry in await admin.log() for change in entry.changes}
+        kinds = {change.__name__ for change in get_args(AnyChange)}
+        assert made == kinds - {"Anchor", "Unanchor"}, "every kind; where scopes are carried is not logged"
 
 
 @running

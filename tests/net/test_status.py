@@ -156,6 +156,27 @@ async def test_prometheus_can_scrape(tmp_path: Path) -> None:
         assert metrics(body)["tidings_messages_total", "direction=in,type=Publish"] == 2
 
 
+@pytest.mark.req("VIS-211")
+@running
+async def test_tables_and_messages_between_brokers_are_metrics() -> None:
+    async with brokers("ab", ["ab"], metrics_port=0) as servers, tidings.connect(url(servers["a"])) as client:
+        for text in ("n > 0", "n > 5", "m > 0"):
+            await client.subscribe(text)
+        async with tidings.connect(url(servers["b"])) as other:
+            for n in range(1, 5):
+                await (await other.publish(n=n))
+            await until(lambda: servers["a"].host.broker.statistics.messages_in["Notify"] == 4)
+        near, far = [metrics((await fetch(servers[name].metrics_port, "/metrics"))[1]) for name in "ab"]
+        assert near["tidings_subscriptions", ""] == 3
+        assert near["tidings_told_subscriptions", "peer=b"] == far["tidings_subscriptions", ""] == 2
+        for kind, count in (("Subscribe", 2), ("Notify", 4)):
+            out, back = ("a", "b") if kind == "Subscribe" else ("b", "a")
+            pages = {"a": near, "b": far}
+            assert pages[out]["tidings_messages_total", f"direction=out,type={kind}"] == count
+            came = pages[back]["tidings_messages_total", f"direction=in,type={kind}"]
+            assert came == count
+
+
 @running
 async def test_ready_means_connected_to_every_neighbour() -> None:
     async with serve(options("a")) as first:

@@ -20,6 +20,7 @@ from tidings.scopes import (
     Look,
     Seen,
     Snapshot,
+    credential,
     decode,
     encode,
 )
@@ -70,6 +71,23 @@ def test_a_rejection_finds_its_way_back_says_why_and_leaves_everything_as_it_was
     assert answer.reason == "'@c5' is not admitted to 'S': 1 credentials, none for '@c5'"
     assert everything(world) == before
     assert world.scopes("B1").graph.version == version
+    at_rest(world)
+
+
+@pytest.mark.req("ARC-142")
+def test_a_scope_that_knows_secrets_admits_whoever_presents_one_of_them() -> None:
+    world = fx_3()
+    (made,) = ask(world, "B1", CreateScope("V", admission=(credential("sesame"), credential("shibboleth"))))
+    assert not made.error
+    for secrets in ((), ("thanks",), ("sesam", "", credential("sesame"))):
+        (answer,) = ask(world, "B4", Join("@c5", "V"), *secrets)
+        assert (answer.version, answer.error) == (0, "NotAllowed")
+        known = f"none of the {len(secrets)} credentials presented is one that this scope knows"
+        assert answer.reason == f"'@c5' is not admitted to 'V': {known}"
+        assert "V" not in world.scopes("B1").graph.superscopes("@c5")
+    (answer,) = ask(world, "B4", Join("@c5", "V"), "thanks", "shibboleth")
+    assert not answer.error
+    assert "V" in world.scopes("B1").graph.superscopes("@c5")
     at_rest(world)
 
 

@@ -172,7 +172,6 @@ def structural(seed: int) -> World:
     return random_world(f"layers{seed}", filters=False, mappings=False, scopes=7)
 
 
-@pytest.mark.req("VIS-321", "VIS-323")
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("seed", range(15))
 def test_roots_over_any_simple_event_system_give_the_scoped_one(system: type[Central], seed: int) -> None:
@@ -192,7 +191,6 @@ def test_roots_over_any_simple_event_system_give_the_scoped_one(system: type[Cen
     assert sorted(layered.delivered) == sorted(expected)
 
 
-@pytest.mark.req("VIS-322")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_after_unsubscribing_nothing_comes_though_it_was_on_its_way(system: type[Central]) -> None:
     """As printed, what is between the proxy and the client is delivered after `unsubscribe` has returned."""
@@ -207,7 +205,6 @@ def test_after_unsubscribing_nothing_comes_though_it_was_on_its_way(system: type
         assert layered.delivered == delivered
 
 
-@pytest.mark.req("VIS-322")
 @pytest.mark.parametrize("seed", range(10))
 def test_only_what_has_no_members_moves_and_only_its_own_roots_follow(seed: int) -> None:
     world = structural(seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import pytest
@@ -121,12 +121,21 @@ def changes(dice: random.Random) -> Iterator[AnyChange]:
             yield SetSelective("V", "T", dice.choice((OPEN, HIGH)))
 
 
-def run(seed: int, mode: Mode) -> tuple[Watched, Judge]:
+def mappings(dice: random.Random) -> Iterator[AnyChange]:
+    """A mapping that comes and goes, and nothing else."""
+    while True:
+        yield SetMapping("S", "T", TENFOLD)
+        yield SetMapping("S", "T", None)
+
+
+def run(
+    seed: int, mode: Mode, changing: Callable[[random.Random], Iterator[AnyChange]] = changes
+) -> tuple[Watched, Judge]:
     """Everybody publishes all the time while the graph changes again and again."""
     dice = random.Random(seed)
     world = line(seed)
     judge = Judge(world)
-    following = changes(dice)
+    following = changing(dice)
     answers = []
     for number in range(120):
         world.client(dice.choice(sorted(PLACES))).publish(n=number % 20)
@@ -152,6 +161,18 @@ def test_drain_nothing_is_handed_over_that_the_graph_of_that_moment_does_not_all
     _, judge = run(seed, Mode.DRAIN)
     assert judge.handed > 100
     assert (judge.late, judge.wrong) == (0, 0)
+
+
+@pytest.mark.req("VIS-504")
+def test_a_mapping_does_not_change_while_something_is_under_way_that_it_would_map() -> None:
+    late = {}
+    for mode in Mode:
+        _, judge = run(0, mode, mappings)
+        assert judge.handed > 100
+        assert judge.wrong == 0
+        late[mode] = judge.late
+    assert late[Mode.RELAXED], "otherwise nothing was under way"
+    assert (late[Mode.INSTANT], late[Mode.DRAIN]) == (0, 0)
 
 
 @pytest.mark.req("VIS-317", "VIS-504")
@@ -303,7 +324,7 @@ def test_nobody_changes_anything_by_default_whatever_it_says_it_is() -> None:
     assert {type(change) for change in FORBIDDEN} == set(get_args(AnyChange)), "every kind of change was tried"
 
 
-@pytest.mark.req("VIS-313", "ARC-145")
+@pytest.mark.req("VIS-313")
 def test_messages_that_only_brokers_send_are_refused_when_a_client_sends_them() -> None:
     world = line()
     common(world)

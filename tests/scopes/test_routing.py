@@ -243,7 +243,6 @@ def states(graph: Graph, path: tuple[str, ...]) -> Iterator[RouteState]:
         yield state
 
 
-@pytest.mark.req("ARC-145")
 def test_what_an_application_gets_tells_it_nothing_of_scopes() -> None:
     world = Watched("ab", ["ab"], {"x": "a", "y": "b", "z": "b"})
     world.make(

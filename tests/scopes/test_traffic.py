@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from scopes.network_world import Watched
 
+from tidings.model import Notification
+
 BROKERS, GROUPS, CLIENTS = "abcdef", 4, 24
 
 
@@ -100,3 +102,30 @@ def test_filters_are_counted_as_they_were_at_each_lookup() -> None:
     world.network.run()
     world.publish("x", n=1)
     assert traffic(world) == {"": (3, 0 + 3 + 2, 1)}
+
+
+@pytest.mark.req("VIS-328")
+def test_what_crosses_a_border_is_counted_in_both_scopes() -> None:
+    """x and y are in S, which is in T with z: what x publishes is looked up in S and in T, and each has its copies."""
+    world = Watched("ab", ["ab"], {"x": "a", "y": "a", "z": "b"})
+    world.make("x < S", "y < S", "S < T", "z < T")
+    world.subscribe()
+    world.publish("x", n=1)
+    assert [world.got(name) for name in "yz"] == [[Notification(n=1)]] * 2
+    at_a, at_b = (world.network.brokers[name].scoping.tables for name in "ab")
+    assert (at_a["S"].lookups, at_a["S"].copies) == (1, 2)  # to x and y; T hears of it by no copy
+    assert (at_a["T"].lookups, at_a["T"].copies) == (1, 1)  # to b
+    assert (at_b["T"].lookups, at_b["T"].copies) == (1, 1)  # to z
+
+
+@pytest.mark.req("VIS-328")
+def test_filters_are_counted_as_they_were_when_something_was_looked_up() -> None:
+    world = Watched("a", [], {"x": "a", "y": "a"})
+    world.make("x < S", "y < S")
+    evaluated = []
+    for filters in range(4):
+        world.publish("x", n=1)
+        evaluated.append(traffic(world)["S"][1])
+        world.client("y").subscribe(f"n > {filters}")
+        world.network.run()
+    assert evaluated == [0, 1, 1 + 2, 1 + 2 + 3]

@@ -4,7 +4,8 @@ A publisher's numbers grow, and nearly always come in their order. So the number
 version) are kept as a sorted list: what lies above its end is new and is appended, anything else is looked up. They are
 kept in two generations: when the younger has `size` of them it becomes the older one, and the older is forgotten. So at
 least `size` are known, at most twice as many, and forgetting costs nothing per delivery. A list of the younger
-generation begins with the largest number of the older one, so that its end is the largest of all.
+generation begins with the largest number of the older one, so that its end is the largest of all: one number more for
+each source that has a new one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Repetitions:
         """Whether this number has been noted lately; if not, it is now."""
         numbers = self._younger.get(source)
         if numbers is None:
-            numbers = self._younger[source] = self._older.get(source, [])[-1:]
+            older = self._older.get(source, [])
+            if _contains(older, number):
+                return True  # a source that only repeats itself gets no list: it would never be forgotten
+            numbers = self._younger[source] = older[-1:]
         if not numbers or number > numbers[-1]:
             numbers.append(number)
         elif _contains(numbers, number) or _contains(self._older.get(source, []), number):
