@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import pytest
 
-from tidings.broker import Link, LinkKind, RoutingOptions
+from tidings.broker import Link, LinkKind, RoutingOptions, Timer
 from tidings.broker import _waiting as limits
 from tidings.broker._waiting import Waiting
 from tidings.model import TidingsError
@@ -76,21 +79,24 @@ def test_what_a_client_advertises_later_is_judged_in_its_order() -> None:
     assert check(network.trace, advertisements=True) == []
 
 
-def test_what_was_fired_goes_as_far_as_it_gets_when_its_client_leaves() -> None:
-    network, _, writer = line()
-    neighbour = network.add_client("neighbour", "b")
-    neighbour.subscribe("TRUE")
-    network.run()
+def test_what_waits_goes_in_many_turns_so_that_others_are_served_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, reader, writer = line()
     writer.advertise("n >= 0")
-    writer.publish(n=0, quality=Quality.ACCEPTED)
+    for n in range(10 * limits.RELEASE_STEP):
+        writer.publish(n=n)
+    broker, turns = network.brokers["b"], []
+    call_later = broker.call_later
+
+    def counted(delay: int, action: Callable[[], None]) -> Timer:
+        turns.append(broker.publications.last)
+        return call_later(delay, action)
+
+    monkeypatch.setattr(broker, "call_later", counted)
     network.run()
-    writer.advertise("kind = 'late'")
-    writer.publish(kind="late", x=1, quality=Quality.FIRE)
-    writer.publish(kind="late", x=2, quality=Quality.ACCEPTED)
-    network.run(seconds=0.012)
-    writer.detach()
-    network.run()
-    assert [dict(one) for one in neighbour.received] == [{"n": 0}, {"kind": "late", "x": 1}]
+    assert numbers(reader) == list(range(10 * limits.RELEASE_STEP))
+    steps = [two - one for one, two in itertools.pairwise(turns)]
+    assert len(turns) >= 9
+    assert max(steps) <= limits.RELEASE_STEP
 
 
 def test_the_burst_of_a_client_that_returns_with_its_restarted_broker_reaches_everybody() -> None:
@@ -138,7 +144,7 @@ def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.Monk
     with pytest.raises(TidingsError, match="260 bytes of all clients together"):
         waiting.add(links[1], publication(1))
     assert links[1] not in waiting
-    waiting.release(lambda link, message: True)
+    waiting.release(lambda link, message: True, 100)
     waiting.add(links[1], publication(100))
     waiting.abandon(links[1])
     waiting.add(links[2], publication(100))

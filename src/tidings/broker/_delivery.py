@@ -53,7 +53,7 @@ from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
-from ._waiting import Said, Waiting
+from ._waiting import RELEASE_STEP, Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -92,6 +92,8 @@ class Delivery:
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
+        self._releasing = False
+        """Whether more of what waits goes in the next turn."""
         self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
@@ -186,8 +188,14 @@ class Delivery:
         return True
 
     def release(self) -> None:
-        """Something that publications wait for may be there now: publish them."""
-        self.waiting.release(self._lets_go)
+        """Something that publications wait for may be there now: publish them, some in each turn."""
+        if not self._releasing and self.waiting.release(self._lets_go, RELEASE_STEP):
+            self._releasing = True
+            self._broker.call_later(0, self._release_more)
+
+    def _release_more(self) -> None:
+        self._releasing = False
+        self.release()
 
     def _lets_go(self, link: Link, message: Said) -> bool:
         """Whether what has waited longest has gone, or has been refused."""
@@ -212,17 +220,8 @@ class Delivery:
         self._broker.settling.end_turn()
 
     def abandon(self, link: Link) -> None:
-        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again.
-
-        Nobody hands over again what was fired, so it goes as far as it gets.
-        """
-        publications, passages = self._broker.publications, self._broker.scoping.passages(link)
-        for message in self.waiting.abandon(link):
-            if not isinstance(message, Publish) or message.quality is not _FIRE:
-                continue
-            if passages is not None and publications.open:
-                publications.use(link.name, message.seq, link.owner)
-                self._accept(link, message, checked_body(message.body), passages)
+        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
+        self.waiting.abandon(link)
 
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""

@@ -39,6 +39,8 @@ MAX_WAITING_BYTES = 33_554_432
 """The most bytes of one client's publications that wait until they may go; further ones are refused."""
 MAX_ALL_WAITING_BYTES = 134_217_728
 """The same for all clients together."""
+RELEASE_STEP = 20
+"""How many go in one turn: each may pass thousands of subscriptions, and others must be served in between."""
 MESSAGE_OVERHEAD = 200
 """Bytes that a message takes beside its body, about."""
 
@@ -84,21 +86,22 @@ class Waiting:
         line.bytes += size
         self.bytes += size
 
-    def release(self, lets_go: Callable[[Link, Said], bool]) -> None:
-        """Let go what may go, in order: of each client as much as `lets_go` has nothing against."""
+    def release(self, lets_go: Callable[[Link, Said], bool], most: int) -> bool:
+        """Let go what may go, in order: of each client as much as `lets_go` has nothing against, but not more than so
+        many in all; whether that was reached."""
         for client, line in list(self._lines.items()):
-            while line.messages and lets_go(client, line.messages[0]):
+            while line.messages and most and lets_go(client, line.messages[0]):
                 size = _size(line.messages.popleft())
                 line.bytes -= size
                 self.bytes -= size
+                most -= 1
             if not line.messages:
                 del self._lines[client]
+        return not most
 
-    def abandon(self, client: Link) -> list[Said]:
-        """A client has gone; what waited of it."""
-        line = self._lines.pop(client, _Line())
-        self.bytes -= line.bytes
-        return list(line.messages)
+    def abandon(self, client: Link) -> None:
+        """A client has gone: nothing of it waits any longer."""
+        self.bytes -= self._lines.pop(client, _Line()).bytes
 
 
 def _size(message: Said) -> int:

@@ -31,7 +31,7 @@ from tidings.wire import (
 from ._access import AccessDenied, Identity
 from ._listener import Visitor
 from ._peer import Peer
-from ._turns import LIGHT, LIGHT_SLICE, SLICE, is_light
+from ._turns import HEAVY_IDS, LIGHT, LIGHT_SLICE, SLICE, is_light
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -132,7 +132,8 @@ class Connection(Stream):
         if self.host.stopping:
             # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
             parts, frame = [one for one in parts if one[0] != _DATA], None
-        decode, data, turns, clock = peer.serialiser.decode, _DATA, self.host.turns, self.loop.time
+        host, clock = self.host, self.loop.time
+        decode, data, turns = peer.serialiser.decode, _DATA, host.turns
         receive, link = self.host.broker.receive, peer.link
         arrived = 0
         if self.host.flushing:
@@ -156,7 +157,7 @@ class Connection(Stream):
                     if type(frame.message) in LIGHT:
                         arrived += 1
                         receive(link, frame)
-                        if clock() - started > LIGHT_SLICE:
+                        if clock() - started > LIGHT_SLICE or host.heavy > HEAVY_IDS:
                             self._put_off([*left])
                             break
                         continue

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
 from tidings.model import TidingsError
-from tidings.wire import AnyMessage, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
+from tidings.wire import AnyMessage, Deliver, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
 
 from ._access import Identity
 from ._budget import Budget
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ._connection import Connection
 
 log = logging.getLogger("tidings.net")
+
+MANY_IDS = 64
+"""A notification for more subscriptions of one client than these takes long to encode."""
 
 
 class _Timer:
@@ -59,6 +62,8 @@ class Host:
         self._group: Mapping[Link, None] = {}
         """Links that get the same frames for the moment, and the frames that are in no outbox yet."""
         self._group_frames: list[Frame] = []
+        self.heavy = 0
+        """How many ids of subscriptions are in large frames that have not been encoded yet."""
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
         self.max_connections = options.limits.connections
@@ -118,6 +123,9 @@ class Host:
         """Send a frame to several. As long as they are the same, it is done for all frames together."""
         if self.ledger is not None:
             self.ledger.sent_to_all(links, frame.message)
+        message = frame.message
+        if type(message) is Deliver and len(message.subscriptions) > MANY_IDS:
+            self.heavy += len(message.subscriptions) * len(links)
         if links is self._group:
             self._group_frames.append(frame)
             return
@@ -144,6 +152,7 @@ class Host:
     def flush(self) -> None:
         """Hand over what the broker has sent since the last time: many frames for a peer at once."""
         self.flushing = False
+        self.heavy = 0
         if self._group:
             self._end_group()
         touched, self._touched = self._touched, []

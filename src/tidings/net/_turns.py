@@ -25,6 +25,8 @@ SLICE = 0.005
 """Seconds after which a read ends at the next message that may take long."""
 LIGHT_SLICE = 0.02
 """Seconds after which a read ends at the next message of any kind."""
+HEAVY_IDS = 20_000
+"""Ids of subscriptions in what one read sends, after which it ends: to encode them takes long, too."""
 LIGHT = frozenset({Publish, Notify, Mark, DeliverAck})
 """The messages that rarely take long."""
 _LIGHT_TAGS = tuple(kind.__name__.encode() for kind in LIGHT)
