@@ -32,4 +32,5 @@ def serving(options: Options) -> Iterator[str]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
+        loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
