@@ -35,6 +35,7 @@ from tidings.history import (
 from tidings.history._gathering import Item
 from tidings.history._requests import Replay, Request
 from tidings.model import last
+from tidings.wire import Quality
 
 
 def replayed(make: type[CachingStrategy]) -> tuple[list[object], Messages]:
@@ -81,7 +82,7 @@ def test_largest_replay_keeps_what_is_new_and_shortens_what_it_finds_by_it() -> 
         network.run()
     messages = Messages(network)
     late = Reader(network.add_client("late", "a"), "n > 0", last(5))
-    aside.publish(n=100)
+    aside.publish(n=100, quality=Quality.ACCEPTED)
     network.run(seconds=1.5 * LATENCY / 1e6)
     network.clients["feed"].publish(n=13)
     network.run()

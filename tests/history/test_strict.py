@@ -350,7 +350,8 @@ def _tables(network: Network, name: str) -> list[tuple[str, str, str]]:
 
 
 def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.broker._holds.MAX_HOLDS", 3)
+    monkeypatch.setattr("tidings.broker._holds.MAX_OWN_HOLDS", 3)
+    monkeypatch.setattr("tidings.broker._holds.HOLDS_SHARE", 1)
     network = tree()
     carol = network.add_client("carol", "g")
     for _ in range(5):
@@ -358,7 +359,7 @@ def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     network.run()
     assert len(carol.reports) == 3
     assert [refusal.reference for refusal in carol.refusals] == ["s4", "s5"]
-    assert "subscriptions at broker 'g' wait for their past; subscribe again later" in carol.refusals[0].reason
+    assert "3 subscriptions of 'carol' wait for their past at broker 'g', of 3 in all" in carol.refusals[0].reason
     carol.subscribe("price > 0", past=last(1))
     network.run()
     assert len(carol.reports) == 4

@@ -187,6 +187,7 @@ class Cluster:
         """Break and mend things one after the other; in the end everything is mended."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
+        await self.crash(rng.choice(sorted(self.processes)))  # whatever else is drawn, somebody dies
         while loop.time() < end:
             await asyncio.sleep(rng.uniform(*every))
             if self.broken and (len(self.broken) > 2 or rng.random() < 0.5):

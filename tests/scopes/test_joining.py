@@ -209,6 +209,7 @@ def test_a_scope_that_is_created_is_announced_to_every_broker_and_every_client_m
 class Plain:
     """A client that may do what everybody may."""
 
+    name = "plain"
     administer = False
 
     def check_publish(self, notification: Notification) -> None: ...

@@ -254,6 +254,7 @@ def test_s5_is_legal_without_any_notification_and_a_steady_member_is_owed_every_
 class Plain:
     """A client that may do what everybody may, besides what scopes let it do."""
 
+    name = "plain"
     administer = False
 
     def check_publish(self, notification: Notification) -> None: ...
