@@ -203,7 +203,7 @@ async def test_a_full_queue_shows_in_health_until_it_is_worked_off(tmp_path: Pat
     ):
         with slow_disk(server):
             waiting = await client.publish(n=1)
-            await until(lambda: server.store is not None and server.store.statistics().queued)
+            await until(lambda: server.host.broker.publications.last == 1)  # it is in the queue, and not on disk
             with full_queue(server):
                 await (fallen := await client.publish(n=2))
                 assert fallen.quality is Quality.ACCEPTED
