@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.broker import Feature, RoutingOptions, WaveKind
+from tidings.broker import Broker, Feature, RoutingOptions, Tree, WaveKind
 from tidings.sim import Network, Op, Weather
 
 
@@ -107,6 +108,23 @@ def test_waves_of_a_kind_that_nobody_knows_are_answered_as_incomplete() -> None:
     assert census.results == [(0, False)]
 
 
+class Positions:
+    """Asks every broker how far it has published."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        broker = self._broker
+        answer(msgspec.msgpack.encode({broker.name: (broker.epoch, broker.publications.last)}))
+
+    def combine(self, answers: list[bytes]) -> bytes:
+        together: dict[str, tuple[int, int]] = {}
+        for answer in answers:
+            together |= msgspec.msgpack.decode(answer, type=dict[str, tuple[int, int]])
+        return msgspec.msgpack.encode(together)
+
+
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_everything_sent_before_a_waves_answer_arrives_before_it(seed: int) -> None:
@@ -122,8 +140,8 @@ def test_everything_sent_before_a_waves_answer_arrives_before_it(seed: int) -> N
             lambda n=n: network.clients[f"c{rng.randrange(6)}"].publish(n=n),  # type: ignore[misc]
         )
     marks: list[dict[str, tuple[int, int]]] = []
-    from tidings.broker._progress import decode_marks
-
+    for each in network.brokers.values():
+        each.waves.register("marks", Positions(each))
     broker = network.brokers[subscriber.broker or ""]
     network.scheduler.after(
         rng.randrange(20_000),
@@ -133,7 +151,7 @@ def test_everything_sent_before_a_waves_answer_arrives_before_it(seed: int) -> N
 
     def record(answer: bytes, complete: bool) -> None:
         assert complete
-        marks.append(decode_marks(answer))
+        marks.append(msgspec.msgpack.decode(answer, type=dict[str, tuple[int, int]]))
         passed.append(broker.progress.seen)
 
     network.run()
@@ -189,3 +207,23 @@ def test_a_subscription_is_settled_when_and_only_when_everyone_who_must_know_kno
             got = [n_["n"] for n_ in subscriber.received[before:]]
             assert n in got, f"seed {seed}: settled, but not delivered"
         assert [r for r in network.trace.records if r.op is Op.SETTLED]
+
+
+def test_a_wave_waits_where_a_neighbour_has_not_finished_its_handshake() -> None:
+    network, _census = census_network(3, 2)
+    network.run()
+    one, two = network.brokers.values()
+    started: list[tuple[bytes, bool]] = []
+    adopt = one.at_tree
+
+    def adopt_and_ask(old: Tree, new: Tree) -> None:
+        adopt(old, new)
+        if new.neighbours:  # its neighbour has not heard of this tree yet
+            one.waves.start("census.clients", b"", lambda answer, complete: started.append((answer, complete)))
+
+    one.at_tree = adopt_and_ask
+    network.cut(one.name, two.name)
+    network.run()
+    network.heal(one.name, two.name)
+    network.run()
+    assert started == [(b"2", True)]

@@ -218,7 +218,8 @@ def test_a_later_replay_is_older_and_goes_in_front() -> None:
             return old + found
 
     def gaps(make: type[FullReplay]) -> int:
-        return sum(faults_of(random_run(seed, make, filters=ONE_FILTER, racing=False))["gap"] for seed in range(40))
+        seeds = (*range(30), 295, 355)  # the last two find it
+        return sum(faults_of(random_run(seed, make, filters=ONE_FILTER, racing=False))["gap"] for seed in seeds)
 
     assert gaps(FullReplay) == 0
     assert gaps(Appending) > 0

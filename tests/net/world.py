@@ -101,6 +101,10 @@ def connected(servers: Iterable[Server]) -> bool:
     )
 
 
+ROUTING = Options("any").routing_kind
+"""How brokers of a test route, unless it says otherwise."""
+
+
 class Raw:
     """One connection that says exactly what it is told to."""
 
@@ -159,6 +163,8 @@ class Raw:
         return Part(kind), payload
 
     async def hello(self, name: str = "raw", role: PeerRole = PeerRole.CLIENT, **more: Any) -> Welcome | Reject:
+        if role is PeerRole.BROKER:
+            more.setdefault("routing", ROUTING)
         hello = Hello(more.pop("versions", (VERSION,)), role, name, **more)
         self.write(part(Part.HELLO, encode_words(hello)))
         kind, payload = await self.part()

@@ -49,6 +49,8 @@ from tidings.wire import (
     StatusReply,
     StatusRequest,
     Subscribe,
+    TreeMarks,
+    TreeReady,
     Unadvertise,
     Unsubscribe,
     Wave,
@@ -131,6 +133,8 @@ MESSAGES: list[AnyMessage] = [
     Offers("q7", (EXPENSIVE,), 3),
     Publish(10, BODY),
     PublishAck(10, "b1", 3, 45, quality=Quality.STORED),
+    TreeReady(),
+    TreeMarks({"b1": (3, 42)}),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

@@ -14,6 +14,17 @@ it to every tree neighbour. On both sides of a tree edge:
 Links are FIFO, so what a neighbour said to an earlier generation arrives before its answer to the current one and is
 dropped, and what it says afterwards is complete. A broker that goes from one tree to another and back to the first
 is understood although the tree epoch is the same as before: its generation is new.
+
+Many links often come or go together, and every state of a link could be another tree. So a broker waits for further
+states before it adopts a tree, for `ADOPT_QUIET` after the last one and `ADOPT_LONGEST` after the first, and joins its
+own links that come up within `ADOPT_QUIET` into one state. Passing on the states of others never waits, and a
+broker that has lost a link of its own adopts at once. This is safe:
+
+- A neighbour opens a link only when it hears `Attach` of its own epoch. So nothing but `Attach` can be lost at a
+  broker that adopts later, and its own `Attach`, which follows, starts the handshake again.
+- Frames of the old tree flow on a path until the first broker on it leaves. What is dropped from there on is fetched
+  (see `_recovery`), as if it had been under way.
+- A tree that was left never comes back under its epoch, because losses are counted in it (see `_topology`).
 """
 
 from __future__ import annotations
@@ -24,6 +35,7 @@ from tidings.model import TopologyError
 from tidings.wire import Attach, Hop, LinkState
 
 from ._links import Link
+from ._runtime import Timer
 from ._topology import Topology, Tree
 
 if TYPE_CHECKING:
@@ -32,6 +44,12 @@ if TYPE_CHECKING:
 
 DEFENCE_DELAY = 500_000
 """Microseconds before a wrong state of this broker's links is answered: two of one name must not flood the network."""
+
+
+ADOPT_QUIET = 10_000
+"""Microseconds without a new state of a link after which a tree is adopted."""
+ADOPT_LONGEST = 200_000
+"""Microseconds after the first new state after which a tree is adopted in any case."""
 
 
 class Adjacency:
@@ -49,6 +67,10 @@ class Adjacency:
         self._peers: dict[Link, int] = {}
         self._accepting: set[Link] = set()
         self._contested: LinkState | None = None
+        self._untold: dict[str, None] = {}
+        """Neighbours whose links have come up, and stand in no state yet."""
+        self._quiet: Timer | None = None
+        self._longest: Timer | None = None
 
     @property
     def tree_links(self) -> list[Link]:
@@ -82,29 +104,40 @@ class Adjacency:
             raise TopologyError(f"broker '{neighbour}' cannot be its own neighbour; check the configured links")
         if neighbour in self.neighbours:
             raise TopologyError(f"there is a link to '{neighbour}' already; close it first")
-        if self._strict and self.topology.reachable(neighbour):
+        if self._strict and self.topology.reachable(neighbour, self._untold):
             raise TopologyError(
                 f"a link to '{neighbour}' would close a cycle, and topology is \"strict\"; "
                 'leave it out, or use topology = "tree"'
             )
         self.neighbours[neighbour] = link
-        self.topology.link_up(neighbour)
         for state in self.topology.states():
-            self._broker.send(link, state)
-        self._flood(self.topology.own, link)
-        self._adopt()
+            if state.neighbours:
+                self._broker.send(link, state)
+        if not self._untold:
+            self._broker.call_later(ADOPT_QUIET, self._tell_links)
+        self._untold[neighbour] = None
+
+    def _tell_links(self) -> None:
+        """Flood one state for all links that have come up meanwhile."""
+        if self._untold:
+            added, self._untold = self._untold, {}
+            self._flood(self.topology.links_up(added), None)
+            self._adopt_soon()
 
     def link_down(self, link: Link) -> None:
         """A link is lost, and with it everything that was under way on it."""
         del self.neighbours[link.name]
-        self._flood(self.topology.link_down(link.name), None)
-        self._adopt()
+        if link.name in self._untold:
+            del self._untold[link.name]
+        else:
+            self._flood(self.topology.link_down(link.name), None)
+            self._adopt()
 
     def learn(self, link: Link, state: LinkState) -> None:
         """A state has come from a neighbour."""
         if self.topology.learn(state):
             self._flood(state, link)
-            self._adopt()
+            self._adopt_soon()
         elif self.topology.contests(state):
             if self._contested is None:
                 self._broker.call_later(DEFENCE_DELAY, self._defend)
@@ -114,7 +147,7 @@ class Adjacency:
         contested, self._contested = self._contested, None
         if contested is not None and self.topology.contests(contested):
             self._flood(self.topology.defend(contested), None)
-            self._adopt()
+            self._adopt_soon()
 
     def _flood(self, state: LinkState, source: Link | None) -> None:
         for link in self.neighbours.values():
@@ -123,7 +156,19 @@ class Adjacency:
 
     # --- the tree -------------------------------------------------------------------------------------
 
+    def _adopt_soon(self) -> None:
+        """There is a new state, and others may follow: let them come first."""
+        if self._quiet is not None:
+            self._quiet.cancel()
+        self._quiet = self._broker.call_later(ADOPT_QUIET, self._adopt)
+        if self._longest is None:
+            self._longest = self._broker.call_later(ADOPT_LONGEST, self._adopt)
+
     def _adopt(self) -> None:
+        for timer in (self._quiet, self._longest):
+            if timer is not None:
+                timer.cancel()
+        self._quiet = self._longest = None
         tree = self.topology.tree()
         if tree.epoch != self.tree.epoch:
             self._broker.at_tree(self.tree, tree)

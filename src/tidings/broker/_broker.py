@@ -11,6 +11,7 @@ in between, so a turn needs no locks and leaves no half-done state.
                                entries: change the books, announce to the neighbours, withdraw what has ended
     Settled                    settling: tell the owners of entries that everybody who must know them does
     LinkState, Attach          topology and adjacency: which links the tree uses, and who on them is ready
+    TreeReady, TreeMarks       the marks of a tree: how far every origin had come when all filters were in place
     Wave, Mark, Fetch          waves, progress, recovery: what the features build on
 
 This module has the turns, the links and the clients; each part has a module of its own. Named steps of the parts
@@ -43,6 +44,8 @@ from tidings.wire import (
     Refused,
     Settled,
     Subscribe,
+    TreeMarks,
+    TreeReady,
     Unadvertise,
     Unsubscribe,
     Wave,
@@ -71,6 +74,7 @@ from ._settling import Settling
 from ._statistics import Statistics
 from ._table import Table
 from ._topology import Tree
+from ._tree_marks import Gathering
 from ._waves import Waves
 
 TURN_STEPS = 8_000
@@ -135,6 +139,7 @@ class Broker:
         self.progress = Progress(self)
         self.holds = Holds(self)
         self.recovery = Recovery(self)
+        self.gathering = Gathering(self, self.recovery.marks_gathered)
         self.delivery = Delivery(self)
         self.crossing = Crossing(self)
         self.ordering = Ordering(self)
@@ -144,6 +149,8 @@ class Broker:
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
             Notify: self.delivery.notified,
             Mark: self.progress.receive,
+            TreeReady: self.gathering.ready,
+            TreeMarks: self.gathering.marks,
             Subscribe: _sparing(self.entries.subscribed),
             Unsubscribe: _sparing(self.entries.unsubscribed),
             Advertise: _sparing(self.entries.advertised),
@@ -359,18 +366,21 @@ class Broker:
         self.waves.end_all()
         self.scoping.new_tree()
         self.recovery.new_tree()
+        self.gathering.new_tree()
         self.holds.restart()
 
     def neighbour_ready(self, link: Link, *, anew: bool) -> None:
         """A tree neighbour is ready to be told everything; `anew`: it was before, and has forgotten it."""
         if anew:
-            self.waves.link_lost(link)
+            self.waves.started_anew(link)
+            self.gathering.started_anew(link)
             self.entries.forget(link)
             self.holds.restart()
         for feature in self.features.values():
             feature.neighbour_ready(link)
         self.entries.tell_all(link)
-        self.recovery.neighbour_ready()
+        self.waves.neighbour_ready(link)
+        self.gathering.neighbour_ready()
 
     def _graph(self, old: int, new: int) -> None:
         """The tables are being made; features may want to know."""

@@ -2,16 +2,13 @@
 
 A mark `(origin, epoch, seq)` follows the origin's notifications through the tree, whether or not any filter let them
 pass. Links are FIFO, so a broker that has seen the mark has seen everything up to it that it ever will. A border
-broker that has published since its last mark sends the next one after `MARK_INTERVAL`; a wave of kind "marks" asks
-for all of them at once.
+broker that has published since its last mark sends the next one after `MARK_INTERVAL`; on a new tree all of them are
+gathered (see `_tree_marks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
-
-import msgspec
 
 from tidings.wire import Mark, Marks
 
@@ -28,8 +25,6 @@ MARK_INTERVAL = 1_000_000
 Position: TypeAlias = tuple[int, int]
 """An origin's epoch and number: how far somebody has seen it."""
 
-_marks = msgspec.msgpack.Decoder(dict[str, tuple[int, int]])
-
 
 class Progress:
     """The marks that this broker has seen, and those it sends."""
@@ -45,7 +40,6 @@ class Progress:
         self.due = False
         """Whether the next mark is scheduled."""
         self._emitted = 0
-        broker.waves.register("marks", self)
 
     @property
     def seen(self) -> dict[str, tuple[int, int]]:
@@ -120,21 +114,3 @@ class Progress:
                 broker.send(link, mark)
         for link, marks in broker.recovery.marks_of_clients():
             broker.send(link, Marks(marks))
-
-    # --- the wave of kind "marks" ---------------------------------------------------------------------
-
-    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
-        """This broker's own mark."""
-        answer(msgspec.msgpack.encode({self._broker.name: (self._broker.epoch, self._broker.publications.last)}))
-
-    def combine(self, answers: list[bytes]) -> bytes:
-        """All marks together."""
-        marks: dict[str, tuple[int, int]] = {}
-        for answer in answers:
-            marks.update(_marks.decode(answer))
-        return msgspec.msgpack.encode(marks)
-
-
-def decode_marks(answer: bytes) -> dict[str, tuple[int, int]]:
-    """The marks in the answer of a wave."""
-    return _marks.decode(answer)

@@ -9,10 +9,10 @@ suspended origin are held back from those; subscriptions that come later get the
 A client that was cut off, even from another broker, subscribes again and says how far it has seen each origin.
 Then those origins are suspended for this one subscription.
 
-Then a wave of kind "marks" visits every broker. When its answer is complete, all filters of the new tree are in place
-or under way towards their origins on the same links, ahead of what is sent next. So the broker sends a `Fetch` for
-each suspended origin that has moved on, with the last number that is known to be seen. The origin answers from memory
-and store; its answer travels behind its notifications on the same links, so it covers everything held back. What
+Then the marks of the tree are gathered (see `_tree_marks`). When they are known, all filters of the new tree are in
+place or under way towards their origins on the same links, ahead of what is sent next. So the broker sends a `Fetch`
+for each suspended origin that has moved on, with the last number that is known to be seen. The origin answers from
+memory and store; its answer travels behind its notifications on the same links, so it covers everything held back. What
 neither the answer nor the held notifications contain is lost, and each owed subscription is told by a `Gap`. One answer
 is bounded; if there is more, what it holds is delivered, and the next question follows from there, when those who are
 owed have taken it.
@@ -33,15 +33,13 @@ from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._bounds import check_filter, check_positions
 from ._links import Link
-from ._progress import Position, decode_marks
+from ._progress import Position
 from ._registration import Registration
 from ._suspension import RETRY_INTERVAL, Held, Suspension
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
-MARKS_RETRY = 250_000
-"""Microseconds after which the marks are asked for again while the tree is still coming together."""
 ORIGIN_TIMEOUT = 60_000_000
 """Microseconds for which an origin that cannot be reached is waited for."""
 MAX_SUSPENSIONS = 10_000
@@ -67,9 +65,9 @@ class Recovery:
         self._suspended: dict[str, list[Suspension]] = {}
         self._fetches: dict[int, Suspension] = {}
         self._number = 0
-        self._attempt = 0
+        self._trees = 0
         self._tree_marks: dict[str, Position] = {}
-        """What the wave of the current tree has found."""
+        """The marks of the current tree."""
         self.baseline = True
         """Whether the marks of the current tree are known."""
 
@@ -82,6 +80,10 @@ class Recovery:
     def active(self) -> bool:
         """Whether anything may be held back from anybody."""
         return bool(self._suspended or self._holds)
+
+    def debts(self, entry: Registration) -> list[tuple[str, bool]]:
+        """The origins that owe a subscription something, each with whether it has been asked for it."""
+        return [(one.origin, one.number is not None) for one in self._all() if entry in one.owed]
 
     # --- live traffic ---------------------------------------------------------------------------------
 
@@ -119,7 +121,7 @@ class Recovery:
         return marks
 
     def _known(self) -> dict[str, Position]:
-        """How far a subscription that is owed nothing has seen each origin; it came after the wave of this tree."""
+        """How far a subscription that is owed nothing has seen each origin; it came after the marks of this tree."""
         known = self._broker.progress.seen
         for origin, mark in self._tree_marks.items():
             known[origin] = max(mark, known.get(origin, mark))
@@ -141,7 +143,7 @@ class Recovery:
     # --- suspending -----------------------------------------------------------------------------------
 
     def new_tree(self) -> None:
-        """Suspend every known origin and ask for the marks of the new tree."""
+        """Suspend every known origin; the marks of the new tree will be gathered."""
         self._broker.progress.new_tree()
         clients = [one for one in self._broker.client_subscriptions() if one not in self._holds]
         self._fetches.clear()
@@ -153,18 +155,16 @@ class Recovery:
         for origin, mark in self._known().items():
             owed_already = {entry for known in self._suspended.get(origin, ()) for entry in known.owed}
             self._suspend(origin, mark, [entry for entry in clients if entry not in owed_already])
-        self._attempt += 1
+        self._trees += 1
         self._tree_marks = {}
         self.baseline = not self._broker.adjacency.tree_links
-        if not self.baseline:
-            self._ask(self._attempt)
 
     def resume(self, entry: Registration, after: dict[str, Position]) -> None:
         """A client that was cut off has subscribed again, and says how far it has seen each origin."""
         self._check_room(entry.link, len(after))
         for origin, since in after.items():
             for suspension in self._suspended.get(origin, ()):
-                alike = suspension.since == since and suspension.attempt == self._attempt
+                alike = suspension.since == since and suspension.trees == self._trees
                 if alike and suspension.number is None and not suspension.held:
                     suspension.owed[entry] = None  # another subscription waits for the same
                     break
@@ -220,16 +220,10 @@ class Recovery:
             if entry in suspension.owed and suspension.number is None:
                 self._fetch(suspension)
 
-    def neighbour_ready(self) -> None:
-        """A tree neighbour has become ready: the marks may be complete now."""
-        if not self.baseline:
-            self._attempt += 1
-            self._ask(self._attempt)
-
     def _suspend(self, origin: str, since: Position, entries: list[Registration]) -> None:
         if not entries:
             return
-        suspension = Suspension(origin, since, dict.fromkeys(entries), self._attempt)
+        suspension = Suspension(origin, since, dict.fromkeys(entries), self._trees)
         self._suspended.setdefault(origin, []).append(suspension)
         self._watch(suspension)
 
@@ -264,20 +258,11 @@ class Recovery:
     def _has_settled(self, suspension: Suspension) -> bool:
         return self.baseline and all(entry.settled for entry in suspension.owed)
 
-    def _ask(self, attempt: int) -> None:
-        if attempt == self._attempt:
-            self._broker.waves.start("marks", b"", lambda answer, complete: self._marks(attempt, answer, complete))
-
-    def _marks(self, attempt: int, answer: bytes, complete: bool) -> None:
-        if attempt != self._attempt:
-            return
-        if not complete:
-            self._broker.call_later(MARKS_RETRY, lambda: self._ask(attempt))
-            return
+    def marks_gathered(self, tree_marks: dict[str, Position]) -> None:
+        """The marks of the current tree are known."""
         self.baseline = True
-        # With advertisements, filters may have followed them to the origin only after the wave had been there.
+        # With advertisements, filters may have followed them to the origin only after it had told its mark.
         advertised = self._broker.routing.advertisements
-        tree_marks = decode_marks(answer)
         detours = bool(self._broker.scoping.gateways)
         if not detours:
             del tree_marks[self._broker.name]
@@ -286,8 +271,8 @@ class Recovery:
             if origin not in self._suspended:
                 self._broker.progress.advance(origin, *mark)
             for suspension in list(self._suspended.get(origin, ())):
-                # Of what is not placed, or came behind the wave, the origin may not have known the filter.
-                known = suspension.attempt < attempt and all(entry.placed for entry in suspension.owed)
+                # Of what is not placed, or came on this tree, the origin may not have known the filter.
+                known = suspension.trees < self._trees and all(entry.placed for entry in suspension.owed)
                 if mark == suspension.since and not suspension.held and not advertised and known:
                     self._end(suspension)
                 elif suspension.number is None:

@@ -35,8 +35,8 @@ class Suspension:
     origin: str
     since: Position
     owed: dict[Registration, None]
-    attempt: int
-    """The number of the latest wave for marks that was sent before; it knows nothing of these subscriptions."""
+    trees: int
+    """How many trees there had been; the marks of the latest of them know nothing of these subscriptions."""
     held: dict[Position, list[Held]] = field(default_factory=dict)
     held_bytes: int = 0
     fetched: dict[Position, Envelope] = field(default_factory=dict)

@@ -13,8 +13,8 @@ broker has lost: a link that comes and goes again may lead some brokers to anoth
 left the first one must notice, too, since frames were dropped on the way.
 
 A broker sends every state that it has accepted before it sends anything that belongs to the tree it computed from
-it. So whoever receives a frame knows at least as much as the sender knew: if the frame's epoch is not the
-receiver's own, the frame is the older one, and it is dropped. The sender will get there, too, and start anew.
+it. So whoever receives a frame knows at least as much as the sender knew. It may not have adopted that tree yet: see
+`_adjacency` for why a frame whose epoch is not the receiver's own can be dropped.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import hashlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from tidings.model import TopologyError
 from tidings.wire import LinkState
@@ -65,10 +67,11 @@ class Topology:
         """All known states, for a neighbour that has just come."""
         return list(self._states.values())
 
-    def link_up(self, neighbour: str) -> LinkState:
-        """Note a new link; the state to flood."""
-        version = self.own.version + 1
-        return self._own(version, {**self.own.neighbours, neighbour: version})
+    def links_up(self, neighbours: Iterable[str]) -> LinkState:
+        """Note new links; the state to flood."""
+        added = list(neighbours)
+        version = self.own.version + len(added)
+        return self._own(version, {**self.own.neighbours, **dict.fromkeys(added, version)})
 
     def link_down(self, neighbour: str) -> LinkState:
         """Note a lost link; the state to flood."""
@@ -110,50 +113,61 @@ class Topology:
         reached = self._search(self.name)
         self._states = {name: state for name, state in self._states.items() if name in reached}
 
-    def reachable(self, broker: str) -> bool:
-        """Whether the known edges lead to this broker."""
-        return broker in self._search(self.name)
+    def reachable(self, broker: str, start: Iterable[str] = ()) -> bool:
+        """Whether the known edges lead to a broker, from this one or from others that are about to be neighbours."""
+        return any(broker in self._search(one) for one in (self.name, *start) if one in self._states)
 
     def tree(self) -> Tree:
         """The tree of this broker's connected part."""
-        edges = self.edges()
-        digest = hashlib.blake2b(digest_size=7)
-        for child, parent in edges:
-            digest.update(repr((child, parent, self._since(child, parent), self._since(parent, child))).encode())
-        for broker in sorted(self._search(self.name)):
-            digest.update(repr((broker, self._states[broker].epoch, self._losses(broker))).encode())
+        parents = self._parents()
+        edges = _edges(parents)
+        links = [(child, parent, self._since(child, parent), self._since(parent, child)) for child, parent in edges]
+        losses = [(broker, self._states[broker].epoch, self._losses(broker)) for broker in sorted(parents)]
+        digest = hashlib.blake2b(msgspec.msgpack.encode((links, losses)), digest_size=7).digest()
         hops = _hops(self.name, edges)
-        parents = self._search(min(self._search(self.name)))
-        return Tree(int.from_bytes(digest.digest(), "big"), frozenset(hops.values()), hops, parents)
+        return Tree(int.from_bytes(digest, "big"), frozenset(hops.values()), hops, parents)
 
     def _losses(self, broker: str) -> int:
-        """Grows when the broker loses a link, and only then: a link that comes adds a version and a neighbour."""
+        """Grows when the broker loses a link, and only then: links that come add as many versions as neighbours."""
         state = self._states[broker]
         return state.version - len(state.neighbours)
 
     def edges(self) -> list[tuple[str, str]]:
         """The edges of that tree, each as (child, parent)."""
-        parents = self._search(min(self._search(self.name)))
-        return sorted((child, parent) for child, parent in parents.items() if parent is not None)
+        return _edges(self._parents())
+
+    def _parents(self) -> dict[str, str | None]:
+        """The brokers that can be reached, each with the next one towards the one with the smallest name."""
+        elsewhere: set[str] = set()
+        for root in sorted(self._states):
+            if root not in elsewhere:
+                parents = self._search(root)
+                if self.name in parents:
+                    return parents
+                elsewhere.update(parents)
+        raise AssertionError("a broker knows itself")
 
     def _search(self, start: str) -> dict[str, str | None]:
         parents: dict[str, str | None] = {start: None}
         queue = deque([start])
+        states = self._states
         while queue:
             broker = queue.popleft()
-            for neighbour in sorted(self._states[broker].neighbours):
-                if neighbour not in parents and self._confirmed(broker, neighbour):
-                    parents[neighbour] = broker
-                    queue.append(neighbour)
+            for neighbour in sorted(states[broker].neighbours):
+                if neighbour not in parents:
+                    other = states.get(neighbour)
+                    if other is not None and broker in other.neighbours:  # both ends say so
+                        parents[neighbour] = broker
+                        queue.append(neighbour)
         return parents
-
-    def _confirmed(self, broker: str, neighbour: str) -> bool:
-        other = self._states.get(neighbour)
-        return other is not None and broker in other.neighbours
 
     def _since(self, broker: str, neighbour: str) -> tuple[int, int]:
         state = self._states[broker]
         return state.epoch, state.neighbours[neighbour]
+
+
+def _edges(parents: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    return sorted((child, parent) for child, parent in parents.items() if parent is not None)
 
 
 def _hops(start: str, edges: list[tuple[str, str]]) -> dict[str, str]:

@@ -7,8 +7,12 @@ for theirs, combines them all and answers the neighbour that it came from. Waves
 notifications and subscriptions: when an answer arrives, everything that the answering brokers sent before it has
 arrived, too. That is what makes a wave useful for activation, drain and completeness.
 
-An answer is *complete* if every broker contributed. A lost link or a new tree ends a wave as incomplete at once, a
-deadline ends it wherever it waits. The initiator is always called back exactly once; it may start the wave again.
+A wave waits where a neighbour has not finished its handshake (see `_adjacency`), and goes on to it behind the filters
+that it is told.
+
+An answer is *complete* if every broker contributed. A lost link is a new tree, which ends a wave as incomplete at
+once; a deadline ends it wherever it waits. The initiator is always called back exactly once; it may start the wave
+again.
 """
 
 from __future__ import annotations
@@ -58,6 +62,9 @@ class _Pending:
     done: Callable[[bytes, bool], None] | None
     answers: list[bytes]
     waiting: set[Link]
+    """Those that were asked."""
+    unready: set[Link]
+    """Those that will be, when their handshake is finished."""
     own: bool = True
     """Whether this broker's own answer is waited for."""
     timer: Timer | None = None
@@ -106,15 +113,22 @@ class Waves:
         pending.complete &= message.complete
         self._check(pending)
 
-    def link_lost(self, link: Link) -> None:
-        """A neighbour has started anew and forgotten what it was asked."""
-        for pending in [p for p in self._pending.values() if link in p.waiting or p.source is link]:
+    def started_anew(self, link: Link) -> None:
+        """A neighbour has forgotten what it asked and what it was asked."""
+        for pending in list(self._pending.values()):
             if pending.source is link:
                 self._drop(pending)
-                continue
-            pending.waiting.discard(link)
-            pending.complete = False
-            self._check(pending)
+            elif link in pending.waiting:
+                pending.waiting.discard(link)
+                pending.unready.add(link)
+
+    def neighbour_ready(self, link: Link) -> None:
+        """A neighbour has finished its handshake: let the waves that wait for it go on."""
+        for pending in list(self._pending.values()):
+            if link in pending.unready:
+                pending.unready.discard(link)
+                pending.waiting.add(link)
+                self._broker.send(link, _onward(pending.wave))
 
     def end_all(self) -> None:
         """A new tree: every wave ends here, incomplete; what others started is forgotten."""
@@ -127,11 +141,11 @@ class Waves:
 
     def _spread(self, wave: Wave, source: Link | None, done: Callable[[bytes, bool], None] | None) -> None:
         adjacency = self._broker.adjacency
-        targets = [link for link in adjacency.open_links if link is not source]
-        unready = [link for link in adjacency.tree_links if link is not source and link not in targets]
-        pending = _Pending(wave, source, done, [], set(targets), complete=not unready)
+        links = [link for link in adjacency.tree_links if link is not source]
+        targets = [link for link in links if adjacency.is_open(link)]
+        pending = _Pending(wave, source, done, [], set(targets), set(links).difference(targets))
         self._pending[wave.initiator, wave.number] = pending
-        onward = Wave(wave.initiator, wave.number, wave.kind, wave.body, int(wave.deadline * HOP_ALLOWANCE), wave.scope)
+        onward = _onward(wave)
         for link in targets:
             self._broker.send(link, onward)
         self._kinds[wave.kind].visit(wave.body, lambda answer: self._own(pending, answer))
@@ -149,7 +163,7 @@ class Waves:
             self._check(pending)
 
     def _check(self, pending: _Pending) -> None:
-        if not pending.waiting and not pending.own:
+        if not pending.waiting and not pending.unready and not pending.own:
             self._finish(pending)
 
     def _expire(self, pending: _Pending) -> None:
@@ -177,3 +191,9 @@ class Waves:
             self._broker.send(pending.source, WaveAnswer(wave.initiator, wave.number, combined, pending.complete))
         elif pending.done is not None:
             pending.done(combined, pending.complete)
+
+
+def _onward(wave: Wave) -> Wave:
+    """The wave for those behind: they have less time."""
+    deadline = int(wave.deadline * HOP_ALLOWANCE)
+    return Wave(wave.initiator, wave.number, wave.kind, wave.body, deadline, wave.scope)

@@ -386,12 +386,13 @@ class Accepted(Connection, Visitor):
 
 
 def _other_routing(options: Options, hello: Hello) -> str:
-    """Why two brokers would lose notifications between them; "": they would not, or one does not say."""
-    if hello.routing in ("", options.routing_kind):
+    """Why two brokers would lose notifications between them; "": they would not."""
+    if hello.routing == options.routing_kind:
         return ""
     return (
-        f"'{hello.name}' routes by {hello.routing} and '{options.name}' by {options.routing_kind}, so notifications "
-        "would be lost between them; set the same `algorithm` and `advertisements` under [routing] in both"
+        f"'{hello.name}' routes by {hello.routing or 'rules that it does not name'} and '{options.name}' by "
+        f"{options.routing_kind}, so notifications would be lost between them; run the same version of Tidings in "
+        "both, with the same `algorithm` and `advertisements` under [routing]"
     )
 
 

@@ -145,6 +145,10 @@ class Options:
 
     @property
     def routing_kind(self) -> str:
-        """What all brokers of a network must do alike: who floods is told nothing, who advertises expects it of all."""
+        """What all brokers of a network must do alike.
+
+        Those that flood are told nothing, those that advertise expect it of all, and the marks of a tree are known when
+        every broker has told its own.
+        """
         kind = "flooding" if self.routing.algorithm == "flooding" else "filters"
-        return f"{kind} with advertisements" if self.routing.advertisements else kind
+        return f"{kind}{' with advertisements' * self.routing.advertisements}, gathering marks"

@@ -1,6 +1,7 @@
 """A network of production brokers in virtual time, and the tools that judge what it did."""
 
 from . import _topologies as topologies
+from ._census import Announcing, Census, Debt, Delivering, State
 from ._checker import Checker, check
 from ._client import SimClient
 from ._disk import SimDisk
@@ -19,7 +20,11 @@ from ._trace import Op, Record, Trace, describe
 __all__ = [
     "LIVENESS",
     "SAFETY",
+    "Announcing",
+    "Census",
     "Checker",
+    "Debt",
+    "Delivering",
     "Delivery",
     "Network",
     "NeverQuiet",
@@ -35,6 +40,7 @@ __all__ = [
     "SimClient",
     "SimDisk",
     "SimRuntime",
+    "State",
     "Step",
     "Trace",
     "Verb",

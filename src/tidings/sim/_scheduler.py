@@ -30,6 +30,8 @@ class Scheduler:
         self.now = START
         self._queue: list[tuple[int, int, Event]] = []
         self._number = 0
+        self.after_each: Callable[[], None] | None = None
+        """Called after everything that happens."""
 
     def at(self, time: int, action: Callable[[], None]) -> Event:
         """Let something happen at a time, not before now."""
@@ -65,4 +67,6 @@ class Scheduler:
                 event.action = None
                 action()
                 count += 1
+                if self.after_each is not None:
+                    self.after_each()
         return count

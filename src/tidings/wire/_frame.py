@@ -3,6 +3,7 @@
     between brokers                 client to border broker        border broker to client
     -----------------------------   ----------------------------   ------------------------------
     LinkState, Attach
+    TreeReady, TreeMarks
     Notify, Mark                    Publish, DeliverAck            Deliver, Gap, Marks, PublishAck
     Subscribe, Unsubscribe          Subscribe, Unsubscribe         Settled, Refused, HistoryReport
     Advertise, Unadvertise          Advertise, Unadvertise
@@ -42,6 +43,8 @@ from ._messages import (
     Refused,
     Settled,
     Subscribe,
+    TreeMarks,
+    TreeReady,
     Unadvertise,
     Unsubscribe,
     Wave,
@@ -52,6 +55,8 @@ from ._questions import Answer, Question
 AnyMessage: TypeAlias = (
     LinkState
     | Attach
+    | TreeReady
+    | TreeMarks
     | Publish
     | PublishAck
     | Notify

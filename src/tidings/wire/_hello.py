@@ -46,7 +46,7 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     names: str = ""
     """Of a broker: a digest of which names belong to which identities there; "": it does not say."""
     routing: str = ""
-    """Of a broker: what its neighbours must do alike, or notifications are lost; "": it does not say."""
+    """Of a broker: what its neighbours must do alike, or notifications are lost."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session

@@ -44,6 +44,16 @@ class Attach(Message, frozen=True):
     seen: int | None = None
 
 
+class TreeReady(Message, frozen=True):
+    """All filters of the sender, and of everything behind it on the current tree, have gone before on this link."""
+
+
+class TreeMarks(Message, frozen=True):
+    """How far every broker behind the sender, and the sender itself, had come when they knew the receiver's filters."""
+
+    marks: dict[str, tuple[int, int]]
+
+
 # --- notifications ------------------------------------------------------------------------------------
 
 
