@@ -289,7 +289,10 @@ async def test_a_neighbour_that_routes_otherwise_is_refused_because_notification
 ) -> None:
     async with serve(options("a")) as one, serve(options("b", routing=other, neighbours=(url(one),))) as two:
         await until(lambda: two.diallers[0].problem)
-        assert "notifications would be lost between them; run the same version of Tidings in both" in two.diallers[0].problem
+        assert (
+            "notifications would be lost between them; run the same version of Tidings in both"
+            in two.diallers[0].problem
+        )
         assert not one.host.broker.adjacency.neighbours
     async with (
         serve(options("a", routing=RoutingOptions("simple"))) as one,

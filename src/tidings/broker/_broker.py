@@ -208,6 +208,7 @@ class Broker:
         self.at_link = woven(Joinpoint.LINK, self._link)
         self.at_tree = woven(Joinpoint.TREE, self._tree)
         delivery = self.delivery
+        delivery.hands_over = self.at_deliver == delivery.deliver
         delivery.plain = (self.at_pub_match, self.at_pub_send, self.at_deliver) == (
             delivery.pub_match,
             delivery.pub_send,

@@ -16,11 +16,10 @@ What may not go yet waits (see `_waiting`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from tidings.model import (
     ROOT_ROUTE,
-    Duplicates,
     EventKey,
     FeatureError,
     Identity,
@@ -49,7 +48,8 @@ from ._answers import Answers
 from ._book import Entry
 from ._bounds import check_publication
 from ._crossing import Copy, hand_over_late, told
-from ._links import Link, LinkKind
+from ._forwarding import Forwarding, Targets, found_for
+from ._links import Link
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
@@ -62,8 +62,7 @@ NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 
-_Groups: TypeAlias = dict[tuple[str, ...] | None, dict[Link, None]]
-"""The links that get the same: by the ids of their subscriptions, None for neighbours."""
+_NOBODY: frozenset[Link] = frozenset()
 
 
 class Delivery:
@@ -76,21 +75,15 @@ class Delivery:
         self._floods = broker.routing.algorithm == "flooding"
         self.plain = True
         """Whether nobody advises PUB-MATCH, PUB-SEND and DELIVER."""
+        self.hands_over = True
+        """Whether nobody advises DELIVER."""
+        self._forwarding = Forwarding()
         self._envelope: Envelope | None = None
         self._notification = Notification()
         """The latest publication, decoded. Envelopes are kept for a while, and thousands are better kept as bytes."""
-        self._matching: list[Entry] = []
-        self._source: Link | None = None
-        self._targets: dict[Link, list[Entry]] = {}
-        """What followed from the latest matching subscriptions; often the next notification passes the same."""
-        self._aimed: dict[Link, list[Entry]] | None = None
-        self._groups: _Groups = {}
-        """The groups of the latest targets."""
         self._told_by: View | None = None
         self._told: tuple[Route, ...] = _ROOT_ONLY
         """What clients are told of the route of what stays in its scope, by the graph as it is now."""
-        self._inside: dict[Link, list[Entry]] | None = None
-        """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
         self._releasing = False
         """Whether more of what waits goes in the next turn."""
@@ -253,15 +246,13 @@ class Delivery:
     def _stays(self, envelope: Envelope, source: Link, route: Route) -> bool:
         """Send a notification that is seen in its own scope only, as if there were no others; False: it is not."""
         scoping, recovery = self._broker.scoping, self._broker.recovery
-        if not self.plain or self._floods or route.version or not scoping.steady or recovery.active:
+        if not self.plain or self._floods or route.version or not scoping.steady:
             return False
         if envelope.identity.graph_epoch != scoping.active.version or self._rises(envelope, source, route):
             return False
         targets = self.pub_match(route, envelope, source)
-        if targets is not self._inside:
-            if not _all_inside(targets):
-                return False
-            self._inside = targets
+        if not targets.inside or (recovery.active and recovery.kept_from(envelope.identity.origin, targets)):
+            return False
         if source.is_broker and self._broker.client(envelope.identity.publisher) in targets:
             return False  # it has published and moved: it gets what it published, not what its scope made of it
         if targets:
@@ -291,52 +282,49 @@ class Delivery:
                 self._broker.at_pub_send(route, envelope, source, targets)
                 self._broker.attachments.clear()
 
-    def pub_match(self, route: Route, envelope: Envelope, source: Link) -> dict[Link, list[Entry]]:
+    def pub_match(self, route: Route, envelope: Envelope, source: Link) -> Targets:
         """The links that want a notification, each with its subscriptions."""
         notification = self._notification if envelope is self._envelope else envelope.notification
         table = self._broker.scoping.tables.get(route.scope)
-        if table is None:
-            matching = []
-        else:
+        matching: list[Entry] = []
+        if table is not None:
             matching = table.matching(notification)
             table.lookups += 1
-        if matching == self._matching and source is self._source:
-            return self._targets
-        targets: dict[Link, list[Entry]] = {}
-        if self._floods:
-            targets = {link: [] for link in self._broker.scoping.flooded(route.scope) if link is not source}
-        for entry in matching:
-            link = entry.link
-            if not link.is_client:
-                if link is not source:
-                    targets[link] = []
-            elif link is not source or entry.receive_own:
-                targets.setdefault(link, []).append(entry)
-        if self.plain and not self._floods:  # advice could change the targets; other links can come to be flooded
-            self._matching, self._source, self._targets = matching, source, targets
-        return targets
+        if self._floods:  # other links can come to be flooded, so there is nothing to remember
+            return found_for(matching, source, self._broker.scoping.flooded(route.scope))
+        return self._forwarding.targets(matching, source)
 
     def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
         """Send a notification to these links."""
-        if self.plain and not self._broker.recovery.active and not self._broker.attachments:
+        if not isinstance(targets, Targets):
+            targets = Targets(targets)
+        recovery = self._broker.recovery
+        if self._broker.attachments or not self.hands_over:
+            apart = frozenset(targets)
+        elif recovery.active:
+            apart = recovery.kept_from(envelope.identity.origin, targets)
+        else:
+            apart = _NOBODY
+        if not apart:
             self._send_groups(envelope, targets, route)
             return
+        self._send_groups(envelope, targets.without(apart), route)
         for link, entries in targets.items():
+            if link not in apart:
+                continue
             if link.is_broker:
                 self._broker.send(link, Notify(envelope))
             else:
                 subscriptions = [entry.registration for entry in entries if entry.registration is not None]
                 self._broker.at_deliver(route, envelope, link, subscriptions)
 
-    def _send_groups(self, envelope: Envelope, targets: dict[Link, list[Entry]], route: Route) -> None:
-        """What the loop above does when nothing stands between: those who get the same get the same frame.
+    def _send_groups(self, envelope: Envelope, targets: Targets, route: Route) -> None:
+        """Send where nothing stands between: those who get the same get the same frame.
 
         Neighbours are told the route; what clients are told of it is in the envelope.
         """
-        if targets is not self._aimed:
-            self._aimed, self._groups = targets, _groups(targets)
         broker, runtime = self._broker, self._broker.runtime
-        for ids, links in self._groups.items():
+        for ids, links in targets.groups.items():
             if ids is None:
                 known = envelope.routes[0] is route
                 frame = Frame(Notify(envelope if known else _routed(envelope, (route,))), broker.adjacency.hop)
@@ -397,27 +385,6 @@ class Delivery:
 
     def ack(self, link: Link, key: EventKey) -> None:
         """Nothing remembers deliveries in the plain broker."""
-
-
-def _groups(targets: dict[Link, list[Entry]]) -> _Groups:
-    groups: _Groups = {}
-    for link, entries in targets.items():
-        ids = None if link.is_broker else tuple([entry.id for entry in entries])
-        groups.setdefault(ids, {})[link] = None
-    return groups
-
-
-def _all_inside(targets: dict[Link, list[Entry]]) -> bool:
-    """Whether these are neighbours, and clients to whom their scope shows everything as it is."""
-    for link, entries in targets.items():
-        if link.kind is LinkKind.SCOPE:
-            return False
-        for entry in entries:
-            if entry.passage is None or not entry.passage.exact or entry.registration is None or entry.passage.ordered:
-                return False
-            if (entry.registration.duplicates or entry.passage.duplicates) is Duplicates.PER_PATH:
-                return False
-    return True
 
 
 def _routed(envelope: Envelope, routes: tuple[Route, ...]) -> Envelope:

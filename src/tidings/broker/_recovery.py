@@ -32,6 +32,7 @@ from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
 from ._bounds import check_filter, check_positions
+from ._forwarding import Targets
 from ._links import Link
 from ._progress import Position
 from ._registration import Registration
@@ -108,6 +109,14 @@ class Recovery:
                 suspension.hold(envelope, owed)
                 subscriptions = [subscription for subscription in subscriptions if subscription not in suspension.owed]
         return subscriptions
+
+    def kept_from(self, origin: str, targets: Targets) -> frozenset[Link]:
+        """The clients among these with a subscription that may not get what an origin published now."""
+        registrations = targets.registrations
+        kept = self._holds.keys() & registrations
+        for suspension in self._suspended.get(origin, ()):
+            kept |= suspension.owed.keys() & registrations
+        return frozenset(registration.link for registration in kept)
 
     def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
