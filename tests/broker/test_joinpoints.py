@@ -12,9 +12,12 @@ import pytest
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, RoutingOptions
 from tidings.model import FeatureError
 from tidings.sim import Network
+from tidings.wire import Envelope
 
 UNUSED_WITHOUT_SCOPES = {Joinpoint.CROSS, Joinpoint.GRAPH}
 WOVEN = [joinpoint for joinpoint in Joinpoint if joinpoint not in UNUSED_WITHOUT_SCOPES]
+ADVISED = [joinpoint for joinpoint in WOVEN if joinpoint is not Joinpoint.PUBLISHED]
+"""Those with a default to proceed to."""
 
 
 class Watcher(Feature):
@@ -34,7 +37,10 @@ class Watcher(Feature):
 
             return advice
 
-        return {joinpoint: watch(joinpoint) for joinpoint in Joinpoint}
+        def published(*arguments: Any) -> None:
+            self.seen.append((Joinpoint.PUBLISHED, arguments, None))
+
+        return {joinpoint: watch(joinpoint) for joinpoint in Joinpoint} | {Joinpoint.PUBLISHED: published}
 
 
 class At(Feature):
@@ -142,7 +148,7 @@ def test_acknowledgements_of_clients_pass_their_joinpoint() -> None:
 def test_an_unadvised_joinpoint_is_the_plain_method() -> None:
     network = small_network()
     broker = network.brokers["a"]
-    for joinpoint in WOVEN:
+    for joinpoint in ADVISED:
         step = getattr(broker, f"at_{joinpoint.label}")
         assert step.__self__ in (broker, broker.delivery, broker.entries, broker.registrations)
         assert step.__name__.removeprefix("_") == joinpoint.label
@@ -411,3 +417,138 @@ def test_an_oversized_attachment_is_refused() -> None:
     feature = Heavy(Joinpoint.SUB_SEND, heavy)
     with pytest.raises(FeatureError, match="100,000 bytes is too large"):
         deliveries_with(feature)
+
+
+# --- weaving while the broker runs --------------------------------------------------------------------
+
+
+class Counting(Feature):
+    """Counts steps, from when it is told to until it is told to stop."""
+
+    name = "counting"
+    fail_stop = False
+
+    def __init__(self) -> None:
+        self.counts: Counter[Joinpoint] = Counter()
+
+    def count(self, *joinpoints: Joinpoint) -> None:
+        self.context.weave({joinpoint: self._counter(joinpoint) for joinpoint in joinpoints})
+
+    def stop(self, *joinpoints: Joinpoint) -> None:
+        self.context.unweave(*joinpoints)
+
+    def _counter(self, joinpoint: Joinpoint) -> Callable[..., Any]:
+        def observe(*arguments: Any) -> None:
+            self.counts[joinpoint] += 1
+
+        def advise(proceed: Callable[..., Any], *arguments: Any) -> Any:
+            self.counts[joinpoint] += 1
+            return proceed()
+
+        return observe if joinpoint is Joinpoint.PUBLISHED else advise
+
+
+def counting_network() -> tuple[Network, Counting]:
+    counting = Counting()
+    network = Network(features=lambda name: [counting])
+    network.add_broker("a")
+    alice = network.add_client("alice", "a")
+    alice.subscribe("price EXISTS")
+    network.run()
+    return network, counting
+
+
+@pytest.mark.req("AGG-044")
+def test_a_feature_weaves_and_unweaves_and_leaves_the_plain_method_behind() -> None:
+    network, counting = counting_network()
+    broker, alice = network.brokers["a"], network.clients["alice"]
+    plain = broker.at_pub_match, broker.at_deliver, broker.at_published
+    counting.count(Joinpoint.PUB_MATCH, Joinpoint.DELIVER, Joinpoint.PUBLISHED)
+    network.run()
+    alice.publish(price=1)
+    network.run()
+    assert counting.counts == {Joinpoint.PUB_MATCH: 1, Joinpoint.DELIVER: 1, Joinpoint.PUBLISHED: 1}
+    counting.stop(Joinpoint.PUB_MATCH, Joinpoint.DELIVER, Joinpoint.PUBLISHED)
+    network.run()
+    alice.publish(price=2)
+    network.run()
+    assert counting.counts.total() == 3
+    assert (broker.at_pub_match, broker.at_deliver, broker.at_published) == plain
+    assert broker.delivery.plain
+    assert [one["price"] for one in alice.received] == [1, 2]
+
+
+@pytest.mark.req("AGG-044")
+@pytest.mark.parametrize("begins", [True, False])
+def test_one_message_never_meets_two_weavings(begins: bool) -> None:
+    """Whoever weaves in the middle of a turn sees none of its later steps, and whoever unweaves sees all of them."""
+    network, counting = counting_network()
+    alice = network.clients["alice"]
+    steps = (Joinpoint.PUB_SEND, Joinpoint.DELIVER)
+    if not begins:
+        counting.count(*steps)
+
+    def in_the_middle(proceed: Callable[..., Any], *arguments: Any) -> Any:
+        if begins:
+            counting.count(*steps)
+        else:
+            counting.stop(*steps)
+        return proceed()
+
+    counting.context.weave({Joinpoint.PUB_MATCH: in_the_middle})
+    network.run()
+    alice.publish(price=1)
+    network.run()
+    counting.context.unweave(Joinpoint.PUB_MATCH)
+    network.run()
+    assert counting.counts == ({} if begins else dict.fromkeys(steps, 1))
+    alice.publish(price=2)
+    network.run()
+    assert counting.counts == dict.fromkeys(steps, 1)
+    assert [one["price"] for one in alice.received] == [1, 2]
+
+
+def published_with(feature: Callable[[], Feature]) -> tuple[list[Any], Network]:
+    """What arrives of one publication where every broker has a feature."""
+    network = small_network(lambda name: [feature()], advertisements=False)
+    alice, bob = network.add_client("alice", "a"), network.add_client("bob", "c")
+    bob.subscribe("price > 100")
+    network.run()
+    alice.publish(price=182)
+    network.run()
+    return [one["price"] for one in bob.received], network
+
+
+def test_an_observer_of_publications_sees_each_once_in_the_network_and_changes_nothing() -> None:
+    seen: list[tuple[str, str, float]] = []
+
+    class Observing(Feature):
+        name = "observing"
+
+        def advice(self) -> dict[Joinpoint, Callable[..., Any]]:
+            def published(envelope: Envelope, link: Link) -> str:
+                seen.append((self.context.name, link.name, float(str(envelope.notification["price"]))))
+                return "what it returns does not matter"
+
+            return {Joinpoint.PUBLISHED: published}
+
+    received, _ = published_with(Observing)
+    assert received == [182]
+    assert seen == [("a", "alice", 182)]
+
+
+@pytest.mark.parametrize("fail_stop", [True, False])
+def test_an_observer_that_fails_is_counted_or_stops_the_broker(fail_stop: bool) -> None:
+    def broken(*arguments: Any) -> None:
+        raise ValueError("broken")
+
+    def feature() -> Feature:
+        return At(Joinpoint.PUBLISHED, broken, fail_stop=fail_stop)
+
+    if fail_stop:
+        with pytest.raises(FeatureError, match="feature 'at' failed as an observer: ValueError"):
+            published_with(feature)
+    else:
+        received, network = published_with(feature)
+        assert received == [182]
+        assert sum(broker.failures.by_feature.get("at", 0) for broker in network.brokers.values()) == 1

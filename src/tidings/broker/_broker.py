@@ -22,7 +22,7 @@ are joinpoints (see `_joinpoints`). What a neighbour says is heard only if it be
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
@@ -31,6 +31,7 @@ from tidings.wire import (
     AnyMessage,
     Attach,
     DeliverAck,
+    Envelope,
     Extension,
     Fetch,
     Fetched,
@@ -58,7 +59,7 @@ from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
 from ._entries import Entries
 from ._holds import Holds
-from ._joinpoints import Failures, Feature, Joinpoint, Step, ordered, weave
+from ._joinpoints import Advice, Failures, Feature, Joinpoint, Step, observe, ordered, weave
 from ._links import Link
 from ._ordering import Ordering
 from ._progress import Progress
@@ -102,6 +103,28 @@ def _sparing(handler: Callable[[Link, Any], None]) -> Callable[[Link, Any], None
 
 class Broker:
     """One broker of the network."""
+
+    # The steps that can be advised; see `Joinpoint`.
+    at_subscribe: Step
+    at_ad_add: Step
+    at_sub_add: Step
+    at_ad_del: Step
+    at_sub_del: Step
+    at_pub_match: Step
+    at_pub_send: Step
+    at_sub_send: Step
+    at_unsub_send: Step
+    at_ad_send: Step
+    at_unad_send: Step
+    at_attach: Step
+    at_detach: Step
+    at_deliver: Step
+    at_ack: Step
+    at_cross: Step
+    at_graph: Step
+    at_link: Step
+    at_tree: Step
+    at_published: Callable[[Envelope, Link], None] | None
 
     def __init__(
         self,
@@ -171,11 +194,32 @@ class Broker:
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
-        self._weave(ordered(features), shuffle)
+        self._defaults: dict[Joinpoint, Step] = {
+            Joinpoint.SUBSCRIBE: self.registrations.subscribe,
+            Joinpoint.AD_ADD: self.entries.ad_add,
+            Joinpoint.SUB_ADD: self.entries.sub_add,
+            Joinpoint.AD_DEL: self.entries.ad_del,
+            Joinpoint.SUB_DEL: self.entries.sub_del,
+            Joinpoint.PUB_MATCH: self.delivery.pub_match,
+            Joinpoint.PUB_SEND: self.delivery.pub_send,
+            Joinpoint.SUB_SEND: self.entries.sub_send,
+            Joinpoint.UNSUB_SEND: self.entries.unsub_send,
+            Joinpoint.AD_SEND: self.entries.ad_send,
+            Joinpoint.UNAD_SEND: self.entries.unad_send,
+            Joinpoint.ATTACH: self._attach,
+            Joinpoint.DETACH: self._detach,
+            Joinpoint.DELIVER: self.delivery.deliver,
+            Joinpoint.ACK: self.delivery.ack,
+            Joinpoint.CROSS: self.crossing.cross,
+            Joinpoint.GRAPH: self._graph,
+            Joinpoint.LINK: self._link,
+            Joinpoint.TREE: self._tree,
+        }
+        self._add_features(ordered(features), shuffle)
         for feature in self.features.values():
             feature.start(self)
 
-    def _weave(self, features: list[Feature], shuffle: Callable[[list[Feature]], None] | None) -> None:
+    def _add_features(self, features: list[Feature], shuffle: Callable[[list[Feature]], None] | None) -> None:
         self.failures = Failures()
         self.features = {feature.name: feature for feature in features}
         for feature in features:
@@ -184,36 +228,35 @@ class Broker:
                 self.waves.register(f"{feature.name}.{kind}", handler)
         if shuffle is not None:
             shuffle(features)
+        self._advice = {feature: dict(feature.advice()) for feature in features}
+        self._weave(Joinpoint)
 
-        def woven(joinpoint: Joinpoint, default: Step) -> Step:
-            return weave(joinpoint, default, features, self.failures)
-
-        self.at_subscribe = woven(Joinpoint.SUBSCRIBE, self.registrations.subscribe)
-        self.at_ad_add = woven(Joinpoint.AD_ADD, self.entries.ad_add)
-        self.at_sub_add = woven(Joinpoint.SUB_ADD, self.entries.sub_add)
-        self.at_ad_del = woven(Joinpoint.AD_DEL, self.entries.ad_del)
-        self.at_sub_del = woven(Joinpoint.SUB_DEL, self.entries.sub_del)
-        self.at_pub_match = woven(Joinpoint.PUB_MATCH, self.delivery.pub_match)
-        self.at_pub_send = woven(Joinpoint.PUB_SEND, self.delivery.pub_send)
-        self.at_sub_send = woven(Joinpoint.SUB_SEND, self.entries.sub_send)
-        self.at_unsub_send = woven(Joinpoint.UNSUB_SEND, self.entries.unsub_send)
-        self.at_ad_send = woven(Joinpoint.AD_SEND, self.entries.ad_send)
-        self.at_unad_send = woven(Joinpoint.UNAD_SEND, self.entries.unad_send)
-        self.at_attach = woven(Joinpoint.ATTACH, self._attach)
-        self.at_detach = woven(Joinpoint.DETACH, self._detach)
-        self.at_deliver = woven(Joinpoint.DELIVER, self.delivery.deliver)
-        self.at_ack = woven(Joinpoint.ACK, self.delivery.ack)
-        self.at_cross = woven(Joinpoint.CROSS, self.crossing.cross)
-        self.at_graph = woven(Joinpoint.GRAPH, self._graph)
-        self.at_link = woven(Joinpoint.LINK, self._link)
-        self.at_tree = woven(Joinpoint.TREE, self._tree)
+    def _weave(self, joinpoints: Iterable[Joinpoint]) -> None:
+        """Make the steps anew, with the advice that there is now."""
+        for joinpoint in joinpoints:
+            advice = [(feature, own[joinpoint]) for feature, own in self._advice.items() if joinpoint in own]
+            if joinpoint is Joinpoint.PUBLISHED:
+                self.at_published = observe(advice, self.failures)
+            else:
+                step = weave(joinpoint, self._defaults[joinpoint], advice, self.failures)
+                setattr(self, f"at_{joinpoint.label}", step)
         delivery = self.delivery
         delivery.hands_over = self.at_deliver == delivery.deliver
-        delivery.plain = (self.at_pub_match, self.at_pub_send, self.at_deliver) == (
-            delivery.pub_match,
-            delivery.pub_send,
-            delivery.deliver,
-        )
+        plain_sending = (self.at_pub_match, self.at_pub_send) == (delivery.pub_match, delivery.pub_send)
+        delivery.plain = delivery.hands_over and plain_sending
+
+    def weave_later(self, feature: Feature, advice: Mapping[Joinpoint, Advice | None]) -> None:
+        """Let a feature advise other steps than before, between this turn and the next; None: no longer."""
+
+        def weave_now() -> None:
+            for joinpoint, one in advice.items():
+                if one is None:
+                    self._advice[feature].pop(joinpoint, None)
+                else:
+                    self._advice[feature][joinpoint] = one
+            self._weave(advice)
+
+        self.runtime.call_later(0, weave_now)
 
     def on_client_message(self, kind: type[Message], handler: Callable[[Link, Any], None]) -> None:
         """Let whoever runs this broker answer one more type of client message; a `TidingsError` refuses it."""

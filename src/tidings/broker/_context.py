@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import FeatureError
@@ -10,7 +10,7 @@ from tidings.wire import AnyMessage, Envelope, Extension
 
 from ._book import Entry
 from ._holds import Holds
-from ._joinpoints import Feature
+from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Link
 from ._publications import Publications
 from ._registration import Registration
@@ -130,6 +130,17 @@ class Context:
         if len(data) > MAX_ATTACHMENT:
             raise FeatureError(f"an attachment of {len(data):,} bytes is too large: at most {MAX_ATTACHMENT:,}")
         self._broker.attach_to_next(link, self._feature.name, data)
+
+    def weave(self, advice: Mapping[Joinpoint, Advice]) -> None:
+        """Advise these steps from the next turn on, beside those that this feature advises already.
+
+        The turn in which this is called goes on as it began, so no message meets two weavings.
+        """
+        self._broker.weave_later(self._feature, advice)
+
+    def unweave(self, *joinpoints: Joinpoint) -> None:
+        """Advise these steps no longer, from the next turn on."""
+        self._broker.weave_later(self._feature, dict.fromkeys(joinpoints))
 
     def attached(self) -> bytes | None:
         """What this feature attached, on the neighbour's side, to the message of this turn."""

@@ -143,7 +143,7 @@ class Delivery:
             quality = broker.remembering.choose(link.name, message.seq, number)
         identity = Identity(broker.name, broker.epoch, number, link.name, message.seq, now, view.version, ttl)
         flat = broker.scoping.flat
-        if flat and self.plain:
+        if flat and self.plain and broker.at_published is None:
             envelope = Envelope(identity, _ROOT_ONLY, message.body, quality)
             self._envelope, self._notification = envelope, notification
         else:  # advice and other scopes may look into it
@@ -153,6 +153,8 @@ class Delivery:
         elif quality is not _FIRE:
             broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, number))
         publications.remember(envelope)
+        if broker.at_published is not None:
+            broker.at_published(envelope, link)
         if not broker.progress.due:
             broker.progress.published()
         if view.gateways:

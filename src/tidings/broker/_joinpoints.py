@@ -6,9 +6,12 @@ A *joinpoint* is a named step of the broker. Its default behaviour is a method o
 put *advice* around it: a function that gets `proceed` and the arguments of the step, may look at them, call
 `proceed(...)` (the rest of the advice, then the default), and return a result.
 
-Weaving happens once, when the broker is built: a joinpoint that nobody advises *is* the method, so a broker
-without features does what the plain broker does, at the same price. Handling one message is one turn; advice
-runs inside it, synchronously.
+Weaving happens when the broker is built, and when a feature asks for it (`Context.weave`), then between two turns:
+handling one message is one turn, advice runs inside it, synchronously, and sees one weaving from its first step to
+its last. A joinpoint that nobody advises *is* the method, so a broker without features does what the plain
+broker does, at the same price, and so does one whose features advise nothing any more.
+
+PUBLISHED is different: its advice observes, gets the arguments without `proceed`, and can change nothing.
 
 Rules, all enforced here:
 - The default runs exactly once per step, or not at all if a privileged feature suppresses it. A second `proceed`
@@ -71,6 +74,9 @@ class Joinpoint(enum.Enum):
     """(link): a client has come."""
     DETACH = ("detach", type(None))
     """(link): a client has gone; its subscriptions and advertisements end."""
+    PUBLISHED = ("published", type(None))
+    """(envelope, link): a publication of a client of this broker has got its identity. Observed only, without
+    `proceed`, once for each publication in the network, before it is sent anywhere."""
     DELIVER = ("deliver", type(None))
     """(route, envelope, link, subscriptions): a notification is handed to a client."""
     ACK = ("ack", type(None))
@@ -108,7 +114,7 @@ class Feature:
         """The broker is built. What this feature keeps on disk can be read now."""
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
-        """The advice, by joinpoint. Asked once, when the broker is built."""
+        """The advice, by joinpoint, when the broker is built. `Context.weave` changes it later."""
         return {}
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
@@ -143,14 +149,29 @@ def ordered(features: Iterable[Feature]) -> list[Feature]:
     return chosen
 
 
-def weave(joinpoint: Joinpoint, default: Step, features: list[Feature], failures: Failures) -> Step:
-    """The step with all advice around it; the default itself if there is none."""
+def weave(joinpoint: Joinpoint, default: Step, advice: list[tuple[Feature, Advice]], failures: Failures) -> Step:
+    """The step with all advice around it, the first outermost; the default itself if there is none."""
     step = default
-    for feature in reversed(features):
-        advice = feature.advice().get(joinpoint)
-        if advice is not None:
-            step = _around(joinpoint, step, feature, advice, failures)
+    for feature, one in reversed(advice):
+        step = _around(joinpoint, step, feature, one, failures)
     return step
+
+
+def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Step | None:
+    """One call for all observers of a step; None if there are none."""
+    if not observers:
+        return None
+
+    def observed(*arguments: Any) -> None:
+        for feature, observer in observers:
+            try:
+                observer(*arguments)
+            except Exception as error:
+                failures.count(feature)
+                if feature.fail_stop:
+                    raise FeatureError(f"feature '{feature.name}' failed as an observer: {error!r}") from error
+
+    return observed
 
 
 def _around(joinpoint: Joinpoint, inner: Step, feature: Feature, advice: Advice, failures: Failures) -> Step:

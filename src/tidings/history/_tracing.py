@@ -34,12 +34,19 @@ class Tracing(Feature):
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """Everywhere."""
-        return {joinpoint: self._around(joinpoint) for joinpoint in Joinpoint}
+        return {joinpoint: self._around(joinpoint) for joinpoint in Joinpoint} | {Joinpoint.PUBLISHED: self._published}
+
+    def _published(self, *arguments: Any) -> None:
+        self._begins(Joinpoint.PUBLISHED, arguments)
+
+    def _begins(self, joinpoint: Joinpoint, arguments: tuple[Any, ...]) -> None:
+        indent = "  " * self._depth
+        self._tell(f"{indent}{self.context.name} {joinpoint.name}({', '.join(map(_shown, arguments))})")
 
     def _around(self, joinpoint: Joinpoint) -> Advice:
         def traced(proceed: Callable[..., Any], *arguments: Any) -> Any:
             indent = "  " * self._depth
-            self._tell(f"{indent}{self.context.name} {joinpoint.name}({', '.join(map(_shown, arguments))})")
+            self._begins(joinpoint, arguments)
             self._depth += 1
             try:
                 result = proceed()
