@@ -83,7 +83,7 @@ class _PlainBroker(Broker):
             targets = self.delivery.pub_match(route, envelope, source)
             if targets:
                 self.delivery.pub_send(route, envelope, source, targets)
-                self.attachments.clear()
+                self.doors.attached.clear()
 
 
 class _Observer(Feature):

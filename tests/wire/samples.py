@@ -44,6 +44,7 @@ from tidings.wire import (
     Recall,
     Recalled,
     Refused,
+    Routed,
     Reject,
     Settled,
     StatusReply,
@@ -135,6 +136,7 @@ MESSAGES: list[AnyMessage] = [
     PublishAck(10, "b1", 3, 45, quality=Quality.STORED),
     TreeReady(),
     TreeMarks({"b1": (3, 42)}),
+    Routed("b3", "b1", "history", b"\x01"),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

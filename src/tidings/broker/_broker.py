@@ -43,6 +43,7 @@ from tidings.wire import (
     Notify,
     Publish,
     Refused,
+    Routed,
     Settled,
     Subscribe,
     TreeMarks,
@@ -57,6 +58,7 @@ from ._adjacency import Adjacency
 from ._context import Context
 from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
+from ._doors import Doors
 from ._entries import Entries
 from ._holds import Holds
 from ._joinpoints import Advice, Failures, Feature, Joinpoint, Step, observe, ordered, weave
@@ -150,9 +152,7 @@ class Broker:
         """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
-        self.attachments: dict[Link, dict[str, bytes]] = {}
-        """What the next message to each link carries for features; it lives for one step."""
-        self._arrived: dict[str, bytes] = {}
+        self._arrived: Mapping[str, bytes] = {}
         self._clients: dict[str, Link] = {}
         self.publications = Publications(self.epoch, runtime.log)
         self.remembering = Remembering(runtime.log, self.statistics)
@@ -165,6 +165,7 @@ class Broker:
         self.gathering = Gathering(self, self.recovery.marks_gathered)
         self.delivery = Delivery(self)
         self.crossing = Crossing(self)
+        self.doors = Doors(self)
         self.ordering = Ordering(self)
         self.entries = Entries(self)
         self.registrations = Registrations(self)
@@ -183,6 +184,7 @@ class Broker:
             WaveAnswer: self.waves.answer,
             Fetch: lambda link, message: self.recovery.requested(message),
             Fetched: lambda link, message: self.recovery.answered(message),
+            Routed: self.doors.routed,
             Extension: self._extension,
         }
         self._client_handlers: dict[type, Callable[[Link, Any], None]] = {
@@ -325,11 +327,19 @@ class Broker:
         elif not self.adjacency.accepts(link, frame.hop.tree_epoch):
             self.statistics.stale_frames += 1
         elif (handler := self._handlers.get(kind)) is not None:
-            self._arrived = frame.hop.attachments or {}
+            if frame.hop.attachments:
+                self._arrive(link, frame.hop.attachments)
             handler(link, message)
             self._arrived = {}
         else:
             self.statistics.refused += 1
+
+    def _arrive(self, link: Link, attachments: Mapping[str, bytes]) -> None:
+        """Features hear of what rides on a message before it is handled."""
+        self._arrived = attachments
+        for name, data in attachments.items():
+            if (feature := self.features.get(name)) is not None:
+                feature.on_attached(link, data)
 
     def refuse(self, link: Link, message: AnyMessage, error: TidingsError) -> None:
         """Tell a client that what it asked for was not done."""
@@ -345,10 +355,10 @@ class Broker:
     def send(self, link: Link, message: AnyMessage) -> None:
         """Put a message on a link, with what features attached for this link in this step."""
         self.statistics.sent[type(message)] += 1
-        if self.attachments and link in self.attachments:
-            hop = Hop(self.adjacency.tree.epoch, None, self.attachments.pop(link))
-        else:
-            hop = self.adjacency.hop if link.is_broker else NO_HOP
+        hop = self.adjacency.hop if link.is_broker else NO_HOP
+        doors = self.doors
+        if (doors.attached or doors.riding) and (attachments := doors.take(link, message)):
+            hop = Hop(self.adjacency.tree.epoch, None, attachments)
         self.runtime.send(link, Frame(message, hop))
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
@@ -386,10 +396,6 @@ class Broker:
         """What a feature attached to the message of this turn on the neighbour's side."""
         return self._arrived.get(feature)
 
-    def attach_to_next(self, link: Link, feature: str, data: bytes) -> None:
-        """Let the next message to a link carry something for a feature on the other side."""
-        self.attachments.setdefault(link, {})[feature] = data
-
     # --- clients, links, trees ------------------------------------------------------------------------
 
     def _attach(self, link: Link) -> None:
@@ -406,6 +412,7 @@ class Broker:
         """The adjacency has noted it; features may want to know."""
 
     def _tree(self, old: Tree, new: Tree) -> None:
+        self.doors.new_tree()
         self.adjacency.adopt(new)
         self.waves.end_all()
         self.scoping.new_tree()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import FeatureError
 from tidings.wire import AnyMessage, Envelope, Extension
 
 from ._book import Entry
@@ -22,9 +21,6 @@ from ._waves import WAVE_DEADLINE
 
 if TYPE_CHECKING:
     from ._broker import Broker
-
-MAX_ATTACHMENT = 65_536
-"""The most bytes that one feature may attach to one message."""
 
 
 class Context:
@@ -127,9 +123,22 @@ class Context:
 
         To be called in advice around a SEND joinpoint, before `proceed`. What finds no message is dropped.
         """
-        if len(data) > MAX_ATTACHMENT:
-            raise FeatureError(f"an attachment of {len(data):,} bytes is too large: at most {MAX_ATTACHMENT:,}")
-        self._broker.attach_to_next(link, self._feature.name, data)
+        self._broker.doors.attach(link, self._feature.name, data)
+
+    def ride(self, link: Link, produce: Callable[[], bytes | None], within: int) -> None:
+        """Let the next message to a neighbour carry what `produce` gives when it leaves; None: nothing any more.
+
+        If no message leaves within so many microseconds, what `produce` gives then goes by itself. The neighbour gets
+        it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
+        """
+        self._broker.doors.ride(link, self._feature.name, produce, within)
+
+    def send_to(self, broker: str, body: bytes) -> bool:
+        """Send a message of this feature to any broker; it gets it in `on_routed`. False: it cannot be reached now.
+
+        It travels behind everything that went before it on the same links, and is lost if the tree changes meanwhile.
+        """
+        return self._broker.doors.send_to(broker, self._feature.name, body)
 
     def weave(self, advice: Mapping[Joinpoint, Advice]) -> None:
         """Advise these steps from the next turn on, beside those that this feature advises already.

@@ -282,7 +282,7 @@ class Delivery:
             if targets:
                 self._broker.scoping.root.copies += len(targets)
                 self._broker.at_pub_send(route, envelope, source, targets)
-                self._broker.attachments.clear()
+                self._broker.doors.attached.clear()
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> Targets:
         """The links that want a notification, each with its subscriptions."""
@@ -300,13 +300,7 @@ class Delivery:
         """Send a notification to these links."""
         if not isinstance(targets, Targets):
             targets = Targets(targets)
-        recovery = self._broker.recovery
-        if self._broker.attachments or not self.hands_over:
-            apart = frozenset(targets)
-        elif recovery.active:
-            apart = recovery.kept_from(envelope.identity.origin, targets)
-        else:
-            apart = _NOBODY
+        apart = self._apart(envelope, targets)
         if not apart:
             self._send_groups(envelope, targets, route)
             return
@@ -319,6 +313,16 @@ class Delivery:
             else:
                 subscriptions = [entry.registration for entry in entries if entry.registration is not None]
                 self._broker.at_deliver(route, envelope, link, subscriptions)
+
+    def _apart(self, envelope: Envelope, targets: Targets) -> frozenset[Link]:
+        """The links that do not get the frame of their group."""
+        recovery, doors = self._broker.recovery, self._broker.doors
+        if not self.hands_over:
+            return frozenset(targets)
+        apart = recovery.kept_from(envelope.identity.origin, targets) if recovery.active else _NOBODY
+        if doors.attached or doors.riding:
+            apart |= (doors.attached.keys() | doors.riding.keys()) & targets.keys()
+        return apart
 
     def _send_groups(self, envelope: Envelope, targets: Targets, route: Route) -> None:
         """Send where nothing stands between: those who get the same get the same frame.

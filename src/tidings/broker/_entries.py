@@ -216,7 +216,7 @@ class Entries:
                 withdraw(book.scope, id, source, targets)
             for gate in gates:
                 self._end(self.book(gate.passage.scope, book.advertisement), gate, id)
-        broker.attachments.clear()
+        broker.doors.attached.clear()
 
     def _tell_scope(self, book: Book, gate: Gate, id: str, filter: Matches, number: int) -> None:
         """What a table announces to the table of a superscope becomes an entry there, translated."""

@@ -127,6 +127,12 @@ class Feature:
     def on_message(self, link: Link, body: bytes) -> None:
         """A message of this feature has come from a neighbour or client."""
 
+    def on_attached(self, link: Link, data: bytes) -> None:
+        """A neighbour's feature has attached this to a message, which is handled next."""
+
+    def on_routed(self, source: str, body: bytes) -> None:
+        """A message of this feature has come from a broker, see `Context.send_to`."""
+
 
 class Failures:
     """How often the advice of each feature has failed."""

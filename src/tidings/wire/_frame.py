@@ -8,7 +8,7 @@
     Subscribe, Unsubscribe          Subscribe, Unsubscribe         Settled, Refused, HistoryReport
     Advertise, Unadvertise          Advertise, Unadvertise
     Settled, Wave, WaveAnswer
-    Fetch, Fetched
+    Fetch, Fetched, Routed
                                     Recall, Keep, Forget           Recalled, Kept
                                     Measure, Read                  Measured, Page
                                     Browse                         Offers
@@ -41,6 +41,7 @@ from ._messages import (
     Publish,
     PublishAck,
     Refused,
+    Routed,
     Settled,
     Subscribe,
     TreeMarks,
@@ -76,6 +77,7 @@ AnyMessage: TypeAlias = (
     | WaveAnswer
     | Fetch
     | Fetched
+    | Routed
     | Question
     | Answer
     | Extension

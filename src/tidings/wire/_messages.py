@@ -274,6 +274,15 @@ class Fetched(Message, frozen=True):
     """With `last`: this is as much as one answer may hold; the rest follows `upto` and must be asked for."""
 
 
+class Routed(Message, frozen=True):
+    """Something that a feature sends to the same feature at another broker, hop by hop."""
+
+    target: str
+    source: str
+    feature: str
+    body: bytes
+
+
 # --- features -----------------------------------------------------------------------------------------
 
 
