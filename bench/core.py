@@ -1,0 +1,196 @@
+"""The core: publications through one broker with and without advice, and what trees cost.
+
+With `TIDINGS_BASE=DIR`, a checkout of another revision, its publications are measured in turn with this one's, in
+processes of their own: `git worktree add DIR REV; TIDINGS_BASE=DIR python -m bench core`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench import Report
+from bench._runtime import Idle
+from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, LinkKind
+from tidings.history import Strict
+from tidings.model import Filter, Notification, last
+from tidings.sim import Network, topologies
+from tidings.wire import Frame, Past, Publish, Quality, Subscribe, encode_body
+
+FAN_OUTS = (1, 10, 100)
+REPEATS = 9
+BASE = os.environ.get("TIDINGS_BASE")
+
+
+class _Noop(Feature):
+    name = "noop"
+
+    def __init__(self, joinpoint: Joinpoint) -> None:
+        self._joinpoint = joinpoint
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        if self._joinpoint.name == "PUBLISHED":
+            return {self._joinpoint: lambda envelope, link: None}
+        return {self._joinpoint: lambda proceed, *arguments: proceed()}
+
+
+def _broker(fan_out: int, features: Iterable[Feature] = (), *, sets: int = 1, filters: int = 0) -> Broker:
+    """A broker with so many subscribers to each kind of notification, and filters that nothing passes."""
+    broker = Broker("a", Idle(), features=features)
+    for kind in range(sets):
+        for n in range(fan_out):
+            _subscribe(broker, f"c{kind}-{n}", f"kind = {kind}")
+    for n in range(filters):
+        _subscribe(broker, f"f{n}", f"price > {200 + n}")
+    return broker
+
+
+def _subscribe(broker: Broker, client: str, filter: str, past: Past | None = None) -> None:
+    link = Link(client, LinkKind.CLIENT)
+    broker.attach(link)
+    broker.receive(link, Frame(Subscribe("s", Filter.parse(filter), past=past)))
+
+
+def _publications(broker: Broker, sets: int = 1, count: int = 2_000) -> Callable[[], float]:
+    """Measures the processor time of one publication, in microseconds, whenever it is called."""
+    link = Link("publisher", LinkKind.CLIENT)
+    broker.attach(link)
+    bodies = [encode_body(Notification(kind=kind, price=5, symbol="SAP")) for kind in range(sets)]
+    sent = [0]
+
+    def once() -> float:
+        first = sent[0] + 1
+        frames = [Frame(Publish(n, bodies[n % sets], Quality.ACCEPTED)) for n in range(first, first + count)]
+        sent[0] += count
+        gc.collect()
+        gc.disable()
+        start = time.process_time()
+        for frame in frames:
+            broker.receive(link, frame)
+        elapsed = time.process_time() - start
+        gc.enable()
+        return elapsed / count * 1e6
+
+    return once
+
+
+def _plain() -> dict[str, Callable[[], float]]:
+    """What every revision can do."""
+    runs = {f"fan-out {n}": _publications(_broker(n)) for n in FAN_OUTS}
+    runs |= {f"four sets of receivers, fan-out {n}": _publications(_broker(n, sets=4), sets=4) for n in FAN_OUTS}
+    return runs | {"1,000 filters": _publications(_broker(1, filters=1_000))}
+
+
+def _one_held(fan_out: int) -> Broker:
+    """A broker of which one subscription more waits for its past, for ever."""
+    broker = _broker(fan_out, [Strict()])
+    neighbour = Link("b", LinkKind.BROKER)
+    broker.link_up(neighbour)
+    _subscribe(broker, "late", "kind = 0", Past(last(10)))
+    broker.holds.begin(next(iter(broker.registrations.subscriptions(broker.clients[-1]).values())), _Nobody())
+    return broker
+
+
+class _Nobody:
+    """A holder that lets nothing go."""
+
+    def turn_ended(self) -> None: ...
+    def has_kept(self) -> None: ...
+    def restarted(self) -> None: ...
+    def ended(self) -> None: ...
+
+
+def _advised() -> dict[str, Callable[[], float]]:
+    runs = {}
+    for n in FAN_OUTS:
+        for joinpoint in (Joinpoint.PUB_MATCH, Joinpoint.PUB_SEND, Joinpoint.PUBLISHED):
+            runs[f"{joinpoint.name}, fan-out {n}"] = _publications(_broker(n, [_Noop(joinpoint)]))
+        runs[f"one held, fan-out {n}"] = _publications(_one_held(n))
+    return runs
+
+
+def _medians(runs: Mapping[str, Callable[[], float]], repeats: int = REPEATS) -> dict[str, float]:
+    """The median of each, measured in turn."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, once in runs.items():
+            times[name].append(once())
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def run(report: Report) -> None:
+    """Measure the core."""
+    own = _medians(_plain() | _advised())
+    for name, value in own.items():
+        report.figure(f"publication, {name}", value, "µs")
+    least = {"PUB_MATCH": (0.8, 0.85, 0.9), "PUB_SEND": (0.8, 0.85, 0.9), "PUBLISHED": (0.95,) * 3}
+    for name, bars in least.items():
+        for n, bar in zip(FAN_OUTS, bars, strict=True):
+            ratio = own[f"fan-out {n}"] / own[f"{name}, fan-out {n}"]
+            report.ratio(f"advice at {name} / plain, fan-out {n}", ratio, at_least=bar)
+    if BASE:
+        _against_base(report)
+    _trees(report)
+
+
+def _against_base(report: Report) -> None:
+    times: dict[str, dict[str, list[float]]] = {"here": {}, "base": {}}
+    for _ in range(5):
+        for side, root in (("here", Path(__file__).parents[1]), ("base", Path(str(BASE)))):
+            for name, value in _measured_in(root).items():
+                times[side].setdefault(name, []).append(value)
+    for name, values in times["here"].items():
+        ratio = statistics.median(times["base"][name]) / statistics.median(values)
+        report.ratio(f"{name}, against the base", ratio, at_least=0.97)
+
+
+def _measured_in(root: Path) -> dict[str, float]:
+    here = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{here}"}
+    command = [sys.executable, "-m", "bench.core"]
+    found: Any = json.loads(subprocess.run(command, env=environment, cwd=here, capture_output=True, check=True).stdout)
+    return {str(name): float(value) for name, value in found.items()}
+
+
+def _trees(report: Report) -> None:
+    for brokers in (50, 100, *((400, 1_000) if report.full else ())):
+        shape = topologies.random_tree(brokers, random.Random(brokers))
+        network = Network(seed=1)
+        start = time.process_time()
+        network.add_brokers(shape.brokers, links=shape.links)
+        network.run()
+        elapsed = time.process_time() - start
+        what = f"{brokers:,} brokers come to rest"
+        frames = network.frames / (brokers * len(shape.links))
+        report.limit(f"{what}, frames / (brokers x links)", frames, "x", at_most=1.5)
+        report.figure(f"{what}, processor time", elapsed, "s")
+    _cut(report)
+
+
+def _cut(report: Report) -> None:
+    """A link is cut and healed among 40 brokers with a client each."""
+    shape = topologies.meshed(40, 10, random.Random(40))
+    network = Network(seed=2)
+    network.add_brokers(shape.brokers, links=shape.links)
+    for n, broker in enumerate(shape.brokers):
+        network.add_client(f"c{n}", broker).subscribe(f"n > {n}")
+    network.run()
+    before = network.frames
+    network.cut(*shape.links[0])
+    network.run()
+    network.heal(*shape.links[0])
+    network.run()
+    report.figure("a link is cut and healed among 40 brokers", network.frames - before, "frames")
+
+
+if __name__ == "__main__":
+    print(json.dumps(_medians(_plain(), repeats=3)))
