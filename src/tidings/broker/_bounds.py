@@ -17,8 +17,10 @@ MAX_META = 16_384
 """The most characters of what an application adds to a subscription."""
 MAX_TIMEOUT = 3_600_000_000
 """The most microseconds that a subscription may wait for the past."""
-MAX_COST = 256
-"""The most comparisons and wildcards of a filter that a client registers."""
+MAX_COST = 128
+"""The most that a filter of a client costs (see `Filter.cost`): more would hold up everybody else for too long."""
+TURN_STEPS = 4_000
+"""How many steps all comparisons of filters in one turn may take together (about 2 ms); see `Effort`."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one subscription names."""
 
@@ -31,14 +33,23 @@ def check_publication(message: Publish) -> None:
         raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
 
 
-def check_filter(filter: Matches) -> None:
-    """Raise the `TidingsError` of a filter that could not be read, or that is too much work for a broker."""
+def check_readable(filter: Matches) -> None:
+    """Raise the `TidingsError` of a filter that could not be read.
+
+    A neighbour's filter may cost more than one of a client: brokers of another version have other limits.
+    """
     if isinstance(filter, UnreadableFilter):
         raise filter.error
+
+
+def check_filter(filter: Matches) -> None:
+    """Raise the `TidingsError` of a filter that could not be read, or that is too much work for a broker."""
+    check_readable(filter)
     if isinstance(filter, Filter) and (cost := filter.cost) > MAX_COST:
         raise FilterTooLarge(
-            f"the filter costs {cost:,}, counting its comparisons and wildcards; a broker takes at most {MAX_COST:,}: "
-            "use IN for many values of one attribute, fewer wildcards, or several subscriptions"
+            f"the filter costs {cost:,}, counting its comparisons, its wildcards and every fourth value of an IN; a "
+            f"broker takes at most {MAX_COST:,}: use IN for many values of one attribute, fewer wildcards, or several "
+            "subscriptions"
         )
 
 

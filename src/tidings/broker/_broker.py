@@ -50,6 +50,7 @@ from tidings.wire import (
 )
 
 from ._adjacency import Adjacency
+from ._bounds import TURN_STEPS
 from ._context import Context
 from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
@@ -72,9 +73,6 @@ from ._statistics import Statistics
 from ._table import Table
 from ._topology import Tree
 from ._waves import Waves
-
-TURN_STEPS = 8_000
-"""How many steps all comparisons of filters in one turn may take together (about 4 ms); see `Effort`."""
 
 
 class Role(enum.Enum):

@@ -222,6 +222,7 @@ class Delivery:
     def abandon(self, link: Link) -> None:
         """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
         self.waiting.abandon(link)
+        self._matching, self._targets = [], {}  # it may be in there
 
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
@@ -305,11 +306,14 @@ class Delivery:
         targets: dict[Link, list[Entry]] = {}
         if self._floods:
             targets = {link: [] for link in self._broker.scoping.flooded(route.scope) if link is not source}
+        leaving = self._broker.registrations.leaving
         for entry in matching:
             link = entry.link
             if not link.is_client:
                 if link is not source:
                     targets[link] = []
+            elif link in leaving:
+                continue
             elif link is not source or entry.receive_own:
                 targets.setdefault(link, []).append(entry)
         if self.plain and not self._floods:  # advice could change the targets; other links can come to be flooded

@@ -20,7 +20,7 @@ from tidings.model import Matches
 from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
-from ._bounds import check_filter
+from ._bounds import check_readable
 from ._links import Link
 from ._reduction import Announcement, Delta, algebraic
 from ._table import Gate, Table
@@ -46,7 +46,7 @@ class Entries:
 
     def subscribed(self, link: Link, message: Subscribe) -> None:
         """A neighbour wants what passes a filter from now on."""
-        check_filter(message.filter)
+        check_readable(message.filter)
         self.check(message.filter)
         if (table := self._table(link, message.scope)) is not None:
             self._put(table.subscriptions, link, message.id, message.filter, message.number)
@@ -58,7 +58,7 @@ class Entries:
 
     def advertised(self, link: Link, message: Advertise) -> None:
         """A neighbour may bring what passes a filter."""
-        check_filter(message.filter)
+        check_readable(message.filter)
         if not self._broker.routing.advertisements:
             self._broker.send(link, Settled(message.id, message.scope, True, number=message.number))  # nobody must know
             return

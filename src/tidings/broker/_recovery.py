@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
-from ._bounds import check_filter, check_positions
+from ._bounds import check_positions, check_readable
 from ._links import Link
 from ._progress import Position, decode_marks
 from ._registration import Registration
@@ -335,7 +335,7 @@ class Recovery:
         """A broker asks an origin; answer if it is this one, pass it on otherwise."""
         check_positions(message.after.items())
         for filter in message.filters:
-            check_filter(filter)
+            check_readable(filter)
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return

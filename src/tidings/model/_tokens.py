@@ -101,6 +101,11 @@ def tokens(text: str) -> Iterator[Token]:
     yield Token(END, "", end)
 
 
+def word_count(text: str) -> int:
+    """How many tokens a text has, right or wrong; far cheaper than to parse it."""
+    return sum(match.lastgroup != "SPACE" for match in _TOKEN.finditer(text))
+
+
 _MISFITS = frozenset({"WRONG", "MALFORMED", "STRAY"})
 
 

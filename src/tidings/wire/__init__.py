@@ -2,6 +2,7 @@
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
+    CLIENT_WORDS,
     JSON,
     MSGPACK,
     SERIALISERS,
@@ -92,6 +93,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "CLIENT_WORDS",
     "HEADER",
     "JSON",
     "MAX_BODY",

@@ -37,6 +37,11 @@ class Member(Constraint):
         return scalar in self._set and kind_of(scalar) is self._kind
 
     @property
+    def cost(self) -> int:
+        """A few values are one comparison; many take long to read and to find a place for."""
+        return 1 + len(self._values) // 4
+
+    @property
     def values(self) -> tuple[Scalar, ...]:
         """The operands, each once, in a fixed order."""
         return self._values
