@@ -18,7 +18,6 @@ from tidings.matching import Index
 from tidings.model import Filter, FilterTooLarge, Notification
 from tidings.sim import Network
 from tidings.wire import (
-    CLIENT_WORDS,
     JSON,
     MSGPACK,
     Frame,
@@ -145,17 +144,20 @@ def test_what_a_gone_client_asked_for_leaves_the_tables_bit_by_bit_and_delivers_
 
 
 @pytest.mark.parametrize("serialiser", [MSGPACK, JSON], ids=lambda one: one.name)
-def test_a_text_of_too_many_words_is_refused_to_a_client_before_it_is_parsed(serialiser, monkeypatch) -> None:
-    filter = Filter.parse("a IN (" + ", ".join(str(number) for number in range(CLIENT_WORDS // 2)) + ")")
-    data = serialiser.encode(Frame(Subscribe("s", filter)))
-    parsed: list[str] = []
-    monkeypatch.setattr("tidings.model._language._parsed", lambda text: parsed.append(text) or filter)
-    got = serialiser.decode_sparingly(data).message.filter
-    assert isinstance(got, UnreadableFilter)
-    assert isinstance(got.error, FilterTooLarge)
-    assert "several subscriptions" in str(got.error)
-    assert not parsed
-    assert serialiser.decode(data).message.filter is filter, "a neighbour may have other limits"
+def test_a_text_that_costs_too_much_is_refused_to_a_client_before_it_is_parsed(serialiser, monkeypatch) -> None:
+    listed = "a IN (" + ", ".join(str(number) for number in range(8 * MAX_COST)) + ")"
+    for text in (listed, " OR ".join(f"a{number} = 1" for number in range(MAX_COST + 1))):
+        filter = Filter.parse(text)
+        data = serialiser.encode(Frame(Subscribe("s", filter)))
+        with monkeypatch.context() as patch:
+            parsed: list[str] = []
+            patch.setattr("tidings.model._language._parsed", lambda text: parsed.append(text) or filter)  # noqa: B023
+            got = serialiser.decode_sparingly(data).message.filter
+            assert isinstance(got, UnreadableFilter)
+            assert isinstance(got.error, FilterTooLarge)
+            assert "several subscriptions" in str(got.error)
+            assert not parsed
+            assert serialiser.decode(data).message.filter is filter, "a neighbour may have other limits"
 
 
 @pytest.mark.parametrize(

@@ -44,14 +44,14 @@ class Filter:
         self._hash = hash(self.conjunctions)
 
     @classmethod
-    def parse(cls, text: str, *, words: int | None = None) -> Filter:
+    def parse(cls, text: str, *, most: int | None = None) -> Filter:
         """The filter that a text in the filter language means (see docs/filters.md).
 
-        Where a text of more than so many words is refused with `FilterTooLarge`, that is found out before it is read.
+        A text of a filter that would surely cost more than `most` raises `FilterTooLarge` before it is parsed.
         """
         from ._language import parse  # noqa: PLC0415 - the language builds filters: above, it would be a cycle
 
-        return parse(text, words=words)
+        return parse(text, most=most)
 
     def matches(self, notification: Notification | Mapping[str, object]) -> bool:
         """Whether the notification passes; a plain mapping is checked and flattened first."""

@@ -25,7 +25,7 @@ from ._filter import Filter
 from ._limits import checked_length
 from ._reductions import Reductions
 from ._remedies import unexpected
-from ._tokens import END, Misfit, tokens, word_count
+from ._tokens import END, Misfit, least_cost, tokens
 
 _CACHED_TEXTS = 1_024
 """How many texts are remembered with their filters."""
@@ -62,7 +62,7 @@ levels: LPAR operand RPAR
 """
 
 
-def parse(text: str, *, words: int | None = None) -> Filter:
+def parse(text: str, *, most: int | None = None) -> Filter:
     """The filter that a text means, or `FilterSyntaxError`, which points at the column.
 
     >>> parse("type = 'quote' AND NOT price > 20")
@@ -71,10 +71,10 @@ def parse(text: str, *, words: int | None = None) -> Filter:
     if not isinstance(text, str):
         raise FilterError(f'a filter\'s text is a string, not {type(text).__name__}; write "price > 20"')
     checked_length(len(text))
-    if words is not None and len(text) > words and (count := word_count(text)) > words:
+    if most is not None and len(text) > most and (cost := least_cost(text)) > most:
         raise FilterTooLarge(
-            f"the filter has {count:,} words, signs and constants; at most {words:,} are read here: use fewer values "
-            "in its IN lists, or several subscriptions"
+            f"the filter, as it is written, costs at least {cost:,}, counting its comparisons, its wildcards and every "
+            f"fourth value of an IN; at most {most:,} are taken: use several subscriptions"
         )
     return _remembered(text) if len(text) <= _CACHED_LENGTH else _parsed(text)
 

@@ -2,7 +2,7 @@
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
-    CLIENT_WORDS,
+    CLIENT_COST,
     JSON,
     MSGPACK,
     SERIALISERS,
@@ -93,7 +93,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
-    "CLIENT_WORDS",
+    "CLIENT_COST",
     "HEADER",
     "JSON",
     "MAX_BODY",

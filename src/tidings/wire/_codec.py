@@ -17,12 +17,8 @@ from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
 from ._errors import UNREADABLE, WireError
 from ._frame import Frame
 
-CLIENT_WORDS = 1_536
-"""The most words, signs and constants of a filter that a broker reads from a client (about 5 ms).
-
-Any filter that a broker takes can be written so: what costs 1 (see `Filter.cost`) takes at most 12 of them, as in
-`NOT a IN (1, 2, 3) AND`.
-"""
+CLIENT_COST = 128
+"""The most that a filter of a client costs (see `Filter.cost`): more would hold up everybody else for too long."""
 
 
 class _FilterModel(NamedTuple):
@@ -66,11 +62,11 @@ class UnreadableFilter:
         raise self.error
 
 
-def _dec_hook(kind: type, data: object, words: int | None = None) -> Matches:
+def _dec_hook(kind: type, data: object, most: int | None = None) -> Matches:
     match data:
         case str():
             try:
-                return Filter.parse(data, words=words)
+                return Filter.parse(data, most=most)
             except TidingsError as error:
                 return UnreadableFilter(error)
         case [str() as name, str() as text] if name in _by_name:
@@ -83,7 +79,7 @@ def _dec_hook(kind: type, data: object, words: int | None = None) -> Matches:
     raise ValueError("a filter is a text or a pair (model, text)")
 
 
-_sparing_hook = functools.partial(_dec_hook, words=CLIENT_WORDS)
+_sparing_hook = functools.partial(_dec_hook, most=CLIENT_COST)
 _encoder = msgspec.msgpack.Encoder(enc_hook=_enc_hook)
 _decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_dec_hook)
 _sparing_decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_sparing_hook)
@@ -120,7 +116,7 @@ class Serialiser(NamedTuple):
             raise WireError(f"not a frame: {error}") from None
 
     def decode_sparingly(self, data: bytes) -> Frame:
-        """As `decode`, for what a client sends to a broker: a filter of more than `CLIENT_WORDS` is not even read."""
+        """As `decode`, for what a client sends to a broker: a filter beyond `CLIENT_COST` is not even parsed."""
         try:
             return self.read_sparingly(data)
         except UNREADABLE as error:
