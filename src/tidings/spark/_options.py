@@ -34,7 +34,7 @@ _KNOWN = {
     "gaps": "what becomes of what a stream has missed: error or row",
     "patience": "seconds for which a broker that is down is waited for",
     "id": "the name of a write, which makes it repeatable",
-    "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
+    "clientName": "what writers are called at the broker: this (else IDENTITY/spark, or spark), the id, the partition",
     "attributes": "only: publish the column `attributes` and no other",
     "quality": "of what is published: default (stored where the broker has a store, else accepted), stored or accepted",
 }
@@ -63,7 +63,8 @@ class Options:
     gaps_as_rows: bool = False
     patience: float = PATIENCE
     id: str = ""
-    client_name: str = "spark"
+    client_name: str = ""
+    """What the names of writers begin with; empty: IDENTITY/spark, or spark where brokers know no identities."""
     attributes_only: bool = False
     quality: str = "default"
 
@@ -93,7 +94,7 @@ class Options:
             gaps_as_rows=_choice("gaps", told.get("gaps", "error"), "error", "row") == "row",
             patience=_number("patience", told.get("patience", str(PATIENCE))),
             id=told.get("id", ""),
-            client_name=told.get("clientName") or "spark",
+            client_name=told.get("clientName", ""),
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
             quality=_choice("quality", told.get("quality", "default"), "default", "stored", "accepted"),
         )
