@@ -4,9 +4,10 @@ Theory of operation
 -------------------
 Each partition of a query has a client name of its own, made of the option `clientName`, the query's id and the
 partition's number. Without the option, the driver asks the broker for a name: it is given IDENTITY/..., and the writers
-are called IDENTITY/spark/..., the same whenever the query is tried again. Each row has a number that grows with the micro-batch and with its place among the rows of the
-partition. A border broker publishes a number of a client once, and acknowledges it as often as it comes: so a task, a
-micro-batch or a whole query that is tried again publishes what is missing and nothing twice.
+are called IDENTITY/spark/..., the same whenever the query is tried again. Each row has a number that grows with the
+micro-batch and with its place among the rows of the partition. A border broker publishes a number of a client once, and
+acknowledges it as often as it comes: so a task, a micro-batch or a whole query that is tried again publishes what is
+missing and nothing twice.
 
 For this a row must get the same number again. The rows of a partition are sorted by content first, because Spark
 promises no order after a shuffle. Which rows are in a partition is decided by the plan, which is the same for the same
