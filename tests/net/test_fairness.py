@@ -217,3 +217,36 @@ async def test_a_neighbour_that_waits_for_a_slow_one_behind_it_is_not_taken_for_
         assert held_up > 1.6
         now = [peer for server in servers.values() for peer in server.host.peers if peer.link.is_broker]
         assert now == peers
+
+
+@running
+async def test_the_tree_goes_round_a_stopped_broker_and_nothing_is_lost(tmp_path: Path) -> None:
+    """A ring a - b - c - d of which b stops. At a its queue fills, and heartbeats would take minutes to tell; c sends it
+    nothing, and hears by the heartbeats that it is silent."""
+    limits = {**SMALL, "stall_seconds": 1.0, "heartbeat": 60.0}
+    watchful = {"heartbeat": 0.5}
+    async with contextlib.AsyncExitStack() as at:
+        stopped = Process("b", tmp_path, (), "[limits]\nheartbeat = 60.0\n")
+        await stopped.start()
+        at.push_async_callback(stopped.end)
+        beyond = f"tidings://127.0.0.1:{stopped.port}"
+        d = await at.enter_async_context(serve(options("d", limits=watchful)))
+        a = await at.enter_async_context(serve(options("a", neighbours=(beyond, url(d)), limits=limits)))
+        c = await at.enter_async_context(serve(options("c", neighbours=(beyond, url(d)), limits=watchful)))
+        for server in (a, c, d):
+            await until(lambda broker=server.host.broker: len(broker.adjacency.tree.hops) == 3)
+            await until(lambda broker=server.host.broker: broker.recovery.baseline)
+        assert a.host.broker.adjacency.tree.hops["c"] == "b"
+        got: list[int] = []
+        reader = await at.enter_async_context(tidings.connect(url(c)))
+        await reader.subscribe("EXISTS(n)", callback=lambda n: got.append(n["n"]))
+        await until(lambda: len(a.host.broker.root.subscriptions) == 1)
+        writer = await at.enter_async_context(tidings.connect(url(a)))
+        stopped.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.wait_for(flood(writer, 2_000), 20)
+            assert a.host.broker.adjacency.tree.hops["c"] == "d"
+            await until(lambda: len(got) >= 2_000)
+        finally:
+            stopped.send_signal(signal.SIGCONT)
+        assert sorted(got) == list(range(2_000))
