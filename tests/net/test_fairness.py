@@ -221,8 +221,8 @@ async def test_a_neighbour_that_waits_for_a_slow_one_behind_it_is_not_taken_for_
 
 @running
 async def test_the_tree_goes_round_a_stopped_broker_and_nothing_is_lost(tmp_path: Path) -> None:
-    """A ring a - b - c - d of which b stops. At a its queue fills, and heartbeats would take minutes to tell; c sends it
-    nothing, and hears by the heartbeats that it is silent."""
+    """A ring a - b - c - d of which b stops. At a its queue fills, and heartbeats would take minutes to tell; c sends
+    it nothing, and hears by the heartbeats that it is silent."""
     limits = {**SMALL, "stall_seconds": 1.0, "heartbeat": 60.0}
     watchful = {"heartbeat": 0.5}
     async with contextlib.AsyncExitStack() as at:

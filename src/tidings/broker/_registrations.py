@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Effort, Filter, TidingsError
+from tidings.model.operators import Member
 from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Entry
@@ -270,8 +271,10 @@ class Registrations:
 def _size(registration: Registration) -> int:
     """About how many bytes it takes, with its share of the tables."""
     told = sum(len(key) + len(value) for key, value in registration.meta.items())
-    text = len(str(registration.filter))
-    return _cost(registration) * COMPARISON_BYTES + text * CHARACTER_BYTES + len(registration.id) + told
+    filter, comparisons = registration.filter, _cost(registration)
+    if isinstance(filter, Filter):  # the values of an IN count by their characters
+        comparisons -= sum(one.cost - 1 for each in filter.conjunctions for one in each if isinstance(one, Member))
+    return comparisons * COMPARISON_BYTES + len(str(filter)) * CHARACTER_BYTES + len(registration.id) + told
 
 
 def _cost(registration: Registration) -> int:
