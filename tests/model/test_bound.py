@@ -52,7 +52,7 @@ def test_last_0_is_a_plain_subscription() -> None:
         (lambda: since("-5m"), "'-5m' is not a duration; write one like 90s"),
         (lambda: since("5 minutes"), "'5 minutes' is not a duration"),
         (lambda: since(""), "'' is not a duration"),
-        (lambda: since(float("nan")), "nan is not a number of seconds that there are"),
+        (lambda: since(float("nan")), "nan is not a usable number of seconds"),
         (lambda: since(float("inf")), "inf is not a number of seconds"),
         (lambda: since("9999999w"), "of a century at most"),
         (lambda: since("9" * 400 + "h"), "of a century at most"),

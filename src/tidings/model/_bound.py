@@ -51,18 +51,18 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def check(self, now: int | None = None) -> None:
         """Raise `BoundError` for a bound that cannot be; whoever gets one from elsewhere calls this, with a clock."""
         if self.count is None and self.within is None and self.instant is None:
-            raise BoundError("a bound without a bound: everything there ever was; use last(n) or since(...)")
+            raise BoundError("this bound limits nothing, so it asks for everything ever published; use last(n) or since(...)")
         if self.count is not None and not 0 <= self.count <= MAX_COUNT:
             raise BoundError(f"last({self.count}): give a number from 0 to {MAX_COUNT:,}")
         if self.within is not None and not 0 < self.within <= MAX_DURATION:
             seconds = self.within / 1_000_000
-            raise BoundError(f"since a duration of {seconds:g} seconds; give one above 0 and of a century at most")
+            raise BoundError(f"since a duration of {seconds:g} seconds; give one above 0 and of at most a century")
         if self.within is not None and self.instant is not None:
-            raise BoundError("since a duration and since an instant exclude each other; choose one")
+            raise BoundError("a bound cannot have both a duration and an instant; choose one")
         if self.instant is not None and not -MAX_INSTANT <= self.instant <= MAX_INSTANT:
-            raise BoundError(f"since {self.instant} microseconds after 1970: there is no such time")
+            raise BoundError(f"since {self.instant} microseconds after 1970: no such time exists")
         if now is not None and self.instant is not None and self.instant > now + CLOCK_SKEW:
-            raise BoundError(f"{self} lies in the future; subscribe without `past` for what is still to come")
+            raise BoundError(f"{self} lies in the future; to get only what is still to come, subscribe without `past`")
 
     @property
     def asks_for_nothing(self) -> bool:
@@ -120,7 +120,7 @@ def duration(text: str) -> int:
         raise BoundError(f"{text!r} is not a duration; write one like 90s, 5m, 2h, 1h30m or 7d")
     found = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if found > MAX_DURATION:
-        raise BoundError(f"{text[:40]!r} is too long a duration; give one of a century at most")
+        raise BoundError(f"{text[:40]!r} is too long; give a duration of at most a century")
     return round(found)
 
 
@@ -137,7 +137,7 @@ def _reach(reach: Reach) -> tuple[int | None, int | None]:
             pass
         case int() | float():
             if not math.isfinite(reach) or abs(reach) > MAX_DURATION / 1e6:
-                raise BoundError(f"since({reach}): {reach} is not a number of seconds that there are; {_REMEDY}")
+                raise BoundError(f"since({reach}): {reach} is not a usable number of seconds; {_REMEDY}")
             return round(reach * 1_000_000), None
     raise BoundError(f"since({reach!r}): {type(reach).__name__} is neither a duration nor an instant; {_REMEDY}")
 

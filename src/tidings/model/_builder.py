@@ -66,10 +66,10 @@ class Attribute:
     def isin(self, values: Iterable[object]) -> Filter:
         """One of these values, all of one kind."""
         if isinstance(values, (str, bytes)):
-            raise FilterError(f"'{self._name}' in one text; give a list of values, or use .contains for a part")
+            raise FilterError(f"'{self._name}': isin got one text; give a list of values, or use .contains for a part of a text")
         operands = tuple(self._checked(value) for value in values)
         if len(operands) > MAX_LIST:
-            raise FilterError(f"'{self._name}' in {len(operands):,} values; use at most {MAX_LIST:,}")
+            raise FilterError(f"'{self._name}': isin got {len(operands):,} values; use at most {MAX_LIST:,}")
         return _filter(Member(self._name, operands))
 
     def like(self, pattern: str, escape: str | None = None) -> Filter:
@@ -111,7 +111,7 @@ class Attribute:
         if value is None:
             raise FilterError(f"'{self._name}' compared with None; use .is_null() or .exists()")
         if isinstance(value, Attribute):
-            raise FilterError(f"'{self._name}' compared with '{value._name}'; an attribute compares with constants")
+            raise FilterError(f"'{self._name}' compared with '{value._name}'; compare an attribute with a constant")
         if isinstance(value, (list, tuple, set, frozenset)):
             raise FilterError(f"'{self._name}' compared with several values; use .isin(...)")
         return checked_scalar(value, f"'{self._name}'")
@@ -119,7 +119,7 @@ class Attribute:
     def _text(self, value: object) -> str:
         checked = self._checked(value)
         if not isinstance(checked, str):
-            raise FilterError(f"'{self._name}': {value!r:.60} is not a text; patterns are strings")
+            raise FilterError(f"'{self._name}': {value!r:.60} is not text; a pattern is a string")
         return checked
 
     def __bool__(self) -> NoReturn:
@@ -127,7 +127,7 @@ class Attribute:
 
     def _misjoined(self, _other: object = None) -> NoReturn:
         raise FilterError(
-            f"'{self._name}' alone is joined with &, | or ~; put each comparison in parentheses: "
+            f"'{self._name}' is joined with &, | or ~ before it is compared; put each comparison in parentheses: "
             "(attr.a > 1) & (attr.b < 2)"
         )
 
