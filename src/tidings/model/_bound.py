@@ -51,7 +51,9 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def check(self, now: int | None = None) -> None:
         """Raise `BoundError` for a bound that cannot be; whoever gets one from elsewhere calls this, with a clock."""
         if self.count is None and self.within is None and self.instant is None:
-            raise BoundError("this bound limits nothing, so it asks for everything ever published; use last(n) or since(...)")
+            raise BoundError(
+                "this bound limits nothing, so it asks for everything ever published; use last(n) or since(...)"
+            )
         if self.count is not None and not 0 <= self.count <= MAX_COUNT:
             raise BoundError(f"last({self.count}): give a number from 0 to {MAX_COUNT:,}")
         if self.within is not None and not 0 < self.within <= MAX_DURATION:

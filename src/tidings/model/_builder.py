@@ -66,7 +66,9 @@ class Attribute:
     def isin(self, values: Iterable[object]) -> Filter:
         """One of these values, all of one kind."""
         if isinstance(values, (str, bytes)):
-            raise FilterError(f"'{self._name}': isin got one text; give a list of values, or use .contains for a part of a text")
+            raise FilterError(
+                f"'{self._name}': isin got one text; give a list of values, or use .contains for a part of a text"
+            )
         operands = tuple(self._checked(value) for value in values)
         if len(operands) > MAX_LIST:
             raise FilterError(f"'{self._name}': isin got {len(operands):,} values; use at most {MAX_LIST:,}")

@@ -128,8 +128,6 @@ def _not_a_constant(token: Token) -> Misfit:
         return misfit(token, "myloc is an area, not a value", "Write WITHIN myloc.")
     if token.type == "QUOTED":
         inside = shown[1:-1].replace("'", "''")
-        return misfit(
-            token, f"{shown} in double quotes is an attribute", f"Write text in single quotes: '{inside}'."
-        )
+        return misfit(token, f"{shown} in double quotes is an attribute", f"Write text in single quotes: '{inside}'.")
     remedy = f"Compare with a constant; write text in single quotes: '{shown}'."
     return misfit(token, f"{shown} is an attribute, and attributes cannot be compared with each other", remedy)

@@ -109,7 +109,9 @@ def _in_utc(moment: datetime, place: str) -> datetime:
     try:
         utc = moment.astimezone(UTC)
     except OverflowError:
-        raise ValueRefused(f"{place}: {moment!r} is outside the years 1 to 9999 in UTC; use a time within them") from None
+        raise ValueRefused(
+            f"{place}: {moment!r} is outside the years 1 to 9999 in UTC; use a time within them"
+        ) from None
     if type(utc) is datetime:
         return utc
     return datetime.combine(utc.date(), utc.time(), UTC)  # a subclass, like pandas.Timestamp

@@ -66,7 +66,9 @@ class Range(Constraint):
             if bound is not None and kind_of(bound) not in ORDERED:
                 raise FilterError(f"'{name}': {literal(bound)} has no order; use = or <>")
         if low is not None and high is not None and kind_of(low) is not kind_of(high):
-            raise FilterError(f"'{name}': {literal(low)} and {literal(high)} cannot be compared; use values of one kind")
+            raise FilterError(
+                f"'{name}': {literal(low)} and {literal(high)} cannot be compared; use values of one kind"
+            )
         # Any: the bounds are of one ordered kind, which no static type can say.
         self.name = name
         self.low: Any = low
