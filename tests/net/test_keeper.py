@@ -203,4 +203,4 @@ def test_what_was_wrong_with_the_store_and_the_archive_is_in_the_log(
     with caplog.at_level(logging.WARNING, "tidings.net"):
         asyncio.run(run())
     for directory in ("data", "archive"):
-        assert f"everybody on this machine may look into '{tmp_path / directory}'" in caplog.text
+        assert f"every user of this machine can look into '{tmp_path / directory}'" in caplog.text

@@ -135,7 +135,7 @@ def test_a_store_whose_log_has_gone_says_so(crashed: Path, loop: Loop) -> None:
     log(crashed).unlink()
     with loop.open(crashed) as store:
         (warning,) = store.warnings
-    assert "was not closed in order, and its write-ahead log 'store.sqlite-wal' has gone" in warning
+    assert "was not closed cleanly, and its write-ahead log 'store.sqlite-wal' is missing" in warning
     assert "behind the beginning is lost" in warning
     with loop.open(crashed) as again:
         assert again.warnings == (), "once"

@@ -173,8 +173,8 @@ class Reader:
             return carried_in(journal, lives)
         except msgspec.MsgspecError as error:
             raise StoreError(
-                f"what '{self._path}' has carried on of its journal cannot be read: {error}; restore it from a backup, "
-                "or use the version of Tidings that wrote it"
+                f"the part of its journal that '{self._path}' carries on cannot be read: {error}; restore it "
+                "from a backup, or use the version of Tidings that wrote it"
             ) from None
 
     def items(self, table: str) -> dict[str, bytes]:
