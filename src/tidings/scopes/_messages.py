@@ -153,7 +153,7 @@ class ScopeEnded(ScopeMessage, frozen=True):
     """Whether the client is a member of nothing now, and neither hears nor is heard until it joins a scope."""
 
     def __str__(self) -> str:
-        then = "it is a member of nothing now, and neither hears nor is heard" if self.isolated else "others remain"
+        then = "it is now a member of nothing, and neither hears nor is heard" if self.isolated else "others remain"
         return f"scope '{self.scope}', of which this client was a member, has ended; {then}"
 
 

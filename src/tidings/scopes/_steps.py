@@ -191,7 +191,7 @@ class Only(Step, frozen=True):
 
     def __post_init__(self) -> None:
         if self.filter.has_marker:
-            raise MappingError(f"Only: '{self.filter}' speaks of myloc, but a border has no place; name the place")
+            raise MappingError(f"Only: '{self.filter}' uses myloc, but a border has no place; name the place")
 
     def run(self, attributes: Attributes) -> Attributes | None:
         """The same attributes or None."""
