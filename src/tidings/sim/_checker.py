@@ -105,7 +105,7 @@ class Checker:
         path = (record.publisher, *record.detail[:2])
         last = subscription.last.get(path, 0)
         if record.publication < last and self._observer.visibility.ordered:
-            self._broken(ORDER, record, f"number {last} of this publisher came first")
+            self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
         subscription.last[path] = max(last, record.publication)
 
     def _gap(self, record: Record) -> None:

@@ -137,7 +137,7 @@ def _small(algorithm: str, told: dict[str, Matches], given: list[Entry]) -> Iter
     if algorithm == "covering":
         for filter in filters:
             if not any(filter.id == other.id for other in wanted):
-                yield f"{filter} was told, and nobody wants it"
+                yield f"{filter} was told, and no subscription wants it"
 
 
 def _same_notifications(
@@ -148,9 +148,9 @@ def _same_notifications(
         wanted = any(entry.filter.matches(sample) for entry in given)
         passed = any(filter.matches(sample) for filter in told.values())
         if wanted and not passed:
-            yield f"{sample} is wanted and would not be sent"
+            yield f"{sample} is wanted, and would not be sent"
         if passed and not wanted and algorithm != "imperfect-merging":
-            yield f"{sample} would be sent and nobody wants it"
+            yield f"{sample} would be sent, and no subscription wants it"
 
 
 def _witnesses(filters: Iterable[Matches]) -> Iterator[Notification]:

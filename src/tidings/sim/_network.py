@@ -415,5 +415,7 @@ class Network:
             self.scheduler.run(self.scheduler.now + int(seconds * 1_000_000))
             return
         if not self.scheduler.drain(self.scheduler.now + MAX_UNREST):
-            raise NeverQuiet("the network has not come to rest for an hour of virtual time; something asks for ever")
+            raise NeverQuiet(
+                "the network has not come to rest for an hour of virtual time; something keeps it busy for ever"
+            )
         self.trace.quiesce()

@@ -51,7 +51,7 @@ class Promises:
         for guarantee, fault, feature, outcome in _rows(text):
             if outcome != HOLDS and outcome.upper() not in Outcome.__members__:
                 raise PromiseError(
-                    f"'{outcome}' is no outcome; use one of {', '.join(o.name.lower() for o in Outcome)}"
+                    f"'{outcome}' is not an outcome; use one of {', '.join(o.name.lower() for o in Outcome)}"
                 )
             if (guarantee, fault, feature) in cells:
                 raise PromiseError(f"{guarantee} x {fault} x {feature} is promised twice; keep one row")
