@@ -236,7 +236,7 @@ def test_files_that_are_merged_while_they_are_read_are_found_again(spark: SparkS
         assert set(rows) <= set(range(piece.start, piece.end + 1))
     assert planned.count() == 200
     shutil.rmtree(next(archive.glob("date=*")))
-    with pytest.raises(SourceError, match="was removed after the work had been planned; ask again"):
+    with pytest.raises(SourceError, match="was removed after the query had been planned; run it again"):
         list(read_piece(archive, before[0], shape, Query()))
 
 
@@ -284,14 +284,14 @@ def test_an_empty_archive_is_an_empty_table(spark: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({}, "nothing to read is named"),
-        ({"colour": "red", "path": "x"}, "option 'colour' is not known; there are path, broker"),
+        ({}, "no source is named"),
+        ({"colour": "red", "path": "x"}, "option 'colour' is not known; the options are path, broker"),
         ({"path": "/nowhere/at/all"}, "there is no archive in '/nowhere/at/all'; name the directory"),
         ({"path": "s3a://bucket/archive"}, "is not in a file system of this machine; mount it"),
         ({"path": "x", "filter": "price =>"}, "=> is not an operator"),
         ({"path": "x", "promote": "price:money"}, "option promote: 'price:money' cannot be promoted"),
-        ({"path": "x", "since": "tomorrow"}, "option since: 'tomorrow' is no time"),
-        ({"path": "x", "maxRowsPerTrigger": "inf"}, "option maxRowsPerTrigger: 'inf' is no number from 0 to 1e+15"),
+        ({"path": "x", "since": "tomorrow"}, "option since: 'tomorrow' is not a time"),
+        ({"path": "x", "maxRowsPerTrigger": "inf"}, "option maxRowsPerTrigger: 'inf' is not a number from 0 to 1e+15"),
         ({"path": "x", "maxBytesPerTrigger": "nan"}, "option maxBytesPerTrigger: 'nan' is no number"),
         ({"path": "x", "patience": "9" * 5_000}, "option patience: '9999"),
         ({"path": "x", "gaps": "ignore"}, "option gaps: 'ignore' is not known; use error or row"),
@@ -341,7 +341,7 @@ def test_a_broker_shows_spark_what_it_may_see(spark: SparkSession, tmp_path: Pat
         assert quotes_only.count() == 1  # the broker was asked for no more
         with pytest.raises(SparkError, match=r"refuses: .*may only subscribe to what is covered"), explained():
             table.option("filter", "TRUE").load().count()
-        with pytest.raises(SparkError, match=r"does not let Spark in: .*this token is not known here"), explained():
+        with pytest.raises(SparkError, match=r"refuses Spark: .*this token is not known here"), explained():
             table.option("token", "wrong").load().count()
 
 

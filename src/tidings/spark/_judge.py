@@ -190,12 +190,14 @@ class Judge:
         for delivery in deliveries:
             key = (delivery.life, delivery.form)
             if key in come and self._case.lives[delivery.life].duplicates != Duplicates.PER_PATH:
-                verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, "it had been sent to it before"))
+                verdict.find(
+                    self._finding(Kind.DUPLICATE, envelope, delivery, "it had already been sent to this subscription")
+                )
             elif delivery.timeliness == Timeliness.AGAIN:
-                why = "its client had come further before, at another broker"
+                why = "its client had already got further, at another broker"
                 verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, why))
             elif delivery.timeliness == Timeliness.LATE and self._case.ordered:
-                why = f"something that '{envelope.identity.origin}' published later had come before"
+                why = f"something that '{envelope.identity.origin}' published later had been sent before it"
                 verdict.find(self._finding(Kind.ORDER, envelope, delivery, why))
             come[key] = delivery
             if delivery.form not in seen.get(delivery.life, ()) and delivery.life not in self._eyes.opaque:

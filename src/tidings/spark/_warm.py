@@ -37,7 +37,7 @@ def warm() -> Path:
         if said.returncode or not made.exists():
             why = (said.stderr.strip() or said.stdout.strip() or "it has written nothing").splitlines()[-1]
             raise SparkError(
-                f"Java did not keep the classes of Spark: {why}; sessions start as before, and another Java may do it "
+                f"Java did not save the classes of Spark: {why}; sessions start as before; another Java may save them "
                 "(set JAVA_HOME)"
             )
         _size(path).write_text(str(made.stat().st_size))
