@@ -368,7 +368,6 @@ class EventCache:
         return chain(self._entries.values(), chain.from_iterable(self._producers.values()))
 
     def entry(self, filter: Filter, scope: str = ROOT_SCOPE) -> CacheEntry | None:
-        """The entry of a filter."""
         return self._entries.get((scope, filter.canonical()))
 
 

@@ -68,7 +68,6 @@ _read: Callable[[bytes], AnyRequestMessage] = unpacker(AnyRequestMessage)  # typ
 
 
 def encode(message: AnyRequestMessage) -> bytes:
-    """A message as bytes."""
     return pack(message)
 
 

@@ -59,7 +59,6 @@ def is_name(token: Token) -> bool:
 
 
 def misfit(token: Token, problem: str, remedy: str) -> Misfit:
-    """A misfit at this token."""
     return Misfit(problem, token.start_pos or 0, remedy)
 
 

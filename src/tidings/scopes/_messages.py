@@ -44,7 +44,6 @@ class Snapshot(msgspec.Struct, frozen=True):
         return cls(graph.version, scopes, edges, anchors, isolated)
 
     def graph(self) -> Graph:
-        """The graph."""
         edges: dict[str, dict[str, Membership]] = {client: {} for client in self.isolated}
         for edge in self.memberships:
             edges.setdefault(edge.member, {})[edge.scope] = edge
@@ -166,7 +165,6 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=enc_hook)
 
 
 def encode(message: AnyScopeMessage | Transaction | Snapshot) -> bytes:
-    """A message as bytes."""
     return _encoder.encode(message)
 
 

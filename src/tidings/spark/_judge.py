@@ -117,7 +117,6 @@ class Verdict(msgspec.Struct):
     """How many by bucket of microseconds."""
 
     def find(self, finding: Finding) -> None:
-        """Note a finding."""
         kind = finding.kind.value
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if self.counts[kind] <= MAX_FINDINGS:

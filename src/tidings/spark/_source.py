@@ -40,7 +40,6 @@ class TidingsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "tidings"
 
     def schema(self) -> StructType:
@@ -64,13 +63,11 @@ class TidingsSource(DataSource):
         return schema.add(StructField(LOST_TO, LongType())) if options.gaps_as_rows else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A table."""
         options = Options.parse(self.options)
         options.check_readable()
         return PushingReader(options, schema) if options.pushdown else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A stream."""
         from ._stream import StreamReader  # noqa: PLC0415
 
         options = Options.parse(self.options)
@@ -78,13 +75,11 @@ class TidingsSource(DataSource):
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Publishes a table."""
         from ._sink import TableWriter  # noqa: PLC0415
 
         return TableWriter(Options.parse(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Publishes a stream."""
         from ._sink import StreamWriter  # noqa: PLC0415
 
         return StreamWriter(Options.parse(self.options), schema)

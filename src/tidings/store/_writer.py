@@ -114,7 +114,6 @@ class Writer:
         self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
 
     def start(self) -> None:
-        """Begin."""
         (self._last_id,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM publications").fetchone()
         self._thread.start()
 

@@ -82,7 +82,6 @@ class Range(Constraint):
         self.top: Cut = _TOP if highest is None else (0, highest, not self.high_open)
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the scalar lies between the bounds."""
         return kind_of(scalar) is self.kind and self._above(scalar) and self._below(scalar)
 
     def passes(self, value: Value | None) -> bool:
