@@ -29,9 +29,9 @@ def _members(cls: type) -> Iterator[tuple[str, object]]:
 
 
 def undescribed(package: ModuleType) -> list[str]:
-    """The exported functions, classes and methods of a package that have no docstring, of their own or inherited."""
+    """The exported functions, classes and methods that have no docstring, of their own or inherited; not constants."""
     found = []
-    for name in package.__all__:
+    for name in filter(lambda name: not name.isupper(), package.__all__):
         exported = getattr(package, name)
         speaks = inspect.isclass(exported) or inspect.isroutine(exported) or inspect.ismodule(exported)
         if speaks and not _described(exported):

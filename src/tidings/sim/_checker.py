@@ -28,7 +28,7 @@ QUALITIES = ("delivery of fire", "delivery of accepted", "delivery of stored")
 def check(
     trace: Trace | Iterable[Record], promises: Promises | None = None, *, advertisements: bool = False
 ) -> list[Violation]:
-    """Everything that broke a promise, in the order of the trace. `advertisements`: whether the network uses them."""
+    """Return every broken promise, in the order of the trace. `advertisements` says whether the network uses them."""
     checker = Checker(promises, advertisements=advertisements)
     for record in trace.records if isinstance(trace, Trace) else trace:
         checker.step(record)
@@ -36,7 +36,7 @@ def check(
 
 
 class Checker:
-    """Takes the records of a trace one by one."""
+    """Judges the records of a trace one by one; `violations` collects the broken promises."""
 
     def __init__(self, promises: Promises | None = None, *, advertisements: bool = False) -> None:
         self.violations: list[Violation] = []

@@ -20,7 +20,7 @@ from ._network import Network
 
 
 def broken_invariants(network: Network, samples: Iterable[Notification] = ()) -> list[str]:
-    """Everything that contradicts INV-R; `samples` are tried together with a witness of every filter."""
+    """Return everything that contradicts INV-R; `samples` are tried together with a witness of every filter."""
     found: list[str] = []
     samples = tuple(samples)
     for broker in network.brokers.values():
@@ -170,7 +170,7 @@ def _show(told: dict[str, Matches]) -> str:
 
 
 def overgrown(network: Network) -> list[str]:
-    """Scopes that are carried without a reason, or not carried in spite of one, once the network has come to rest."""
+    """Return the scopes that a quiet network carries without a reason, or does not carry in spite of one."""
     found = []
     for name, broker in network.brokers.items():
         scoping = broker.scoping
@@ -187,7 +187,7 @@ def overgrown(network: Network) -> list[str]:
 
 
 def waste(network: Network) -> list[str]:
-    """What brokers still hold although every client has left and the network has come to rest."""
+    """Return what brokers still hold although every client has left and the network has come to rest."""
     found = []
     for name, broker in network.brokers.items():
         books = [book for table in broker.scoping.tables.values() for book in table.books]
