@@ -32,11 +32,11 @@ class SourceError(SparkError):
 
 
 class GapInStream(SourceError):
-    """A stream has missed what nobody holds any more."""
+    """A stream has missed publications that no store or archive holds any more."""
 
 
 class ArchiveChanged(SourceError):
-    """Files went away while they were read."""
+    """Files of an archive were removed while they were read; reading again helps."""
 
 
 def not_installed(error: ModuleNotFoundError) -> SparkError:
@@ -66,7 +66,7 @@ _CONDITIONS = {
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what Spark raises into a `SparkError` with one message; everything else passes.
+    """Turn an exception of Spark into a `SparkError` with one message; every other exception passes unchanged.
 
     >>> from tidings.spark import SparkError, explained
     >>> with explained():

@@ -37,7 +37,7 @@ BUCKETS = 20
 
 
 class Kind(enum.Enum):
-    """What can be wrong."""
+    """The kinds of findings."""
 
     LOSS = "loss"
     """Owed, and neither sent nor told to be lost."""
@@ -54,7 +54,7 @@ class Kind(enum.Enum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that should not have happened: what, to whom, when, and why it is wrong."""
+    """Something that should not have happened: what it is, the subscription, the time, and why it is wrong."""
 
     kind: Kind
     origin: str
@@ -99,7 +99,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct):
-    """Findings, and sums."""
+    """Findings and sums, of one piece of the log or of several."""
 
     findings: list[Finding] = []
     counts: dict[str, int] = {}
@@ -117,13 +117,14 @@ class Verdict(msgspec.Struct):
     """How many by bucket of microseconds."""
 
     def find(self, finding: Finding) -> None:
+        """Count a finding, and keep it unless `MAX_FINDINGS` of its kind are kept already."""
         kind = finding.kind.value
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if self.counts[kind] <= MAX_FINDINGS:
             self.findings.append(finding)
 
     def add(self, other: Verdict) -> None:
-        """Put two together."""
+        """Add the findings and sums of another verdict."""
         self.findings += other.findings
         for name in ("counts", "latencies"):
             setattr(self, name, dict(Counter(getattr(self, name)) + Counter(getattr(other, name))))
@@ -131,7 +132,7 @@ class Verdict(msgspec.Struct):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def percentile(self, share: float) -> float | None:
-        """Seconds within which this share of deliveries came."""
+        """Return the seconds within which this share of the deliveries arrived."""
         left = share * sum(self.latencies.values())
         for bucket, count in sorted(self.latencies.items()):
             left -= count

@@ -36,14 +36,14 @@ SPLIT = 131_072
 
 
 class TidingsSource(DataSource):
-    """`format("tidings")`."""
+    """The data source behind `format("tidings")`: reads archives and the logs of brokers, publishes rows."""
 
     @classmethod
     def name(cls) -> str:
         return "tidings"
 
     def schema(self) -> StructType:
-        """The columns of docs/archive.md, with the promoted ones that are asked for, or that the archive has."""
+        """Return the columns of docs/archive.md, with the promoted ones that are asked for, or that the archive has."""
         from ._columns import schema_of  # noqa: PLC0415
         from ._shape import LOST_TO  # noqa: PLC0415
         from ._snapshot import taken  # noqa: PLC0415
@@ -86,7 +86,7 @@ class TidingsSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("tidings")` known to a session that Tidings has not started, with filters pushed down."""
+    """Make `format("tidings")` known to a session that Tidings did not start, with filters pushed down."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(TidingsSource)
 

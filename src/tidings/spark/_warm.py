@@ -23,7 +23,7 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def warm() -> Path:
-    """Make the file for this Java and this Spark, in half a minute; where it is."""
+    """Make the file for this Java and this Spark, which takes half a minute, and return its path."""
     try:
         path = _path(find_java())
     except ModuleNotFoundError as error:
