@@ -6,7 +6,7 @@
     last(10, since="5m")    the last ten of the last five minutes
 
 A duration counts back from the moment at which the broker takes the subscription, by the broker's clock; an instant is
-one for everybody. A bound is checked where it is made, so that what is impossible never leaves the application.
+the same for every broker. A bound is checked where it is made, so an impossible one never leaves the application.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a subscription reaches into the past. Made by `last` and `since`."""
 
     count: int | None = None
-    """At most so many; None: as many as there are."""
+    """The most notifications; None: as many as there are."""
     within: int | None = None
-    """Published at most so many microseconds before the broker takes the subscription."""
+    """Published at most this many microseconds before the broker takes the subscription."""
     instant: int | None = None
     """Published at this instant or later, in microseconds since 1970 UTC."""
 
     def check(self, now: int | None = None) -> None:
-        """Raise `BoundError` for a bound that cannot be; whoever gets one from elsewhere calls this, with a clock."""
+        """Raise `BoundError` if this bound is impossible. For a bound from elsewhere, call it with a clock."""
         if self.count is None and self.within is None and self.instant is None:
             raise BoundError(
                 "this bound limits nothing, so it asks for everything ever published; use last(n) or since(...)"
@@ -68,11 +68,14 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def asks_for_nothing(self) -> bool:
-        """Whether this is a plain subscription in other words."""
+        """Whether a subscription with this bound is a plain one."""
         return self.count == 0
 
     def reference(self, now: int) -> int | None:
-        """The instant from which on notifications are asked for, if one is; `now` is when the subscription came."""
+        """Return the instant at which the past begins, or None if only a count limits it.
+
+        `now` is when the broker took the subscription.
+        """
         return now - self.within if self.within is not None else self.instant
 
     def __str__(self) -> str:
@@ -87,7 +90,7 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def last(count: int, *, since: Reach | None = None) -> Bound:
-    """The last `count` notifications that pass the filter; with `since`, of that time only.
+    """Ask for the last `count` notifications that pass the filter; with `since`, only for those of that time.
 
     >>> print(last(10), last(10, since="5m"))
     last(10) last(10, since="5m")
@@ -101,7 +104,7 @@ def last(count: int, *, since: Reach | None = None) -> Bound:
 
 
 def since(reach: Reach) -> Bound:
-    """The notifications that pass the filter and were published then or later.
+    """Ask for the notifications that pass the filter and were published at that time or later.
 
     >>> print(since("1h30m"), since(2.5))
     since("1h30m") since("2s500ms")
