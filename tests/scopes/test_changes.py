@@ -254,10 +254,10 @@ def test_a_gateway_is_named_exactly_where_there_is_one() -> None:
     placed = apply(SMALL, (SetPlacement("S", "T", Placement.GATEWAY, "b1"),)).membership("S", "T")
     assert (placed.placement, placed.gateway) == (Placement.GATEWAY, "b1")
     refused(SMALL, SetPlacement("S", "T", Placement.GATEWAY), match="name the broker that is the gateway")
-    refused(SMALL, SetPlacement("S", "T", Placement.ONCE, "b1"), match="'b1' is no gateway unless")
+    refused(SMALL, SetPlacement("S", "T", Placement.ONCE, "b1"), match="'b1' is a gateway only if")
     refused(SMALL, SetPlacement("@x", "S", Placement.GATEWAY, "b1"), match="'@x' is a client")
     refused(SMALL, Join("@y", "S", placement=Placement.EVERYWHERE), match="'@y' is a client")
-    refused(SMALL, Join("S", "R", gateway="b1"), match="'b1' is no gateway unless")
+    refused(SMALL, Join("S", "R", gateway="b1"), match="'b1' is a gateway only if")
 
 
 # --- what people say about a scope ----------------------------------------------------------------------

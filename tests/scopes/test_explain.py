@@ -155,7 +155,7 @@ def test_of_many_ways_some_are_shown() -> None:
     edges = [f"T{n} < S" for n in range(many)] + [f"c1 < T{n}" for n in range(many)]
     text = str(explain(graph(*edges, "c2 < S"), "@c1", note(1), "@c2"))
     assert text.count("visible by") == MAX_SHOWN
-    assert text.endswith("... and 5 more ways")
+    assert text.endswith("... and 5 more paths")
 
 
 # --- the effective interface ----------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def test_a_file_with_a_fallen_bit_is_named_and_never_read_as_something_else(
 
 def test_a_condition_on_an_attribute_without_a_column_is_explained(spark: SparkSession, tmp_path: Path) -> None:
     table = read_archive(spark, archived(tmp_path, 3))
-    with pytest.raises(SparkError, match=r"`colour` cannot be resolved.*gets one by .option\('promote'"), explained():
+    with pytest.raises(SparkError, match=r"`colour` cannot be resolved.*of its own with .option\('promote'"), explained():
         table.where("colour = 'red'").count()
     assert table.where(column("colour = 'red'")).count() == 0  # a filter knows no columns: it is missing everywhere
     assert table.where(column("colour IS NULL", table)).count() == 3
