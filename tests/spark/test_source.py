@@ -187,7 +187,10 @@ def test_a_file_with_a_fallen_bit_is_named_and_never_read_as_something_else(
 
 def test_a_condition_on_an_attribute_without_a_column_is_explained(spark: SparkSession, tmp_path: Path) -> None:
     table = read_archive(spark, archived(tmp_path, 3))
-    with pytest.raises(SparkError, match=r"`colour` cannot be resolved.*of its own with .option\('promote'"), explained():
+    with (
+        pytest.raises(SparkError, match=r"`colour` cannot be resolved.*of its own with .option\('promote'"),
+        explained(),
+    ):
         table.where("colour = 'red'").count()
     assert table.where(column("colour = 'red'")).count() == 0  # a filter knows no columns: it is missing everywhere
     assert table.where(column("colour IS NULL", table)).count() == 3
@@ -292,7 +295,7 @@ def test_an_empty_archive_is_an_empty_table(spark: SparkSession, tmp_path: Path)
         ({"path": "x", "promote": "price:money"}, "option promote: 'price:money' cannot be promoted"),
         ({"path": "x", "since": "tomorrow"}, "option since: 'tomorrow' is not a time"),
         ({"path": "x", "maxRowsPerTrigger": "inf"}, "option maxRowsPerTrigger: 'inf' is not a number from 0 to 1e+15"),
-        ({"path": "x", "maxBytesPerTrigger": "nan"}, "option maxBytesPerTrigger: 'nan' is no number"),
+        ({"path": "x", "maxBytesPerTrigger": "nan"}, "option maxBytesPerTrigger: 'nan' is not a number"),
         ({"path": "x", "patience": "9" * 5_000}, "option patience: '9999"),
         ({"path": "x", "gaps": "ignore"}, "option gaps: 'ignore' is not known; use error or row"),
         ({"broker": "tidings://127.0.0.1:9", "patience": "0.1"}, "could not be reached for 0.1 seconds"),
