@@ -33,6 +33,7 @@ class Tracing(Feature):
         self._depth = 0
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
+        """Everywhere."""
         return {joinpoint: self._around(joinpoint) for joinpoint in Joinpoint}
 
     def _around(self, joinpoint: Joinpoint) -> Advice:
