@@ -141,7 +141,7 @@ def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.Monk
     waiting = Waiting("b")
     links = [Link(f"c{n}", LinkKind.CLIENT) for n in range(3)]
     waiting.add(links[0], publication(60))
-    with pytest.raises(TidingsError, match="260 bytes of all clients together"):
+    with pytest.raises(TidingsError, match="260 bytes of all clients"):
         waiting.add(links[1], publication(1))
     assert links[1] not in waiting
     waiting.release(lambda link, message: True, 100)

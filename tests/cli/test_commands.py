@@ -317,7 +317,7 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["sub", "TRUE", "-b", "tidings://192.0.2.1", "--token-file", str(token)], 4, "--insecure"),
         (["pub", "-b", address, "n"], 2, "not of the form name=value"),
         (["pub", "-b", address, f"n={'9' * 5_000}"], 2, "a number of 5,000 digits"),
-        (["sub", "-b", address, "TRUE", "--past", f"{'9' * 400}h"], 2, "too long a duration"),
+        (["sub", "-b", address, "TRUE", "--past", f"{'9' * 400}h"], 2, "is too long; give a duration"),
         (["pub"], 2, "NAME=VALUE"),
         (["pub", "-b", address, "--quality", "best", "n=1"], 2, "accepted"),
         (["sub", "price >", "-b", address], 2, "at column 8"),

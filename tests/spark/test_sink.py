@@ -159,7 +159,7 @@ def test_a_micro_batch_that_is_tried_again_publishes_nothing_twice(
 @pytest.mark.parametrize(
     ("columns", "options", "complaint"),
     [
-        ({"n": 1.5}, {"broker": "a, b"}, "rows are published at one broker"),
+        ({"n": 1.5}, {"broker": "a, b"}, "rows are published at exactly one broker"),
         ({"n": Decimal(5)}, {}, "column 'n' is decimal(38,18), which no notification can hold; cast it to one of"),
         ({"seq": 5}, {}, "no column is left to publish: all of them belong to the archive"),
         ({"n": 5}, {"attributes": "only"}, "there is no column 'attributes'"),

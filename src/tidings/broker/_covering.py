@@ -41,7 +41,6 @@ class CoverSet:
 
     @property
     def maximal(self) -> Mapping[str, Filter]:
-        """The maximal filters."""
         return {id: self._filters[id] for id in self._hidden}
 
     def __contains__(self, id: str) -> bool:

@@ -99,7 +99,6 @@ class Delivery:
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
     def published(self, link: Link, message: Publish) -> None:
-        """A client publishes."""
         check_publication(message)
         if self._broker.publications.is_known(link.name, message.seq):
             self._answers.repeated(link, message)

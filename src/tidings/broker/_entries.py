@@ -52,7 +52,6 @@ class Entries:
             self._put(table.subscriptions, link, message.id, message.filter, message.number)
 
     def unsubscribed(self, link: Link, message: Unsubscribe) -> None:
-        """It no longer does."""
         if (table := self._table(link, message.scope)) is not None:
             self._end(table.subscriptions, link, message.id)
 
@@ -67,7 +66,6 @@ class Entries:
             self._put(table.advertisements, link, message.id, message.filter, message.number)
 
     def unadvertised(self, link: Link, message: Unadvertise) -> None:
-        """It no longer does."""
         if (table := self._table(link, message.scope)) is not None:
             self._end(table.advertisements, link, message.id)
 
@@ -227,19 +225,15 @@ class Entries:
     # --- the steps that features advise ---------------------------------------------------------------
 
     def sub_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take a subscription into the table."""
         return self._tables[scope].subscribe(entry)
 
     def sub_del(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take a subscription out of the table."""
         return self._tables[scope].unsubscribe(entry)
 
     def ad_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take an advertisement into the table."""
         return self._tables[scope].advertisements.add(entry)
 
     def ad_del(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take an advertisement out of the table."""
         return self._tables[scope].advertisements.remove(entry)
 
     def sub_send(self, scope: str, announcement: Announcement, source: Link, targets: list[Link]) -> None:

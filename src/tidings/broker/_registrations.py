@@ -263,7 +263,7 @@ class Registrations:
         """Take a subscription of a client. What reaches into the past needs somebody who remembers."""
         if registration.past is not None:
             raise TidingsError(
-                f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
+                f"broker '{self._broker.name}' keeps no history, so it cannot answer {registration.past.bound}; "
                 "subscribe without `past`, or switch history on in its configuration"
             )
 

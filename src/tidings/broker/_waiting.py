@@ -79,7 +79,7 @@ class Waiting:
         if line.bytes + size > MAX_WAITING_BYTES or self.bytes + size > MAX_ALL_WAITING_BYTES:
             raise TidingsError(
                 f"{len(line.messages):,} publications of '{client.name}' wait at broker '{self._broker}' for scopes or "
-                f"advertisements to be ready, {self.bytes:,} bytes of all clients together; publish again later"
+                f"advertisements to be ready, and {self.bytes:,} bytes of all clients; publish again later"
             )
         self._lines[client] = line
         line.messages.append(message)

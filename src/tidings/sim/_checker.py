@@ -28,7 +28,7 @@ QUALITIES = ("delivery of fire", "delivery of accepted", "delivery of stored")
 def check(
     trace: Trace | Iterable[Record], promises: Promises | None = None, *, advertisements: bool = False
 ) -> list[Violation]:
-    """Everything that broke a promise, in the order of the trace. `advertisements`: whether the network uses them."""
+    """Return every broken promise, in the order of the trace. `advertisements` says whether the network uses them."""
     checker = Checker(promises, advertisements=advertisements)
     for record in trace.records if isinstance(trace, Trace) else trace:
         checker.step(record)
@@ -36,7 +36,7 @@ def check(
 
 
 class Checker:
-    """Takes the records of a trace one by one."""
+    """Judges the records of a trace one by one; `violations` collects the broken promises."""
 
     def __init__(self, promises: Promises | None = None, *, advertisements: bool = False) -> None:
         self.violations: list[Violation] = []
@@ -105,7 +105,7 @@ class Checker:
         path = (record.publisher, *record.detail[:2])
         last = subscription.last.get(path, 0)
         if record.publication < last and self._observer.visibility.ordered:
-            self._broken(ORDER, record, f"number {last} of this publisher came first")
+            self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
         subscription.last[path] = max(last, record.publication)
 
     def _gap(self, record: Record) -> None:

@@ -32,7 +32,7 @@ class SimDisk:
         """Whether it takes no more publications for now; small state has its place."""
 
     def epochs(self) -> range:
-        """One for each start of the broker."""
+        """The epochs so far, one for each start of the broker."""
         return range(1, self.incarnations + 1)
 
     def keep(self, envelope: Envelope, heard: Heard) -> None:
@@ -49,7 +49,7 @@ class SimDisk:
         synced: Callable[[], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Keep a piece of small state; None: forget it."""
+        """Keep a piece of small state; None forgets it."""
         self._putting.append((table, key, value, synced))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
@@ -65,7 +65,7 @@ class SimDisk:
         return {key: value for key, value in found.items() if value is not None}
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
-        """What the running broker can read of an epoch: synced or not."""
+        """Return what the running broker can read of an epoch, synced or not."""
         pending = [envelope for envelope, _ in self._written if envelope.identity.epoch == epoch]
         kept = [*self._synced.get(epoch, ()), *pending]
         return (envelope for envelope in kept if envelope.identity.seq > after)
@@ -73,7 +73,7 @@ class SimDisk:
     def query_in_steps(
         self, filter: Filter, *, since: int | None = None, newest_first: bool = False
     ) -> Iterator[list[Envelope]]:
-        """What the running broker can find: one epoch in each step."""
+        """Yield what the running broker can find, one epoch in each step."""
         for epoch in reversed(self.epochs()) if newest_first else self.epochs():
             found = [
                 envelope
@@ -83,7 +83,10 @@ class SimDisk:
             yield found[::-1] if newest_first else found
 
     def ended(self, epoch: int) -> int | None:
-        """Epochs end by crashing here: what was kept is known to be all if nothing else had a number."""
+        """Return the last number of an epoch, or None if it is not known.
+
+        Here epochs end in crashes, so it is known only if everything that had a number was kept.
+        """
         if str(epoch) in self._shelf.get(_UNLOGGED, {}):
             return None
         kept = self._synced.get(epoch, ())
@@ -103,7 +106,7 @@ class SimDisk:
         return latest
 
     def crash(self) -> None:
-        """Lose what was not synced."""
+        """Lose every write that was not synced."""
         self._written.clear()
         self._putting.clear()
         if self._sync is not None:

@@ -47,7 +47,6 @@ class Subscription:
 
     @property
     def filter(self) -> Matches:
-        """The current filter."""
         return self.filters[-1][1]
 
     @property
@@ -129,7 +128,6 @@ class Observer:
 
     @property
     def clients(self) -> dict[str, Client]:
-        """All clients."""
         return self._clients
 
     def note(self, record: Record) -> None:

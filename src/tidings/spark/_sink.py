@@ -58,8 +58,8 @@ class RowPublisher:
         has_attributes = "attributes" in self.schema.fieldNames()
         if has_attributes and names and not self.options.attributes_only:
             raise SourceError(
-                f"there are a column 'attributes' and others, like '{names[0]}', and only one of them can be what is "
-                'published; drop one, or say .option("attributes", "only")'
+                f"there are a column 'attributes' and others, like '{names[0]}', and only one of these can be "
+                'published; drop one, or set .option("attributes", "only")'
             )
         if self.options.attributes_only and not has_attributes:
             raise SourceError("option attributes=only: there is no column 'attributes'; leave the option out")
