@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from store_world import Loop, numbers
 
-from tidings.sim import Network, SimClient, check
+from tidings.sim import Network, Op, SimClient, check
+from tidings.sim._disk import SimDisk
 from tidings.store import Store
 from tidings.wire import Quality
 
@@ -49,6 +50,47 @@ def test_a_number_was_given_to_what_was_not_stored_so_a_gap_is_told_once(quality
     reader.attach("b")
     network.run()
     assert len(reader.gaps) == 1
+
+
+def test_an_origin_that_was_gone_tells_nothing_twice_and_what_it_lost_in_its_place() -> None:
+    network = Network(5)
+    network.add_brokers("ab", links=["ab"])
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+    reader.subscribe("TRUE")
+    network.run()
+    network.cut("a", "b")
+    for n in range(1, 6):
+        writer.publish(n=n, quality=Quality.STORED if n % 2 == 0 else Quality.ACCEPTED)
+    network.run(seconds=70)
+    network.crash("b")
+    network.restart("b", clients_within=0)
+    network.heal("a", "b")
+    network.run()
+    told = [record for record in network.trace.records if record.op in (Op.GAP, Op.NOTIFY)]
+    assert [(record.op, *record.detail[1:4]) for record in told] == [
+        (Op.GAP, 1, 1, None),  # nobody could be asked
+        (Op.NOTIFY, 1, 2, 0),  # that 1 is lost is no news
+        (Op.GAP, 1, 3, 3),
+        (Op.NOTIFY, 1, 4, 0),
+        (Op.GAP, 1, 5, None),
+    ]
+    assert check(network.trace) == []
+
+
+def test_the_checker_finds_a_gap_of_an_epoch_in_which_everything_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, reader = crashed(Quality.ACCEPTED)
+    writer = network.clients["writer"]
+    writer.detach()
+    writer.attach("b")
+    writer.publish(n=1, quality=Quality.STORED)
+    network.run()
+    monkeypatch.setattr(SimDisk, "ended", lambda disk, epoch: None)
+    network.crash("b")
+    network.run(seconds=1)
+    network.restart("b", clients_within=0)
+    network.run()
+    assert [(gap.epoch, gap.first, gap.last) for gap in reader.gaps] == [(1, 2, None), (2, 2, None)]
+    assert ["in epoch 2 was to be stored" in violation.reason for violation in check(network.trace)] == [True]
 
 
 def test_what_is_not_stored_waits_until_the_disk_has_noted_that_it_leaves() -> None:

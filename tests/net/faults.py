@@ -280,7 +280,7 @@ class TracedClient(tidings.Client):
         if self._attached:
             self.trace.add(Op.LOST, self.name)
         self._attached = True
-        self.trace.add(Op.ATTACH, self.name, detail=(welcome.name,))
+        self.trace.add(Op.ATTACH, self.name, detail=(welcome.name, welcome.epoch))
         super()._renewed(welcome)
 
     def settled(self, id: str, advertisement: bool) -> None:
