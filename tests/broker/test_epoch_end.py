@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from store_world import Loop, numbers
+from store_world import Loop, envelope, numbers
 
+from tidings.broker import Log
+from tidings.model import TidingsError
 from tidings.sim import Network, Op, SimClient, check
 from tidings.sim._disk import SimDisk
+from tidings.sim._scheduler import Scheduler
 from tidings.store import Store
 from tidings.wire import Quality
 
@@ -113,6 +116,32 @@ def test_what_is_not_stored_waits_until_the_disk_has_noted_that_it_leaves() -> N
     network.run()
     assert reader.gaps == []
     assert reader.received == []
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_log_that_is_full_takes_the_note_and_nothing_else(simulated: bool, tmp_path: Path) -> None:
+    loop, scheduler, done = Loop(), Scheduler(), []
+    log: Log
+    if simulated:
+        log = disk = SimDisk(scheduler, 1)
+        disk.full = True
+    else:
+        log = loop.open(tmp_path, queue_count=0)
+    for refused in (
+        lambda: log.keep(envelope(getattr(log, "epoch", 1), 1), lambda *_: None),
+        lambda: log.put("table", "key", b""),
+        lambda: log.delete("table", "key"),
+    ):
+        with pytest.raises(TidingsError):
+            refused()
+    log.note_unlogged(lambda: done.append(True), lambda error: done.append(False))
+    assert done == []
+    if isinstance(log, Store):
+        loop.turn()
+        log.close()
+    else:
+        scheduler.drain(scheduler.now + 1_000)
+    assert done == [True]
 
 
 # --- the store ----------------------------------------------------------------------------------------

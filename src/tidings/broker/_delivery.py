@@ -58,6 +58,8 @@ from ._waiting import RELEASE_STEP, Said, Waiting
 if TYPE_CHECKING:
     from ._broker import Broker
 
+NOTE_INTERVAL = 1_000_000
+"""Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -125,7 +127,8 @@ class Delivery:
             publications.check_room()
         elif message.quality is _DEFAULT and self._broker.remembering.takes:
             pass  # it will be on disk
-        elif not publications.open and not publications.begin(self._opened):
+        elif not publications.open:
+            publications.begin(self._opened)
             return False
         publications.use(link.name, message.seq, link.owner)
         self._accept(link, message, notification, passages)
@@ -214,7 +217,10 @@ class Delivery:
         return True
 
     def _opened(self) -> None:
-        """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        """The log has noted that this epoch gives numbers to what is not on disk, or has failed to: in its own turn."""
+        publications = self._broker.publications
+        if publications.unnoted:
+            self._broker.call_later(NOTE_INTERVAL, lambda: publications.begin(self._opened))
         self._answers.opened()
         self.release()
         self._broker.settling.end_turn()

@@ -9,8 +9,8 @@ given numbers only to what was stored, the epoch ended with the last number on d
 acknowledged, and its client hands it over again. When a number is to be given to something that is not stored, the
 epoch is *opened*: the log notes that, and only when the note is synced does the first such publication leave or get
 its acknowledgement. If an open epoch crashes, nobody knows how many publications it had: its tail is reported as
-lost, without an end. A log that cannot take the note does not stop the traffic: until it can, a crash may lose what
-was not stored without a report.
+lost, without an end. The note has its place however much waits for the disk. A disk that fails to write it does not
+stop the traffic: until it can, a crash may lose what was not stored without a report.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
 numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
@@ -20,6 +20,7 @@ its share of them pushes out its own.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -83,8 +84,8 @@ class Publications:
         """The publisher that came last."""
         self.open = log is None
         """Whether numbers may be given to what is not on disk."""
-        self._opened: Callable[[], None] | None = None
-        """Whom to tell when the log has noted it; None: it is not being noted for the first time."""
+        self._noting = False
+        """Whether the note is on its way to the disk."""
         self.unnoted = False
         """Whether numbers are given to what is not on disk, and the log could not note it."""
         self._refusals: dict[str, dict[int, Refused]] = {}
@@ -131,38 +132,26 @@ class Publications:
             del names[oldest]
             self._publishers.pop(oldest, None)
 
-    def begin(self, opened: Callable[[], None]) -> bool:
-        """Have the log note that numbers are given to what is not on disk.
+    def begin(self, opened: Callable[[], None]) -> None:
+        """Have the log note that numbers are given to what is not on disk; once, however often this is called.
 
-        Whether they may be given at once, because the log takes nothing; otherwise `opened` is called in a later turn.
+        In a later turn, when they may be given, `opened` is called. If the disk has failed to write the note, they may
+        be given all the same, `unnoted` is set, and this is to be called again. A closed log takes no note: `opened` is
+        never called.
         """
-        if self._opened is None:
-            self._opened = opened
-            self._note()
-        return self.open
-
-    def _note(self) -> None:
+        if self._noting:
+            return
         assert self._log is not None, "without a log everything is open"
 
-        def refused(error: Exception) -> None:
-            self.unnoted = True  # the traffic goes on; the note is tried again when the disk takes something
-            self._open()
-
-        def noted() -> None:
-            self.unnoted = False
-            self._open()
-
-        try:
-            self._log.note_unlogged(noted, refused)
-        except TidingsError:  # too much waits for the disk
-            self.unnoted = self.open = True
-            self._opened = None
-
-    def _open(self) -> None:
-        opened, self._opened = self._opened, None
-        self.open = True
-        if opened is not None:
+        def noted(error: Exception | None = None) -> None:
+            self._noting = False
+            self.unnoted = error is not None
+            self.open = True
             opened()
+
+        with contextlib.suppress(TidingsError):  # it has been closed: nobody is acknowledged anything any more
+            self._log.note_unlogged(noted, noted)
+            self._noting = True
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""
@@ -200,8 +189,6 @@ class Publications:
         take = self._unsynced.pop
         identities = [envelope.identity for envelope in envelopes]
         self.heard(envelopes, [take((one.publisher, one.publisher_seq), True) for one in identities], error)
-        if error is None and self.unnoted:
-            self._note()
 
     def remember(self, envelope: Envelope) -> None:
         """Keep a publication in memory for a while."""

@@ -267,8 +267,13 @@ class Store(Queryable):
         return self._reader.bounds(epoch)
 
     def note_unlogged(self, synced: Synced, failed: Failed | None = None) -> None:
-        """Note that this epoch gives numbers to publications that are not appended here."""
-        self.delete(COMPLETE, str(self.epoch), synced, failed)
+        """Note that this epoch gives numbers to publications that are not appended here.
+
+        This is never refused because the queue is full, and does not wait for what is in it: call it once at a time.
+        """
+        key = str(self.epoch)
+        operation = Operation(Put(COMPLETE, key, None), len(_text(COMPLETE, key)), synced, failed)
+        self._queue.put(operation, first=True)
 
     def ended(self, epoch: int) -> int | None:
         """The last number of an earlier epoch; None if it crashed and had given numbers to what is not here."""
