@@ -160,7 +160,7 @@ def test_what_has_gone_makes_room_for_its_owner(monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         assert fill(waiting, one, 0) == 3 * limits.MESSAGE_OVERHEAD
         assert fill(waiting, two, 0) == 0
-        waiting.release(lambda link, message: True, 100)
+        assert waiting.release(one, lambda link, message: True, 100) == 97
         assert fill(waiting, two, 0) == 3 * limits.MESSAGE_OVERHEAD
         waiting.abandon(two)
         assert waiting.bytes == 0
@@ -178,6 +178,21 @@ def test_what_waits_is_bounded_for_each_client(monkeypatch: pytest.MonkeyPatch) 
     assert len(waiting) == 4
 
 
+def test_those_who_wait_take_turns_and_what_is_large_counts_for_more() -> None:
+    waiting = Waiting("b")
+    small, large = Link("small", LinkKind.CLIENT), Link("large", LinkKind.CLIENT)
+    for _ in range(10):
+        waiting.add(small, publication(0))
+        waiting.add(large, publication(3 * limits.LARGE_MESSAGE))
+    assert waiting.clients == [small, large]
+    assert waiting.release(small, lambda link, message: True, 4) == 0
+    assert waiting.clients == [large, small]
+    assert waiting.release(large, lambda link, message: True, 4) == 0
+    assert len(waiting) == 20 - 4 - 1
+    assert waiting.release(small, lambda link, message: True, 10) == 4
+    assert waiting.clients == [large]
+
+
 def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ALL_WAITING_BYTES", limits.MESSAGE_OVERHEAD + 300)
     waiting = Waiting("b")
@@ -186,7 +201,7 @@ def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.Monk
     with pytest.raises(TidingsError, match="0 bytes of 'c1' and 260 of all clients together"):
         waiting.add(links[1], publication(41))
     assert links[1] not in waiting
-    waiting.release(lambda link, message: True, 100)
+    waiting.release(links[0], lambda link, message: True, 100)
     waiting.add(links[1], publication(100))
     waiting.abandon(links[1])
     waiting.add(links[2], publication(100))

@@ -223,7 +223,7 @@ async def test_a_publication_without_room_to_wait_is_refused_and_counted(
 ) -> None:
     monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 0)
     async with serve(options("b", data=tmp_path, metrics_port=0)) as server, tidings.connect(url(server)) as client:
-        with pytest.raises(tidings.TidingsError, match="0 publications of .* wait at broker 'b'"):
+        with pytest.raises(tidings.TidingsError, match=r"0 publications of .* wait at broker 'b'"):
             await (await client.publish(n=1, quality="accepted"))  # it would have to wait for the disk
         found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
         assert found["tidings_memory_limited_total", "what=publications_refused"] == 1

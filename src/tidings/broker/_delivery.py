@@ -53,7 +53,7 @@ from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
-from ._waiting import RELEASE_STEP, Said, Waiting
+from ._waiting import Release, Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -94,8 +94,7 @@ class Delivery:
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
-        self._releasing = False
-        """Whether more of what waits goes in the next turn."""
+        self.release = Release(broker, self.waiting, self._lets_go)
         self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
@@ -189,16 +188,6 @@ class Delivery:
         self.ripe = False
         self.release()
         return True
-
-    def release(self) -> None:
-        """Something that publications wait for may be there now: publish them, some in each turn."""
-        if not self._releasing and self.waiting.release(self._lets_go, RELEASE_STEP):
-            self._releasing = True
-            self._broker.call_later(0, self._release_more)
-
-    def _release_more(self) -> None:
-        self._releasing = False
-        self.release()
 
     def _lets_go(self, link: Link, message: Said) -> bool:
         """Whether what has waited longest has gone, or has been refused."""
