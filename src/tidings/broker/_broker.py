@@ -131,7 +131,7 @@ class Broker:
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
-        self.publications = Publications(self.epoch, runtime.log)
+        self.publications = Publications(self.epoch, runtime.log, publishes=role is not Role.INNER)
         self.remembering = Remembering(runtime.log, self.statistics)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.scoping = Scoping(self)

@@ -10,7 +10,8 @@ acknowledged, and its client hands it over again. When a number is to be given t
 epoch is *opened*: the log notes that, and only when the note is synced does the first such publication leave or get
 its acknowledgement. If an open epoch crashes, nobody knows how many publications it had: its tail is reported as
 lost, without an end. The note has its place however much waits for the disk. A disk that fails to write it does not
-stop the traffic: until it can, a crash may lose what was not stored without a report.
+stop the traffic: until it can, a crash may lose what was not stored without a report. A broker without a disk knows
+nothing of earlier epochs, except that they were empty if clients cannot publish there.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
 numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
@@ -64,8 +65,12 @@ MAX_EPOCHS = 1_000
 class Publications:
     """What entered the network here, in the order of its numbers."""
 
-    def __init__(self, epoch: int, log: Log | None, limit: int = MEMORY_PUBLICATIONS) -> None:
+    def __init__(
+        self, epoch: int, log: Log | None, limit: int = MEMORY_PUBLICATIONS, *, publishes: bool = True
+    ) -> None:
+        """`publishes`: whether clients can publish here at all."""
         self.epoch = epoch
+        self._publishes = publishes
         self.last = 0
         """The number of the latest publication of this epoch."""
         self._log = log
@@ -246,11 +251,18 @@ class Publications:
                     yield Fetched(question.requester, question.number, tuple(found))
                     found = []
                     piece = 0
-            end = self.last if epoch == self.epoch else self._log.ended(epoch) if self._log is not None else None
+            end = self.last if epoch == self.epoch else self._ended(epoch, question)
             upto[epoch] = expected - 1 if end is None else max(end, expected - 1)
             if end is None or expected <= end:
                 lost.append((epoch, expected, end))
         yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost))
+
+    def _ended(self, epoch: int, question: Fetch) -> int | None:
+        """The last number of an earlier epoch; None if nobody knows."""
+        if self._log is not None:
+            return self._log.ended(epoch)
+        silent = not self._publishes and not question.after.get(epoch)  # or else clients could publish here before
+        return 0 if silent else None
 
     def _epochs(self, question: Fetch) -> list[int]:
         oldest = min(question.after, default=self.epoch)
