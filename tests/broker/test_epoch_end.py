@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -204,3 +207,24 @@ def test_an_epoch_of_a_store_from_before_has_no_end(tmp_path: Path) -> None:
     left_open(store)
     with loop.open(tmp_path) as store:
         assert store.ended(epoch) is None
+
+
+def test_a_store_that_is_closed_in_a_hurry_ends_as_in_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.store._queue.COMMIT_COUNT", 10)
+    loop = Loop()
+    store = loop.open(tmp_path)
+    epoch = store.epoch
+    with contextlib.closing(sqlite3.connect(store.path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")  # no commit gets through
+        for seq in range(1, 101):
+            loop.append(store, seq)
+        timer = threading.Timer(0.3, lambda: other.execute("ROLLBACK"))
+        timer.start()
+        given_up = store.close(last_seq=100, patience=0.05)
+        timer.join()
+    while not loop.posted.empty():
+        loop.turn()
+    assert 0 < given_up < 100
+    with loop.open(tmp_path) as store:
+        assert numbers(store, epoch) == loop.synced == list(range(1, 101 - given_up))
+        assert store.ended(epoch) == 100 - given_up, "the others were never acknowledged"

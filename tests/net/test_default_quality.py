@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from net.world import Raw, connected, options, running, take, until, url
 
 import tidings
 from tidings.net import Server, serve
+from tidings.store import Store
+from tidings.store._queue import Operation
+from tidings.store._writer import Writer
 from tidings.wire import Deliver, Publish, PublishAck, Quality, Subscribe, encode_body
 
 
@@ -298,3 +303,36 @@ async def test_a_publication_that_comes_again_is_answered_as_the_first_time(tmp_
                 (2, 0, Quality.ACCEPTED),
             ]
         assert server.host.broker.statistics.repeated_publications == 2
+
+
+@running
+async def test_a_broker_stops_in_time_however_much_waits_for_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.store._queue.COMMIT_COUNT", 10)
+    commit = Writer._commit
+
+    def slowly(self: Writer, operations: list[Operation]) -> object:
+        time.sleep(0.1)
+        return commit(self, operations)
+
+    monkeypatch.setattr(Writer, "_commit", slowly)
+    body = encode_body(tidings.Notification(n=1))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serve(options("b", data=tmp_path, limits={"drain": 0.5})))
+        raw = await stack.enter_async_context(await Raw.open(server))
+        await raw.hello("p")
+        raw.send(*(Publish(seq, body, Quality.STORED) for seq in range(1, 2_001)))  # 20 s of writing
+        await until(lambda: server.host.broker.publications.storing > 1_900)
+        epoch, loop = server.host.epoch, asyncio.get_running_loop()
+        before = loop.time()
+        await server.stop()
+        assert loop.time() - before < 5
+        acknowledged = []
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                acknowledged.append((await raw.expect(PublishAck)).seq)
+    with Store.open(tmp_path, owner="b", post=lambda call: call()) as store:
+        last = store.ended(epoch)
+        assert last is not None
+        assert max(acknowledged, default=0) <= last < 2_000

@@ -149,6 +149,16 @@ class WriteQueue:
         with self._changed:
             return list(chain(self._taken, self._ahead, self._waiting))
 
+    def abandon(self) -> int:
+        """Forget what waits and is in no commit yet; how many that were."""
+        with self._changed:
+            dropped = [*self._ahead, *self._waiting]
+            self._ahead.clear()
+            self._waiting.clear()
+            self.count -= len(dropped)
+            self.bytes -= sum(operation.size for operation in dropped)
+            return len(dropped)
+
     def close(self) -> None:
         """Take no more; what waits is still written."""
         with self._changed:
