@@ -210,7 +210,7 @@ async def test_a_full_queue_shows_in_health_until_it_is_worked_off(tmp_path: Pat
         await (await client.publish(n=0, quality="accepted"))  # the disk has noted that not everything is stored
         with slow_disk(server):
             waiting = await client.publish(n=1)
-            await until(lambda: server.host.broker.publications.last == 1)  # it is in the queue, and not on disk
+            await until(lambda: server.host.broker.publications.last == 2)  # it is in the queue, and not on disk
             with full_queue(server):
                 await (fallen := await client.publish(n=2))
                 assert fallen.quality is Quality.ACCEPTED
