@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
+import pytest
 from net.test_flow import numbers
-from net.world import Raw, brokers, running, until, url
+from net.test_status import fetch, metrics
+from net.world import Raw, brokers, options, running, until, url
 
 import tidings
 from tidings.broker import Link, LinkKind
+from tidings.broker import _waiting as waiting
 from tidings.model import Filter
-from tidings.net import Access, Server
+from tidings.net import Access, Server, serve
 from tidings.net._access import Identity
 from tidings.net._budget import Budget, BudgetExceeded
 from tidings.wire import Keep, Kept, Refused, Settled, Subscribe, Unsubscribe, Welcome
@@ -212,3 +216,15 @@ async def test_durable_records_are_bounded_by_bytes_whatever_they_are_called(tmp
         raw.send(Keep("k", "one more", "type = '" + "x" * 9_000 + "'", {}))
         assert isinstance(await raw.message(), Refused)
         await asyncio.sleep(0)
+
+
+@running
+async def test_a_publication_without_room_to_wait_is_refused_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_WAITING_BYTES", 0)
+    async with serve(options("b", data=tmp_path, metrics_port=0)) as server, tidings.connect(url(server)) as client:
+        with pytest.raises(tidings.TidingsError, match=r"0 publications of .* wait at broker 'b'"):
+            await (await client.publish(n=1, quality="accepted"))  # it would have to wait for the disk
+        found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
+        assert found["tidings_memory_limited_total", "what=publications_refused"] == 1

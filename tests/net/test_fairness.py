@@ -7,8 +7,10 @@ import contextlib
 import signal
 from pathlib import Path
 
+import pytest
 from net.faults import Process
 from net.proxy import proxy
+from net.test_default_quality import slow_disk
 from net.world import Raw, brokers, connected, options, running, until, url
 
 import tidings
@@ -147,6 +149,37 @@ async def test_a_stopped_neighbour_is_given_up_and_gets_later_what_it_missed(tmp
             other.send_signal(signal.SIGCONT)
         await until(lambda: len(set(got)) == 4_000)
         assert sorted(got) == list(range(4_000))
+
+
+@running
+async def test_publications_that_have_waited_wait_for_a_slow_neighbour_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.net._peer.OVERSHOOT_PARTS", 100)
+    count = 1_500
+    async with contextlib.AsyncExitStack() as stack:
+        a = await stack.enter_async_context(serve(options("a", limits=SMALL)))
+        link = await stack.enter_async_context(proxy(a.port))
+        b = await stack.enter_async_context(serve(options("b", data=tmp_path, neighbours=(link.url,), limits=SMALL)))
+        await until(lambda: connected([a, b]))
+        reader = await stack.enter_async_context(tidings.connect(url(a)))
+        got: list[int] = []
+        await reader.subscribe("EXISTS(n)", callback=lambda n: got.append(n["n"]))
+        writer = await stack.enter_async_context(tidings.connect(url(b), max_unacknowledged=count))
+        link.bytes_per_second = 400_000
+        broker = b.host.broker
+        with slow_disk(b):  # which has yet to note that not everything is stored
+            for n in range(count):
+                await writer.publish(n=n, filling=b"x" * 500, quality="accepted")
+            await until(lambda: len(broker.delivery.waiting) == count)
+        most = 0
+        while len(got) < count:
+            await asyncio.sleep(0.005)
+            most = max([most, *(peer.queued for peer in b.host.peers if peer.link.is_broker)])
+        await writer.flush()
+        assert got == list(range(count))
+        assert SMALL["queue_parts"] < most < SMALL["queue_parts"] + 100, "the queue was full, and that was all"
+        assert link.connections == 1
 
 
 @running

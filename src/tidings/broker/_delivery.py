@@ -53,11 +53,13 @@ from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
-from ._waiting import RELEASE_STEP, Said, Waiting
+from ._waiting import Release, Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
+NOTE_INTERVAL = 1_000_000
+"""Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -92,8 +94,7 @@ class Delivery:
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
-        self._releasing = False
-        """Whether more of what waits goes in the next turn."""
+        self.release = Release(broker, self.waiting, self._lets_go)
         self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
@@ -124,7 +125,8 @@ class Delivery:
             publications.check_room()
         elif message.quality is _DEFAULT and self._broker.remembering.takes:
             pass  # it will be on disk
-        elif not publications.open and not publications.begin(self._opened):
+        elif not publications.open:
+            publications.begin(self._opened)
             return False
         publications.use(link.name, message.seq, link.owner)
         self._accept(link, message, notification, passages)
@@ -186,16 +188,6 @@ class Delivery:
         self.release()
         return True
 
-    def release(self) -> None:
-        """Something that publications wait for may be there now: publish them, some in each turn."""
-        if not self._releasing and self.waiting.release(self._lets_go, RELEASE_STEP):
-            self._releasing = True
-            self._broker.call_later(0, self._release_more)
-
-    def _release_more(self) -> None:
-        self._releasing = False
-        self.release()
-
     def _lets_go(self, link: Link, message: Said) -> bool:
         """Whether what has waited longest has gone, or has been refused."""
         broker = self._broker
@@ -213,7 +205,10 @@ class Delivery:
         return True
 
     def _opened(self) -> None:
-        """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        """The log has noted that this epoch gives numbers to what is not on disk, or has failed to: in its own turn."""
+        publications = self._broker.publications
+        if publications.unnoted:
+            self._broker.call_later(NOTE_INTERVAL, lambda: publications.begin(self._opened))
         self._answers.opened()
         self.release()
         self._broker.settling.end_turn()

@@ -50,7 +50,7 @@ class SimClient:
         self._link, pipe = self._network.attach_client(self, broker)
         self.broker = broker
         self._to_broker = pipe.send
-        self._trace.add(Op.ATTACH, self.name, detail=(broker,))
+        self._trace.add(Op.ATTACH, self.name, detail=(broker, self._network.brokers[broker].epoch))
         self._local.announce()
 
     def lost(self) -> None:

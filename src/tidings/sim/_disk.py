@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from tidings.broker import Heard
-from tidings.model import Filter
+from tidings.model import Filter, TidingsError
 from tidings.wire import Envelope
 
 from ._scheduler import Event, Scheduler
@@ -29,7 +29,7 @@ class SimDisk:
         self._sync: Event | None = None
         self.incarnations = 0
         self.full = False
-        """Whether it takes no more publications for now; small state has its place."""
+        """Whether it takes nothing more for now, except the note that something is not stored."""
 
     def epochs(self) -> range:
         """The epochs so far, one for each start of the broker."""
@@ -37,6 +37,7 @@ class SimDisk:
 
     def keep(self, envelope: Envelope, heard: Heard) -> None:
         """Write; `heard` is called when the write would survive a crash."""
+        self._check_room()
         self._written.append((envelope, heard))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
@@ -50,9 +51,17 @@ class SimDisk:
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
         """Keep a piece of small state; None forgets it."""
+        self._check_room()
+        self._put(table, key, value, synced)
+
+    def _put(self, table: str, key: str, value: bytes | None, synced: Callable[[], None] | None) -> None:
         self._putting.append((table, key, value, synced))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
+
+    def _check_room(self) -> None:
+        if self.full:
+            raise TidingsError("this disk is full; wait until it takes something again")
 
     def delete(self, table: str, key: str) -> None:
         """Forget a piece of small state."""
@@ -94,7 +103,7 @@ class SimDisk:
 
     def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Note that this epoch gives numbers to what is not kept."""
-        self.put(_UNLOGGED, str(self.incarnations), b"", synced, failed)
+        self._put(_UNLOGGED, str(self.incarnations), b"", synced)
 
     def publishers(self) -> dict[str, int]:
         """The last number of each publisher among what is synced."""

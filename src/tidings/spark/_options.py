@@ -34,7 +34,7 @@ _KNOWN = {
     "gaps": "how a stream reports what it has missed: error or row",
     "patience": "seconds to wait for a broker that is down",
     "id": "the name of a write, which makes it repeatable",
-    "clientName": "the client name of writers at the broker: this (else IDENTITY/spark, or spark), the id, the partition",
+    "clientName": "the client name of writers: this (else IDENTITY/spark, or spark), the id and the partition",
     "attributes": "only: publish the column `attributes` and no others",
     "quality": "the quality: default (stored where the broker has a store, else accepted), stored or accepted",
 }

@@ -117,11 +117,14 @@ class Writer:
         (self._last_id,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM publications").fetchone()
         self._thread.start()
 
-    def join(self) -> None:
-        """Wait until everything that waited is on disk."""
-        self._thread.join()
+    def join(self, patience: float | None = None) -> bool:
+        """Wait until everything that waited is on disk, for so many seconds; whether it is."""
+        self._thread.join(patience)
+        if self._thread.is_alive():
+            return False
         if self._copying is not None:
             self._copying.join()
+        return True
 
     def _run(self) -> None:
         with contextlib.suppress(sqlite3.Error):  # what cannot be read now goes without a segment, and is still found

@@ -12,6 +12,9 @@ from tidings.model import ROOT_SCOPE, Duplicates, Matches
 from ._envelope import Envelope, Quality
 from ._past import Ending, Past
 
+_MAX_DIGITS = 20
+"""The digits of the largest number of a publication."""
+
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The root of all messages.
@@ -194,6 +197,16 @@ class Refused(Message, frozen=True):
     error: str
     reason: str
     reference: str
+
+    @property
+    def publication(self) -> int | None:
+        """The number of the publication that was refused; None: it was something else.
+
+        >>> Refused("StoreFull", "publish again later", "7").publication
+        7
+        """
+        text = self.reference  # from outside: however long it is, `int` must not see more than a number can have
+        return int(text) if len(text) <= _MAX_DIGITS and text.isascii() and text.isdecimal() else None
 
 
 class HistoryReport(Message, frozen=True):
