@@ -38,7 +38,7 @@ def test_an_episode_is_told_once_and_ends_with_something_published_after_it() ->
     assert ear.remembering.trouble
     ear.remembering.synced(5, all_of_it=False)
     assert not ear.remembering.trouble
-    assert ear.said == ["more waits for the disk than its queue holds", ""]
+    assert ear.said == ["the queue of writes for its disk is full", ""]
     assert ear.statistics.unstored == 3
 
 

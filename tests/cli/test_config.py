@@ -258,7 +258,7 @@ publish = "type = quote"
         ('host = "0.0.0.0"', "without TLS and authentication"),
         ('[tls]\ncertificate = "nowhere.pem"\nkey = "nowhere.key"', "cannot be read"),
         ("[tls]", "the certificate is missing"),
-        ('[[access]]\nname = "a"\ntoken = "0123456789abcdef"\nsubscribe = "place WITHIN myloc"', "speaks of myloc"),
+        ('[[access]]\nname = "a"\ntoken = "0123456789abcdef"\nsubscribe = "place WITHIN myloc"', "uses myloc"),
         ("port = 7400\nmetrics_port = 7400", "is the port of the broker, too"),
         ('neighbours = ["tidings://localhost:7311"]', "this broker itself"),
         ('neighbours = ["tidings://a:1", "tidings://a:1"]', "stands there twice"),

@@ -76,7 +76,7 @@ def test_a_name_is_taken_only_where_it_can_be_heard_and_the_command_checks_it(ru
     again = run("create", "floor", "--within", "bank")
     assert (again.exit_code, "a scope 'bank/floor' exists already; choose another name" in again.stderr) == (1, True)
     far = run("show", "floor")
-    assert (far.exit_code, "elsewhere there is 'bank/floor' or 'market/floor': write the id" in far.stderr) == (1, True)
+    assert (far.exit_code, "there is 'bank/floor' or 'market/floor' elsewhere: write the id" in far.stderr) == (1, True)
     done(run("destroy", "market/floor", "--cascade"))
     done(run("join", "bank/floor", "root"))
     assert json.loads(done(run("show", "floor", "--json")))["scope"] == "bank/floor"

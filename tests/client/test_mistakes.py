@@ -225,7 +225,9 @@ async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch
     monkeypatch.setattr(_bounds, "MAX_ENTRIES", 2)
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         first, _ = await client.subscribe("n = 1"), await client.subscribe("n = 2")
-        with pytest.raises(TidingsError, match="a client has at most 2 of these; end some, or use wider filters"):
+        with pytest.raises(
+            TidingsError, match="at most 2 subscriptions and as many advertisements; end some, or use wider"
+        ):
             await client.subscribe("n = 3")
         first.update("n = 4")
         await first

@@ -53,11 +53,13 @@ from ._links import Link
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
-from ._waiting import RELEASE_STEP, Said, Waiting
+from ._waiting import Release, Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
+NOTE_INTERVAL = 1_000_000
+"""Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -85,14 +87,12 @@ class Delivery:
         self._told: tuple[Route, ...] = _ROOT_ONLY
         """What clients are told of the route of what stays in its scope, by the graph as it is now."""
         self.waiting = Waiting(broker.name)
-        self._releasing = False
-        """Whether more of what waits goes in the next turn."""
+        self.release = Release(broker, self.waiting, self._lets_go)
         self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
     def published(self, link: Link, message: Publish) -> None:
-        """A client publishes."""
         check_publication(message)
         if self._broker.publications.is_known(link.name, message.seq):
             self._answers.repeated(link, message)
@@ -118,7 +118,8 @@ class Delivery:
             publications.check_room()
         elif message.quality is _DEFAULT and self._broker.remembering.takes:
             pass  # it will be on disk
-        elif not publications.open and not publications.begin(self._opened):
+        elif not publications.open:
+            publications.begin(self._opened)
             return False
         publications.use(link.name, message.seq, link.owner)
         self._accept(link, message, notification, passages)
@@ -182,16 +183,6 @@ class Delivery:
         self.release()
         return True
 
-    def release(self) -> None:
-        """Something that publications wait for may be there now: publish them, some in each turn."""
-        if not self._releasing and self.waiting.release(self._lets_go, RELEASE_STEP):
-            self._releasing = True
-            self._broker.call_later(0, self._release_more)
-
-    def _release_more(self) -> None:
-        self._releasing = False
-        self.release()
-
     def _lets_go(self, link: Link, message: Said) -> bool:
         """Whether what has waited longest has gone, or has been refused."""
         broker = self._broker
@@ -209,7 +200,10 @@ class Delivery:
         return True
 
     def _opened(self) -> None:
-        """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        """The log has noted that this epoch gives numbers to what is not on disk, or has failed to: in its own turn."""
+        publications = self._broker.publications
+        if publications.unnoted:
+            self._broker.call_later(NOTE_INTERVAL, lambda: publications.begin(self._opened))
         self._answers.opened()
         self.release()
         self._broker.settling.end_turn()
@@ -217,6 +211,7 @@ class Delivery:
     def abandon(self, link: Link) -> None:
         """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
         self.waiting.abandon(link)
+        self._forwarding.forget()  # it may be in there
 
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
@@ -292,9 +287,10 @@ class Delivery:
         if table is not None:
             matching = table.matching(notification)
             table.lookups += 1
+        leaving = self._broker.registrations.leaving
         if self._floods:  # other links can come to be flooded, so there is nothing to remember
-            return found_for(matching, source, self._broker.scoping.flooded(route.scope))
-        return self._forwarding.targets(matching, source)
+            return found_for(matching, source, leaving, self._broker.scoping.flooded(route.scope))
+        return self._forwarding.targets(matching, source, leaving)
 
     def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
         """Send a notification to these links."""

@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 Notifications that pass the same subscriptions, and came from the same link, go to the same links. So what was worked
-out once is remembered by the source and the matching entries. An entry never changes, and a link is one connection:
-what is remembered is never wrong, and nothing has to invalidate it. It is forgotten when there is too much of it.
+out once is remembered by the source and the matching entries. An entry never changes, and a link is one connection, so
+what is remembered stays true until a client goes (its entries may leave the tables later). It is forgotten then, and
+when there is too much of it.
 
 The groups of `Targets` are the links that get the same frame: all neighbours, and clients with the same ids of their
 subscriptions. Where one subscription is not to get a notification now, its client leaves its group for that frame; the
@@ -13,7 +14,7 @@ others stay in theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from tidings.model import Duplicates
@@ -98,24 +99,33 @@ class Forwarding:
         self._latest = NOBODY
         """What followed from the latest matching subscriptions; often the next notification passes the same."""
 
-    def targets(self, matching: list[Entry], source: Link) -> Targets:
-        """Where a notification goes that came from a link and passes these subscriptions."""
+    def forget(self) -> None:
+        """A client has gone, and may leave entries behind for a while."""
+        self._known.clear()
+        self._entries, self._source = 0, None
+
+    def targets(self, matching: list[Entry], source: Link, leaving: Collection[Link] = ()) -> Targets:
+        """Where a notification goes that came from a link and passes these subscriptions.
+
+        `leaving` are clients that have gone, and still have entries.
+        """
         if matching == self._matching and source is self._source:
             return self._latest
         key = (source, *matching)
         found = self._known.get(key)
         if found is None:
-            found = found_for(matching, source)
+            found = found_for(matching, source, leaving)
             if len(self._known) >= MAX_KNOWN or self._entries + len(key) > MAX_KNOWN_ENTRIES:
-                self._known.clear()
-                self._entries = 0
+                self.forget()
             self._known[key] = found
             self._entries += len(key)
         self._matching, self._source, self._latest = matching, source, found
         return found
 
 
-def found_for(matching: Iterable[Entry], source: Link, flooded: Iterable[Link] = ()) -> Targets:
+def found_for(
+    matching: Iterable[Entry], source: Link, leaving: Collection[Link] = (), flooded: Iterable[Link] = ()
+) -> Targets:
     """Everybody who wants a notification, but not back to the neighbour that it came from."""
     links: dict[Link, list[Entry]] = {link: [] for link in flooded if link is not source}
     for entry in matching:
@@ -123,7 +133,7 @@ def found_for(matching: Iterable[Entry], source: Link, flooded: Iterable[Link] =
         if not link.is_client:
             if link is not source:
                 links[link] = []
-        elif link is not source or entry.receive_own:
+        elif link not in leaving and (link is not source or entry.receive_own):
             links.setdefault(link, []).append(entry)
     return Targets(links)
 

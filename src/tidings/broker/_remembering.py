@@ -62,7 +62,7 @@ class Remembering:
         if self._log is None:
             return _ACCEPTED
         if self._log.full:
-            self.fell(publisher, seq, number, "more waits for the disk than its queue holds")
+            self.fell(publisher, seq, number, "the queue of writes for its disk is full")
             return _ACCEPTED
         return _STORED
 

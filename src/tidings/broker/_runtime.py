@@ -63,7 +63,10 @@ class Log(Protocol):
         ...
 
     def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `append` does."""
+        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `put` does.
+
+        A log that is `full` takes the note all the same. `TidingsError` if it takes nothing any more.
+        """
         ...
 
     def put(

@@ -21,6 +21,9 @@ from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, Clien
 from ._errors import ExitCode, UsageError, complain
 from ._shown import Lines, as_json, gap_as_json, gap_as_text
 
+MAX_BOUND = 100
+"""Characters of a bound: the longest that means something has an instant and a number."""
+
 
 def sub(
     filter: Annotated[
@@ -88,6 +91,8 @@ class _How(NamedTuple):
 
 def _bound(text: str) -> Bound:
     """`10`, `5m`, `10,5m`, or an instant in the place of the duration."""
+    if len(text) > MAX_BOUND:
+        raise UsageError(f"--past {text[:20]}...: {len(text):,} characters are too many; write 10, 5m, or 10,5m")
     count, comma, reach = text.partition(",")
     if not comma and not count.isdecimal():
         count, reach = "", text

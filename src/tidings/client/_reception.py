@@ -16,8 +16,6 @@ from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
 
-_MAX_DIGITS = 20
-
 
 class Reception:
     """Who hears what; the observer of the local broker."""
@@ -50,8 +48,8 @@ class Reception:
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
-        if reference.isdecimal() and len(reference) <= _MAX_DIGITS:
-            self._publications.refused(int(reference), error)
+        if (number := refusal.publication) is not None:
+            self._publications.refused(number, error)
         elif not (
             self._subscriptions.refused(reference, error)
             or self._advertisements.refused(reference, error)

@@ -31,6 +31,7 @@ from ._models import channel, of_type, rectangle, subject, template
 from ._names import MAX_NAME, known_names, learn
 from ._notification import MAX_ATTRIBUTES, Notification, has_plain_kinds
 from ._operator_words import register_operator
+from ._printable import guard_log, is_guarded, printable, printable_lines
 from ._values import MAX_TEXT, Kind, Scalar, Value, kind_of
 
 __all__ = [
@@ -81,7 +82,9 @@ __all__ = [
     "attr",
     "channel",
     "duration",
+    "guard_log",
     "has_plain_kinds",
+    "is_guarded",
     "kind_of",
     "known_names",
     "last",
@@ -89,6 +92,8 @@ __all__ = [
     "myloc",
     "of_type",
     "on_subject",
+    "printable",
+    "printable_lines",
     "rectangle",
     "register_operator",
     "since",

@@ -1,5 +1,7 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
+from tidings.model import guard_log
+
 from ._access import Access, AccessDenied, Identity
 from ._bounds import Bound, Bounds, bounds_of
 from ._names import clashes, owners
@@ -29,3 +31,5 @@ __all__ = [
     "owners",
     "serve",
 ]
+
+guard_log("tidings.net")

@@ -133,8 +133,9 @@ class Connection(Stream):
             # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
             parts, frame = [one for one in parts if one[0] != _DATA], None
         host, clock = self.host, self.loop.time
-        decode, data, turns = peer.serialiser.decode, _DATA, host.turns
         receive, link = self.host.broker.receive, peer.link
+        decode = peer.serialiser.decode_sparingly if link.is_client else peer.serialiser.decode
+        data, turns = _DATA, host.turns
         arrived = 0
         if self.host.flushing:
             self.host.flush()  # what was sent before is not this peer's doing

@@ -92,6 +92,8 @@ class Host:
             features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
+        self.broker.held_up = self._held_up
+        self.broker.charge = self._charge
         self.broker.remembering.told = self._told_of_store
         self.broker.register = self.budget.register
 
@@ -165,6 +167,24 @@ class Host:
         """Whether what can wait for this link should wait."""
         peer = self._peers.get(link)
         return peer is not None and peer.busy
+
+    def _held_up(self, link: Link) -> bool:
+        """Whether a client waits for somebody whose queue it has filled, or does not take what is sent to it."""
+        peer = self._peers.get(link)
+        return peer is not None and (peer.waits or peer.congestion.since is not None)
+
+    def _charge(self, link: Link, action: Callable[[], int]) -> int:
+        """Do something as if it were the turn of this peer, which then waits for the queues that it has filled."""
+        self.flush()  # what was sent before is not its doing
+        before, self.reading = self.reading, self._peers.get(link)
+        try:
+            result = action()
+            self.flush()
+            if self.reading is not None and self.reading.waits and self.reading.stream is not None:
+                self.reading.stream.pause()
+        finally:
+            self.reading = before
+        return result
 
     def _told_of_store(self, trouble: str) -> None:
         """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""

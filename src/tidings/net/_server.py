@@ -37,6 +37,8 @@ from ._status import Reporter
 log = logging.getLogger("tidings.net")
 
 
+STORE_SECONDS = 0.2
+"""For which a stopping server waits for its disk in any case, if its peers have taken all the time."""
 GOODBYE_SHARE = 1 / 3
 """The share of `limits.drain` for which a stopping server waits for its peers to take the last bytes."""
 
@@ -151,7 +153,8 @@ class Server:
     async def stop(self) -> None:
         """Stop in order: nothing more taken, queues drained, everybody told, the store closed cleanly.
 
-        Peers are waited for no longer than `limits.drain` seconds in all. The store takes as long as its disk.
+        All of it takes no longer than `limits.drain` seconds, and one commit of the store. What the disk has not taken
+        by then was never acknowledged as stored, and its clients hand it over again.
         """
         loop = asyncio.get_running_loop()
         drain = self.options.limits.drain
@@ -179,7 +182,7 @@ class Server:
         await asyncio.sleep(0)
         if self.pages is not None:
             await self.pages.stop()
-        await self._close_store()
+        await self._close_store(max(STORE_SECONDS, deadline - loop.time()))
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
 
@@ -195,13 +198,18 @@ class Server:
                 return
             await asyncio.sleep(0.02)
 
-    async def _close_store(self) -> None:
+    async def _close_store(self, patience: float | None = None) -> None:
         if self._store is not None:
             last = self.host.broker.publications.last if hasattr(self, "host") else None
             if self._journal is not None:
                 self._journal.ledger.flush()
-            await asyncio.to_thread(self._store.close, last)
+            given_up = await asyncio.to_thread(self._store.close, last, patience)
             self._store = None
+            if given_up:
+                log.warning(
+                    "the disk was too slow: %s writes were given up; none of them had been acknowledged as stored",
+                    f"{given_up:,}",
+                )
 
     async def _census(self) -> None:
         while True:

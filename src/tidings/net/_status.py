@@ -95,6 +95,7 @@ class Reporter:
                 "queues_shortened": budget.shortened,
                 "clients_ended": budget.ended,
                 "durables_refused": durables.refused,
+                "publications_refused": server.host.broker.delivery.waiting.refused,
             },
         )
 

@@ -1,5 +1,7 @@
 """Scopes: who sees what. The scope graph, interfaces, mappings, and the service that keeps them."""
 
+from tidings.model import guard_log
+
 from ._applying import apply
 from ._audit import AuditEntry, Sight
 from ._changes import (
@@ -136,3 +138,5 @@ __all__ = [
     "visible",
     "warnings",
 ]
+
+guard_log("tidings.scopes")

@@ -49,10 +49,10 @@ _HERE = {
 def session(
     master: str | None = None, *, name: str = "tidings", options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with the data source `tidings`: the one there is, or a new one.
+    """Return a session with the data source `tidings`: the existing one, or a new one.
 
-    `master` is what Spark calls so (`local[4]`, `spark://host:7077`, `yarn`, `k8s://...`), or `sc://host:15002` for
-    Spark Connect. The caller stops it.
+    `master` is Spark's master (`local[4]`, `spark://host:7077`, `yarn`, `k8s://...`), or `sc://host:15002` for Spark
+    Connect. The caller stops the session.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load

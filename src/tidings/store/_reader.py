@@ -101,7 +101,6 @@ class Reader:
             after = rows[-1][3]
 
     def newest(self) -> Batch | None:
-        """The newest batch."""
         found = self.batches(FIRST, _LARGEST, backwards=True, limit=1)
         return found[0] if found else None
 
@@ -122,7 +121,6 @@ class Reader:
         return [Size(*row) for row in self._rows(_SIZES, epoch, seq, limit)]
 
     def envelopes(self, batch: Batch) -> list[Envelope]:
-        """What is in a batch."""
         return self._batch("publications", batch[:4], envelopes_in)
 
     def publishers(self, newest: int) -> dict[str, int]:
@@ -173,8 +171,8 @@ class Reader:
             return carried_in(journal, lives)
         except msgspec.MsgspecError as error:
             raise StoreError(
-                f"what '{self._path}' has carried on of its journal cannot be read: {error}; restore it from a backup, "
-                "or use the version of Tidings that wrote it"
+                f"the part of its journal that '{self._path}' carries on cannot be read: {error}; restore it "
+                "from a backup, or use the version of Tidings that wrote it"
             ) from None
 
     def items(self, table: str) -> dict[str, bytes]:

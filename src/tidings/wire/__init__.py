@@ -2,6 +2,7 @@
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
+    CLIENT_COST,
     JSON,
     MSGPACK,
     SERIALISERS,
@@ -95,6 +96,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "CLIENT_COST",
     "HEADER",
     "JSON",
     "MAX_BODY",
