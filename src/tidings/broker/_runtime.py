@@ -88,8 +88,11 @@ class Log(Protocol):
         """The small state of a table, by key."""
         ...
 
-    def publishers(self) -> Mapping[str, int]:
-        """For each publisher among the latest stored publications, the last number of its own."""
+    def publishers(self) -> Mapping[str, list[int]]:
+        """For each publisher among the latest stored publications, the numbers of its own, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         ...
 
 

@@ -123,20 +123,27 @@ class Reader:
     def envelopes(self, batch: Batch) -> list[Envelope]:
         return self._batch("publications", batch[:4], envelopes_in)
 
-    def publishers(self, newest: int) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications."""
-        found: dict[str, int] = {}
+    def publishers(self, newest: int) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
+        found: dict[str, list[int]] = {}
         before, left = _LARGEST, newest
         while left > 0 and (rows := self._rows(_NEWEST, before, PAGE)):
             before = rows[-1][0]
             for row in rows:
                 heads = self._batch("publications", row, heads_in)
                 for head in heads[-left:] if left > 0 else ():
-                    publisher, number = head.identity.publisher, head.identity.publisher_seq
-                    if found.get(publisher, -1) < number:
-                        found[publisher] = number
+                    found.setdefault(head.identity.publisher, []).append(head.identity.publisher_seq)
                 left -= len(heads)
-        return found
+        whole = left > 0 and self._is_whole()
+        return {publisher: [0] * whole + sorted(numbers) for publisher, numbers in found.items()}
+
+    def _is_whole(self) -> bool:
+        """Whether it is certain that nothing was forgotten: the first epoch is there from its first number on."""
+        first = min(self.epochs(), default=0)
+        return (bounds := self.bounds(first)) is not None and bounds.first == 1
 
     def epochs(self) -> dict[int, int | None]:
         """Every epoch, and the last number of those that ended in order."""

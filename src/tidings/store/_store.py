@@ -254,8 +254,11 @@ class Store(Queryable):
         """A page of what the synced log holds after one position, up to another; short enough for a loop."""
         return read(self._reader, after, upto, passes)
 
-    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications: a resend is at or below it."""
+    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order: a resend is one of them.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         return self._reader.publishers(newest)
 
     def epochs(self) -> tuple[int, ...]:
