@@ -89,11 +89,11 @@ def test_a_query_finds_what_history_finds(home: Path) -> None:
     words = ["type = 'trade' AND n < 500", "--limit", 7, "--json"]
     found = archive("query", home, *words)
     assert found.exit_code == 0, found.output
-    assert [json.loads(line)["attributes"]["n"] for line in found.stdout.splitlines()] == list(range(0, 70, 10))
+    assert [json.loads(line)["n"] for line in found.stdout.splitlines()] == list(range(0, 70, 10))
     history = CliRunner().invoke(app, ["history", "query", *map(str, words), "--archive", str(home)])
     assert history.stdout == found.stdout
     late = archive("query", home, "--since", "2025-11-24T18:29:50Z", "--json")
-    assert [json.loads(line)["attributes"]["n"] for line in late.stdout.splitlines()] == [899]
+    assert [json.loads(line)["n"] for line in late.stdout.splitlines()] == [899]
     assert ArchiveReader(home).extent().latest == HOUR * 2 + START + 1_790_000_000
 
 

@@ -39,12 +39,12 @@ def test_a_query_finds_by_content_time_and_count(home: Path, tier: str) -> None:
     done = history("query", "type = 'trade' AND n < 500", "--since", since, "--json", *where)
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["attributes"]["n"] for line in lines] == list(range(360, 500, 10))
-    assert lines[0]["published_at"] == since.replace("+00:00", "Z")
-    assert lines[0]["origin"] == "berlin"
-    assert lines[0]["seq"] == 2 * 361
+    assert [line["n"] for line in lines] == list(range(360, 500, 10))
+    assert lines[0]["$event"]["published_at"] == since.replace("+00:00", "Z")
+    assert lines[0]["$event"]["origin"] == "berlin"
+    assert lines[0]["$event"]["seq"] == 2 * 361
     last = history("query", "--limit", 3, "--newest-first", "--json", *where)
-    assert [json.loads(line)["attributes"]["n"] for line in last.stdout.splitlines()] == [899, 898, 897]
+    assert [json.loads(line)["n"] for line in last.stdout.splitlines()] == [899, 898, 897]
 
 
 def test_a_query_is_readable(home: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -20,12 +19,13 @@ from tidings.wire import Envelope
 
 from ._connection import AsJson
 from ._errors import complain
+from ._help import Commands
+from ._json_lines import as_line
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
-from ._printable import printable_json
-from ._shown import Lines, as_json
+from ._shown import Lines
 from ._times import as_instant, as_iso
 
-history = typer.Typer(no_args_is_help=True, help="Look at what a store or an archive on this machine holds.")
+history = Commands(help="Look at what a store or an archive on this machine holds.")
 
 
 @history.command()
@@ -118,26 +118,13 @@ def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
             looked += 1
             for envelope in step:
                 if in_json:
-                    print(_as_json(envelope))
+                    scope = envelope.routes[0].scope if envelope.routes else ""
+                    print(as_line(envelope.notification, envelope.identity, scope=scope))
                 else:
                     at = datetime.fromtimestamp(envelope.identity.published_at / 1e6, UTC)
                     console.print(lines.line(envelope.notification, at, dated=True))
             count += len(step)
             say(f"{count:,} found, {looked:,} pieces looked at")
-
-
-def _as_json(envelope: Envelope) -> str:
-    identity = envelope.identity
-    headers = {
-        "published_at": as_iso(identity.published_at),
-        "origin": identity.origin,
-        "epoch": identity.epoch,
-        "seq": identity.seq,
-        "publisher": identity.publisher,
-        "scope": envelope.routes[0].scope if envelope.routes else "",
-    }
-    words = {**headers, "attributes": msgspec.Raw(as_json(envelope.notification).encode())}
-    return printable_json(msgspec.json.encode(words).decode())
 
 
 def _told(extent: Extent) -> dict[str, Any]:

@@ -17,7 +17,9 @@ import tidings
 from tidings.model import EventKey, Notification, ValueRefused
 
 from ._connection import AsJson, entering
-from ._errors import UsageError
+from ._errors import UsageError, complain
+from ._json_lines import read_line
+from ._option_values import one_of, seconds
 from ._stdin import Readable, lines
 from ._values import notification_of
 
@@ -37,7 +39,7 @@ def pub(
     attributes: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=VALUE...",
+            metavar="NAME=VALUE",
             help="The attributes, or - to read one JSON object per line from stdin. The form of a value tells its "
             "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=\\[a,b], code='\"7\"' (a text).",
             show_default=False,
@@ -46,12 +48,15 @@ def pub(
     quality: Annotated[
         QualityWord,
         typer.Option(
+            parser=one_of("--quality", QualityWord),
+            metavar="QUALITY",
             help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk), default (stored "
-            "where the broker has a store, else accepted)."
+            "where the broker has a store, else accepted).",
         ),
     ] = QualityWord.DEFAULT,
     ttl: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
+        float | None,
+        typer.Option(metavar="SECONDS", parser=seconds("--ttl"), help="How long live delivery still makes sense."),
     ] = None,
     advertise: Annotated[
         str | None,
@@ -94,7 +99,7 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} published"), TimeElapsedColumn())
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("publish", total=None)
-    count = 0
+    count = losses = 0
     async with client:
         if advertise is not None:
             await client.advertise(advertise)
@@ -105,14 +110,19 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
                 if not line.strip():
                     continue
                 try:
-                    notification = Notification.from_json(line)
+                    notification = read_line(line)
                 except ValueRefused as error:
                     await client.flush()
                     raise UsageError(
                         f"line {number} of stdin: {error}. The {count:,} before it are published."
                     ) from None
+                if notification is None:
+                    losses += 1
+                    continue
                 await client.publish(notification, quality=quality.value, ttl=ttl)
                 count += 1
                 progress.update(task, completed=count)
             await client.flush()
+    if losses:
+        complain(f"{losses:,} lines told of losses ($gap); there was nothing to publish for them")
     return count

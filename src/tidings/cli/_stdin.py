@@ -10,8 +10,8 @@ from typing import Protocol
 
 from ._errors import UsageError
 
-MAX_LINE = 1_048_576
-"""The most bytes of one line."""
+MAX_LINE = 8_388_608
+"""The most bytes of one line: the largest notification fits, even if every byte of it has to be escaped."""
 MAX_AHEAD = 16
 """Reads that may wait for the loop before the reading thread waits, too."""
 

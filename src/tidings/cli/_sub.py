@@ -19,7 +19,9 @@ from tidings.wire import Gap
 from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
-from ._shown import Lines, as_json, gap_as_json, gap_as_text
+from ._json_lines import as_line, gap_as_line
+from ._option_values import seconds, whole
+from ._shown import Lines, gap_as_text
 
 MAX_BOUND = 100
 """Characters of a bound: the longest that means something has an instant and a number."""
@@ -31,10 +33,16 @@ def sub(
         typer.Argument(metavar="FILTER", help="What you want to hear, like \"type = 'quote' AND price > 100\"."),
     ],
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
-    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many notifications.")] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="End after so many notifications.")
+    ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Give up after this time, with exit code 1 if --count is not met."),
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds("--timeout"),
+            help="Give up after this time, with exit code 1 if --count is not met.",
+        ),
     ] = None,
     client_name: ClientName = None,
     durable: Annotated[
@@ -122,8 +130,8 @@ class _Printer:
         self._lines = Lines()
 
     def notification(self, notification: tidings.Notification) -> None:
-        now = datetime.now().astimezone()
-        at = notification.published_at.astimezone() if isinstance(notification, tidings.Traced) else now
+        assert isinstance(notification, tidings.Traced)
+        now, at = datetime.now().astimezone(), notification.published_at.astimezone()
         self._console.print(self._lines.line(notification, at, dated=at.date() != now.date()))
         self._console.file.flush()
 
@@ -136,10 +144,11 @@ class _JsonPrinter(_Printer):
     """Prints for scripts."""
 
     def notification(self, notification: tidings.Notification) -> None:
-        print(as_json(notification), flush=True)
+        assert isinstance(notification, tidings.Traced)
+        print(as_line(notification, notification.identity, past=notification.from_past), flush=True)
 
     def gap(self, gap: Gap) -> None:
-        print(gap_as_json(gap), flush=True)
+        print(gap_as_line(gap), flush=True)
 
 
 async def _listen(

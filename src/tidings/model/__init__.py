@@ -5,7 +5,7 @@ from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._effort import Effort
-from ._encodings import on_subject
+from ._encodings import on_subject, read_json
 from ._errors import (
     AlreadyPublished,
     AmbiguousName,
@@ -94,6 +94,7 @@ __all__ = [
     "on_subject",
     "printable",
     "printable_lines",
+    "read_json",
     "rectangle",
     "register_operator",
     "since",
