@@ -19,11 +19,12 @@ from rich.table import Table
 
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
+from ._help import Commands
 from ._history import query_archive, size_of
 from ._past import Limit, Master, NewestFirst, Since, Until, Wanted, archives, instant_of
 from ._times import as_iso, duration
 
-archive = typer.Typer(no_args_is_help=True, help="Look after an archive on this machine, and ask it.")
+archive = Commands(help="Look after an archive on this machine, and ask it.")
 
 Directory = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The directory that brokers archive to.")]
 HoursSince = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began then or later.")]

@@ -21,7 +21,7 @@ from ._printable import printable
 def browse(
     client: tidings.Client,
     filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="Show only what may bring something that passes this.")
+        str, typer.Argument(metavar="FILTER", help="Show only what may bring something that passes this.")
     ] = "TRUE",
     as_json: AsJson = False,
 ) -> None:

@@ -15,9 +15,10 @@ from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
 from ._described import as_toml, described, kept
 from ._errors import ExitCode
+from ._help import Commands
 from ._paths import default_data
 
-config = typer.Typer(no_args_is_help=True, help="Look at a configuration file.")
+config = Commands(help="Look at a configuration file.")
 
 
 @config.command()
@@ -55,7 +56,7 @@ def _verdict(errors: int, warnings: int) -> str:
 @config.command()
 def show(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The TOML file; without it, the defaults.")
+        Path | None, typer.Argument(metavar="FILE", help="The TOML file; without it, the defaults.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

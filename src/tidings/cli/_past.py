@@ -14,18 +14,17 @@ from tidings.model import EVERYTHING, Filter
 from tidings.store import StoreReader
 
 from ._errors import UsageError
+from ._option_values import whole
 from ._paths import default_data
 from ._times import instant
 
-Wanted = Annotated[
-    str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
-]
+Wanted = Annotated[str, typer.Argument(metavar="FILTER", help="What to find, like \"type = 'quote' AND price > 100\".")]
 Since = Annotated[
     str | None,
     typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
 ]
 Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")]
-Limit = Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")]
+Limit = Annotated[int | None, typer.Option(parser=whole("--limit", 0), metavar="N", help="At most this many.")]
 NewestFirst = Annotated[bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")]
 Data = Annotated[
     Path | None,

@@ -30,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def replay(
     filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="What to publish again, like \"type = 'quote'\".")
+        str, typer.Argument(metavar="FILTER", help="What to publish again, like \"type = 'quote'\".")
     ] = "",
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     since: Since = None,

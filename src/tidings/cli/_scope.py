@@ -37,10 +37,11 @@ from tidings.scopes import (
 
 from ._connection import AsJson, entering
 from ._errors import UsageError, complain
+from ._help import Commands
+from ._option_values import one_of, seconds, words_of
 from ._scope_looks import explain, log, show, tree
 
-scope = typer.Typer(
-    no_args_is_help=True,
+scope = Commands(
     help="Scopes: who sees what. Clients are written @name; a scope inside another one outer/inner.",
 )
 
@@ -53,6 +54,8 @@ class SecondCopies(enum.StrEnum):
     EVENT = "event"
     SUPPRESS = "suppress"
 
+
+_PLACEMENT = one_of("--placement", Placement)
 
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="A client, @name, or a scope.", show_default=False)]
 ScopeName = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope.", show_default=False)]
@@ -83,16 +86,29 @@ MappingFile = Annotated[
 ]
 Rule = Annotated[
     SecondCopies | None,
-    typer.Option("--duplicates", help="What counts as a second copy for members that do not say it themselves."),
+    typer.Option(
+        "--duplicates",
+        parser=one_of("--duplicates", SecondCopies),
+        metavar=words_of(SecondCopies),
+        help="What counts as a second copy for members that do not say it themselves.",
+    ),
 ]
 Ordered = Annotated[
     bool | None,
     typer.Option("--ordered/--unordered", help="Whether members wait for what gateways delay, to get it in order."),
 ]
 How = Annotated[
-    Mode, typer.Option("--mode", help="When it takes effect for what is under way: relaxed, drain or instant.")
+    Mode,
+    typer.Option(
+        "--mode",
+        parser=one_of("--mode", Mode),
+        metavar=words_of(Mode),
+        help="When it takes effect for what is under way.",
+    ),
 ]
-Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")]
+Seconds = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", parser=seconds("--timeout", 0.1), help="How long to wait.")
+]
 
 
 @scope.command()
@@ -175,7 +191,9 @@ def join(
     impose_input: ImposedInput = None,
     impose_output: ImposedOutput = None,
     mapping: MappingFile = None,
-    placement: Annotated[Placement, typer.Option(help="Where notifications cross.")] = Placement.ONCE,
+    placement: Annotated[
+        Placement, typer.Option(parser=_PLACEMENT, metavar=words_of(Placement), help="Where notifications cross.")
+    ] = Placement.ONCE,
     gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
@@ -229,7 +247,10 @@ def set_(
     impose_output: ImposedOutput = None,
     mapping: MappingFile = None,
     no_mapping: Annotated[bool, typer.Option("--no-mapping", help="With --in: nothing is changed on the way.")] = False,
-    placement: Annotated[Placement | None, typer.Option(help="With --in: where notifications cross.")] = None,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(parser=_PLACEMENT, metavar=words_of(Placement), help="With --in: where notifications cross."),
+    ] = None,
     gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
     attribute: Attributes = None,
     administrator: Administrators = None,

@@ -22,6 +22,7 @@ from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, 
 from tidings.wire import TableStatus
 
 from ._connection import AsJson, entering
+from ._option_values import whole
 from ._picture import picture
 from ._printable import printable, printable_json
 from ._values import notification_of
@@ -85,7 +86,7 @@ def explain(
     client: tidings.Client,
     publisher: Annotated[str, typer.Argument(metavar="@PUBLISHER", help="Who publishes.", show_default=False)],
     reader: Annotated[str, typer.Argument(metavar="READER", help="@client or scope.", show_default=False)],
-    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="What.", show_default=False)],
+    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="What.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Say why somebody sees what somebody else publishes, or why not: every way, and what stops it."""
@@ -101,7 +102,10 @@ def explain(
 @entering
 def log(
     client: tidings.Client,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="The most entries to show.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", parser=whole("--limit", 1, 1_000), metavar="N", help="The most entries to show."),
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show who changed the scope graph, who was refused, and what became visible to whom; the newest last."""

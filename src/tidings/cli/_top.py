@@ -19,6 +19,7 @@ from tidings.model import TidingsError
 from tidings.wire import Status
 
 from ._connection import AsJson, entering
+from ._option_values import seconds
 from ._status import peers_table, summary
 
 SHOWN_PEERS = 20
@@ -28,7 +29,9 @@ SHOWN_PEERS = 20
 @entering
 def top(
     client: tidings.Client,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="How often to look.")
+    ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look for one interval, print, and end.")] = False,
     as_json: AsJson = False,
 ) -> None:
