@@ -15,6 +15,7 @@ from rich.table import Table
 from ._archive import progress_bar
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
+from ._option_values import whole
 from ._past import Master, instant_of
 from ._paths import default_data
 from ._printable import printable
@@ -50,10 +51,15 @@ def audit(
     clock_skew: Annotated[
         str, typer.Option(metavar="DURATION", help="How far the clocks of two brokers may differ.")
     ] = "1s",
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most so many findings.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option(parser=whole("--limit", 0), metavar="N", help="Show at most this many findings.")
+    ] = SHOWN,
     as_json: AsJson = False,
 ) -> None:
-    """Find what was lost, doubled, out of order, or seen by whom it should not. Exit code 1 if there is anything."""
+    """Find what was lost, doubled, out of order, or seen by a client that should not see it.
+
+    The exit code is 1 if there is anything of the kind, or if nothing could be judged.
+    """
     now = datetime.now(UTC)
     begin, end = instant_of("--from", since, now), instant_of("--to", until, now)
     assert begin is not None
@@ -88,7 +94,9 @@ def audit(
             f"warning: {count:,} rows of the journal of broker '{broker}' are damaged; "
             "what they were about is not judged"
         )
-    if not report.clean:
+    if report.why_nothing is not None and report.clean:
+        complain(f"nothing was judged: {report.why_nothing}")
+    if report.why_nothing is not None or not report.clean:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -106,7 +114,12 @@ def _show_json(report: Any) -> None:
     sums = {name: getattr(verdict, name) for name in ("publications", "owed", "sent", "told", "unjudged")}
     latency = {name: verdict.percentile(share) for name, share in _PERCENTILES.items()}
     told = {"subscriptions": report.subscriptions, **sums, "counts": report.counts, "latency": latency}
-    unknown = {"silent": report.silent, "holes": report.holes, "damaged": report.damaged}
+    unknown = {
+        "why_nothing": report.why_nothing,
+        "silent": report.silent,
+        "holes": report.holes,
+        "damaged": report.damaged,
+    }
     print(json.dumps({**told, **unknown, "findings": findings}))
 
 
