@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tidings.broker import LinkKind
 from tidings.model import TidingsError
 from tidings.wire import (
+    NO_ANSWER,
     SERIALISERS,
     VERSION,
     Hello,
@@ -21,6 +22,7 @@ from tidings.wire import (
     Welcome,
     WireError,
     decode_words,
+    dial_problem,
     encode_words,
     part,
 )
@@ -116,6 +118,11 @@ class Dialled(Connection):
             self.write(part(Part.BYE))
             self.close()
 
+    def bad_input(self, error: WireError) -> None:
+        """Remember what was wrong: the dialler says why the neighbour is not connected."""
+        self.refused = self.refused or Reject("protocol", str(error))
+        super().bad_input(error)
+
 
 class Dialler:
     """Keeps one neighbour connected."""
@@ -167,7 +174,7 @@ class Dialler:
                 server_hostname=host if self._tls is not None else None,
             )
         except (OSError, ssl.SSLError) as error:
-            self._complain(str(error))
+            self._complain(dial_problem(error))
             return None
         try:
             await asyncio.wait(
@@ -179,10 +186,9 @@ class Dialler:
             if not connection.greeted.done():
                 connection.abort()
         if connection.peer is None:
+            silence = NO_ANSWER if connection.done.done() else "no answer came to the hello"
             connection.close()
-            self._complain(
-                connection.refused.reason if connection.refused is not None else "no answer came to the hello"
-            )
+            self._complain(connection.refused.reason if connection.refused is not None else silence)
         return connection
 
     def _complain(self, problem: str) -> None:
