@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
@@ -105,9 +106,9 @@ class StatusPages:
         """How many connections are open."""
         return self._listener.count
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; `OSError` if that is not possible."""
-        await self._listener.start(host, port)
+    def start(self, sockets: list[socket.socket]) -> None:
+        """Answer what comes on sockets from `bind`."""
+        self._listener.start(sockets)
 
     async def stop(self) -> None:
         """Stop listening, and end what is under way."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -26,7 +27,7 @@ from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
-from ._listener import Listener
+from ._listener import Listener, bind
 from ._log import LogReading
 from ._names import clashes
 from ._offers import Browsing
@@ -80,13 +81,48 @@ class Server:
         """Metrics, health and management over HTTP, if they have a port."""
 
     async def start(self) -> None:
-        """Open the store, start the broker, listen, dial."""
-        loop = asyncio.get_running_loop()
+        """Take the ports, open the store, start the broker, listen, dial.
+
+        The ports come first: a server that cannot have them has touched nothing on disk.
+        """
         options = self.options
         tls = _server_tls(options.tls) if options.tls is not None else None
         client_tls = _client_tls(options.tls)
         if options.archive is not None:
             load_archive()
+        sockets = await _bound(options.host, options.port)
+        metrics: list[socket.socket] = []
+        try:
+            if options.metrics_port is not None:
+                metrics = await _bound(options.metrics_host, options.metrics_port, " for metrics")
+            reporter = self._open_broker()
+        except BaseException:
+            for one in (*sockets, *metrics):
+                one.close()
+            raise
+        self.listener = Listener(
+            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
+        )
+        self.listener.start(sockets)
+        if metrics:
+            self.pages = StatusPages(self, reporter)
+            self.pages.start(metrics)
+        self.port = self.listener.port
+        for url in options.neighbours:
+            dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
+            self.diallers.append(dialler)
+            self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
+        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        self._tasks.append(asyncio.create_task(self._census(), name="census"))
+        if self._store is not None:
+            self.keeper = Keeper(self._store, options)
+            self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
+        log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
+
+    def _open_broker(self) -> Reporter:
+        """Open the store, and make the broker with its features."""
+        loop = asyncio.get_running_loop()
+        options = self.options
         if options.data is not None:
             self._store = Store.open(
                 options.data, post=loop.call_soon_threadsafe, owner=options.name, promoted=options.store.index
@@ -104,37 +140,8 @@ class Server:
         self.durables.warn_of_orphans(self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
-        reporter = Reporter(self)
         self.host.max_connections = room_for(options.limits.connections)
-        listener = Listener(
-            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
-        )
-        try:
-            await listener.start(options.host, options.port)
-            self.listener = listener
-            if options.metrics_port is not None:
-                self.pages = StatusPages(self, reporter)
-                await self.pages.start(options.metrics_host, options.metrics_port)
-        except OSError as error:
-            wanted = f"{options.host}:{options.port}"
-            if self.listener is not None:
-                await self.listener.stop()
-                wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
-            await self._close_store()
-            raise StartError(
-                f"cannot listen on {wanted}: {_reason(error)}; choose another port, or stop whoever uses this one"
-            ) from None
-        self.port = listener.port
-        for url in options.neighbours:
-            dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
-            self.diallers.append(dialler)
-            self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
-        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
-        self._tasks.append(asyncio.create_task(self._census(), name="census"))
-        if self._store is not None:
-            self.keeper = Keeper(self._store, options)
-            self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
-        log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
+        return Reporter(self)
 
     @property
     def store(self) -> Store | None:
@@ -265,7 +272,9 @@ def check_neighbours(options: Options) -> None:
 
 
 def check_names(options: Options) -> None:
-    """Raise `StartError` if two identities could have the same name."""
+    """Raise `StartError` if the broker has no name, or two identities could have the same one."""
+    if not options.name:
+        raise StartError("a broker has a name, by which its network knows it; give it one with --name")
     for clash in clashes(options.access.identities):
         raise StartError(f"{clash.problem}; {clash.remedy}")
 
@@ -306,6 +315,16 @@ def check_history(options: Options) -> None:
         list(history_features(options))
     except FeatureError as error:
         raise StartError(str(error)) from None
+
+
+async def _bound(host: str, port: int, purpose: str = "") -> list[socket.socket]:
+    try:
+        return await bind(host, port)
+    except OSError as error:
+        raise StartError(
+            f"cannot listen on {host}:{port}{purpose}: {_reason(error)}; choose another port, or stop whoever uses "
+            "this one"
+        ) from None
 
 
 def _reason(error: OSError) -> str:
