@@ -220,6 +220,24 @@ def test_browse_prints_what_is_advertised(address: str) -> None:
     assert "routes without advertisements" in refused.stderr
 
 
+def test_what_is_advertised_can_be_published_from_the_command_line() -> None:
+    advertised = RoutingOptions("covering", advertisements=True)
+    with serving(Options(name="shop", port=0, routing=advertised)) as shop, sync.connect(shop) as client:
+        subscription = client.subscribe("type = 'quote'")
+        refused = tidings_("pub", "-b", shop, "type=quote", "n=1")
+        assert refused.exit_code == 1
+        assert "advertise" in refused.stderr
+        announced = ("--advertise", "type = 'quote'")
+        assert tidings_("pub", "-b", shop, *announced, "type=quote", "n=2").exit_code == 0
+        lines = '{"type": "quote", "n": 3}\n{"type": "quote", "n": 4}\n'
+        assert tidings_("pub", "-b", shop, *announced, "-", input=lines).stdout == "published 2\n"
+        assert [subscription.receive(timeout=30)["n"] for _ in range(3)] == [2, 3, 4]  # type: ignore[index]
+        beyond = tidings_("pub", "-b", shop, *announced, "type=news")
+        assert beyond.exit_code == 1
+        wrong = tidings_("pub", "-b", shop, "--advertise", "type =", "type=news")
+        assert (wrong.exit_code, "at column" in wrong.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_subscribe_prints_what_passes_the_filter(address: str, as_json: bool) -> None:
     stop = threading.Event()
