@@ -18,6 +18,7 @@ from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, Store
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
 from ._settings import CACHE_LIMITS, ENTRIES, TABLES, TOP, Bad, Reader
+from ._toml_mistakes import mistake
 
 _ENDLESS = re.compile(r"\d{400}")
 
@@ -108,12 +109,8 @@ class _Loader:
         except UnicodeDecodeError:
             raise self._fatal(0, "is not UTF-8 text", "save it as UTF-8") from None
         except tomllib.TOMLDecodeError as error:
-            found = re.search(r"^(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-            message = found[1] if found else str(error)
-            line = int(found[2]) if found and found[2] else text.count("\n") + 1
-            column = f" at column {found[3]}" if found and found[3] else ""
-            remedy = "texts stand in quotes, one `key = value` on a line; see https://toml.io"
-            raise self._fatal(line, f"this is not TOML: {message[:1].lower()}{message[1:]}{column}", remedy) from None
+            found = mistake(text, error)
+            raise self._fatal(found.line, f"this is not TOML: {found.problem}", found.remedy) from None
         except ValueError:  # from whatever makes a number of thousands of digits
             line = next((at for at, one in enumerate(text.splitlines(), 1) if _ENDLESS.search(one)), 0)
             raise self._fatal(line, "a number has too many digits", "no setting needs more than 20") from None

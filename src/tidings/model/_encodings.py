@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ._errors import ValueRefused
+from ._json_problems import json_problem
 from ._names import checked_name
 
 TYPE = "type"
@@ -30,8 +30,6 @@ MAX_NESTING = 16
 """How deep nested input may go."""
 MAX_DOCUMENT = 1_048_576
 """The most characters of a JSON document."""
-SHOWN = 20
-"""The most bytes of a document that an error shows."""
 MAX_LEVELS = 32
 """The most levels of a subject."""
 
@@ -70,29 +68,8 @@ def read_json(document: str | bytes) -> Any:
     """What a JSON document holds, or `ValueRefused`, which shows the place where it is wrong."""
     try:
         return msgspec.json.decode(document)
-    except UnicodeError:
-        raise ValueRefused("not a JSON document: it is not UTF-8 text; save it as UTF-8") from None
-    except RecursionError:
-        raise ValueRefused(f"a JSON document nested deeper than {MAX_NESTING} levels; flatten it") from None
-    except msgspec.DecodeError as error:
-        raise ValueRefused(f"not a JSON document: {_json_problem(document, str(error))}") from None
-
-
-def _json_problem(document: str | bytes, told: str) -> str:
-    """What is wrong with a document, in other words than the decoder's."""
-    text = document.encode(errors="replace") if isinstance(document, str) else document
-    if text.lstrip()[:1] not in (b"{", b"["):
-        first = text[:SHOWN].decode(errors="replace")
-        return f'it begins with {first!r}; write an object, like {{"price": 182.4}}'
-    if found := re.search(r"\(byte (\d+)\)", told):
-        at = int(found[1])
-        there = text[at : at + SHOWN].decode(errors="replace")
-        return f"{there!r} does not fit at byte {at + 1:,}; names and texts stand in double quotes"
-    if "truncated" in told:
-        return f"it ends too early, after {text[-SHOWN:].decode(errors='replace')!r}; close all quotes and brackets"
-    if "range" in told:
-        return "a number is too large for a float; write it as a text, in double quotes"
-    return told
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueRefused(f"not a JSON document: {json_problem(document, error)}") from None
 
 
 def document_attributes(content: Mapping[str, object]) -> dict[str, object]:

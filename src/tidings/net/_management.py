@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tidings.model import ScopeError
+from tidings.model import ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Review, Reviewed, Snapshot, dec_hook, enc_hook, shown_to
 from tidings.wire import encode_status
 
@@ -147,7 +147,11 @@ class Management:
         try:
             wish = _wishes.decode(request.body)
         except (msgspec.MsgspecError, ScopeError, ValueError, RecursionError) as error:
-            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", f"these changes cannot be read: {error}")
+            return refusal(
+                HTTPStatus.BAD_REQUEST,
+                "ValueRefused",
+                f"these changes cannot be read: {json_problem(request.body, error)}",
+            )
         answer = await self._asked(Ask("", wish.changes, wish.mode, wish.credentials), who)
         if not isinstance(answer, Answer) or answer.error:
             return _refused(answer)
