@@ -425,7 +425,7 @@ def test_a_name_that_is_taken_is_told(address: str) -> None:
     with sync.connect(address, name="me"):
         result = tidings_("sub", "TRUE", "-b", address, "--client-name", "me")
         assert result.exit_code == 4
-        assert "client 'me' is connected already" in result.stderr
+        assert "client 'me' is already connected" in result.stderr
 
 
 def test_a_bug_is_told_without_a_traceback_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ async def test_management_is_for_those_who_may(monkeypatch: pytest.MonkeyPatch) 
 @running
 async def test_it_is_not_there_unless_it_is_wanted() -> None:
     async with serve(options("a", metrics_port=0)) as server:
-        assert await ask(server, "GET /scopes") == (404, "there are /metrics, /health and /ready\n")
+        assert await ask(server, "GET /scopes") == (404, "not found; there are /metrics, /health and /ready\n")
         assert (await ask(server, "POST /scopes", MARKET))[0] == 405
 
 

@@ -72,7 +72,7 @@ class Connection(Stream):
             if self.paused:
                 self.write(part(Part.PING))  # this side does not listen, and says that it is there
             elif silence > 3 * heartbeat and not late:  # after a pause nothing can have been heard
-                log.warning("the broker is silent; its connection is given up")
+                log.warning("the broker is silent; closing the connection")
                 self.abort()
                 await self.gone
             elif silence > heartbeat and not self.gone.done():
@@ -88,7 +88,7 @@ class Connection(Stream):
                 self.close()
                 return
             if kind != Part.WELCOME:
-                raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
+                raise WireError(f"the answer to a hello is WELCOME or REJECT, not a part of kind {kind}")
             welcome = decode_words(payload, Welcome)
             self.link.welcomed(self, welcome)
             self.answer.set_result(welcome)

@@ -80,7 +80,7 @@ class Dialled(Connection):
             self.close()
             return
         if kind != Part.WELCOME:
-            raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
+            raise WireError(f"the answer to a hello is WELCOME or REJECT, not a part of kind {kind}")
         welcome = decode_words(payload, Welcome)
         if welcome.version != VERSION or welcome.serialiser not in SERIALISERS:
             raise WireError(
@@ -94,12 +94,12 @@ class Dialled(Connection):
             previous.resume(welcome.received)
             return
         if previous is not None:
-            self.host.end(previous, "the neighbour has forgotten the session")
+            self.host.end(previous, "the neighbour forgot the session")
         known = self.host.peer_of(welcome.name, LinkKind.BROKER)
         if known is not None and (known.stream is None or self.host.options.name < welcome.name):
-            self.host.end(known, "another connection takes its place")  # see `Accepted._replaces`
+            self.host.end(known, "another connection replaces it")  # see `Accepted._replaces`
         elif known is not None:
-            self.refused = Reject("duplicate", f"broker '{welcome.name}' is connected already", retry=True)
+            self.refused = Reject("duplicate", f"broker '{welcome.name}' is already connected", retry=True)
             self.write(part(Part.BYE))
             self.close()
             return

@@ -171,7 +171,7 @@ class Listener:
                 lambda: visitor, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake
             )
         except OSError as error:  # among them what is wrong with TLS, and its timeout
-            log.debug("a connection did not get through its handshake: %s", error)
+            log.debug("a connection failed its handshake: %s", error)
         else:
             guest.visitor = visitor
             visitor.done.add_done_callback(lambda _: self._left(guest))
@@ -192,7 +192,7 @@ class Listener:
         if self._failed_at is None or now - self._failed_at > EPISODE_SECONDS:
             self.failures += 1
             log.error(
-                "no connection can be accepted on port %s, where %s are open: %s; %s",
+                "cannot accept connections on port %s, where %s are open: %s; %s",
                 self.port,
                 self.count,
                 os.strerror(error.errno or 0).lower(),

@@ -239,7 +239,7 @@ class Server:
                 if stream.paused:
                     stream.write(part(Part.PING))  # this side does not listen, and says that it is there
                 elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard
-                    log.warning("%s %s is silent; its connection is given up", peer.link.kind.value, peer.link.name)
+                    log.warning("%s %s is silent; closing its connection", peer.link.kind.value, peer.link.name)
                     stream.abort()
                 elif silence > interval:
                     stream.write(part(Part.PING))
@@ -255,8 +255,8 @@ def check(options: Options) -> None:
         ]
         if missing:
             raise StartError(
-                f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
-                "configure it, listen on 127.0.0.1, or say --insecure"
+                f"listening on {options.host} without {' and '.join(missing)} would let anyone in; "
+                "configure it, listen on 127.0.0.1, or pass --insecure"
             )
 
 
@@ -266,15 +266,15 @@ def check_neighbours(options: Options) -> None:
         parts = urlsplit(url)
         if exposes_token(parts.hostname or "", tls=parts.scheme == "tidings+tls"):
             raise StartError(
-                f"the token for neighbours would go to {url} in the clear, for everybody on the way to read; "
-                f"write tidings+tls://{parts.netloc}, or say --insecure"
+                f"the token for neighbours would go to {url} unencrypted, and anyone on the way could read it; "
+                f"write tidings+tls://{parts.netloc}, or pass --insecure"
             )
 
 
 def check_names(options: Options) -> None:
     """Raise `StartError` if the broker has no name, or two identities could have the same one."""
     if not options.name:
-        raise StartError("a broker has a name, by which its network knows it; give it one with --name")
+        raise StartError("the name of the broker is empty; its network knows it by its name: give it one with --name")
     for clash in clashes(options.access.identities):
         raise StartError(f"{clash.problem}; {clash.remedy}")
 
@@ -282,10 +282,10 @@ def check_names(options: Options) -> None:
 def check_management(options: Options) -> None:
     """Raise `StartError` for management that could not be reached, or from too far away."""
     if options.management and options.metrics_port is None:
-        raise StartError("management is served beside metrics, and they have no port; set `metrics_port`")
+        raise StartError("management uses the port of the metrics, which have none; set `metrics_port`")
     if options.management and not is_local(options.metrics_host):
         raise StartError(
-            f"management is for tools on this machine, and {options.metrics_host} can be reached from others, without "
+            f"management is for tools on this machine, but {options.metrics_host} can be reached from others, without "
             "encryption; set `metrics_host` to 127.0.0.1, or leave `management` out"
         )
 
@@ -294,8 +294,8 @@ def check_authority(options: Options) -> None:
     """Raise `StartError` if this broker shall order changes of the scope graph for others and would forget them."""
     if options.authority == options.name and options.data is None:
         raise StartError(
-            f"'{options.name}' is the authority of its network and has no data directory: after a restart it would not "
-            "know the scopes that others still use; set `data`, leave --no-store out, or name another authority"
+            f"'{options.name}' is the authority of its network but has no data directory: after a restart it would "
+            "not know the scopes that others still use; set `data`, drop --no-store, or name another authority"
         )
 
 
@@ -304,7 +304,9 @@ def check_archive(options: Options) -> None:
     if options.archive is None:
         return
     if options.data is None:
-        raise StartError("an archive is made of the store, and there is none; set `data`, or leave [archive] out")
+        raise StartError(
+            "an archive is written from the store, and this broker has none; set `data`, or remove [archive]"
+        )
     if not can_archive():
         raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
 
@@ -322,8 +324,8 @@ async def _bound(host: str, port: int, purpose: str = "") -> list[socket.socket]
         return await bind(host, port)
     except OSError as error:
         raise StartError(
-            f"cannot listen on {host}:{port}{purpose}: {_reason(error)}; choose another port, or stop whoever uses "
-            "this one"
+            f"cannot listen on {host}:{port}{purpose}: {_reason(error)}; choose another port, or stop the "
+            "program that uses this one"
         ) from None
 
 
