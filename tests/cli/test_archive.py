@@ -39,7 +39,7 @@ def test_compact_says_what_it_would_do_and_does_it(home: Path) -> None:
     done = archive("compact", home)
     assert done.exit_code == 0, done.output
     assert f"{files} files with 900 publications merged into 3" in done.stdout
-    assert "nothing to do" in archive("compact", home).stdout
+    assert "Nothing to do" in archive("compact", home).stdout
     assert len(list(ArchiveReader(home).query())) == 900
 
 
@@ -56,7 +56,7 @@ def test_retain_asks_before_it_removes(home: Path) -> None:
     assert archive("retain", home, "--for", "1d", input="n\n").exit_code == 1
     assert len(list(ArchiveReader(home).query())) == 900
     assert json.loads(archive("retain", home, "--for", "1d", "--dry-run", "--json").stdout)["rows"] == 900
-    assert "nothing to do" in archive("retain", home, "--for", "5200w").stdout
+    assert "Nothing to do" in archive("retain", home, "--for", "5200w").stdout
     assert archive("retain", home, "--for", "1d", "--yes").exit_code == 0
     assert list(ArchiveReader(home).query()) == []
     wrong = archive("retain", home, "--for", "long")
@@ -68,7 +68,7 @@ def test_verify_tells_the_file_and_what_is_wrong_with_it(home: Path) -> None:
     sound = archive("verify", home)
     assert sound.exit_code == 0
     assert "900 publications" in sound.stdout
-    assert "all is well" in sound.stdout
+    assert "everything is in order" in sound.stdout
     path = min(files_in(home)).path
     path.write_bytes(path.read_bytes()[:500])
     found = archive("verify", home, "--json")

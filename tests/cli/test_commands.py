@@ -126,12 +126,12 @@ def test_json_on_the_command_line_means_what_json_means() -> None:
         (["a=nan"], """a: nan compares with nothing; leave the attribute out, or write '"nan"' for the text"""),
         (["a=-Infinity"], "a: -Infinity compares with nothing"),
         (["a=1e999"], "attribute 'a': inf compares with nothing"),
-        (["a=null"], """a: null is no value; leave the attribute out, or write '"null"' for the text"""),
-        (["a=[x,null]"], "a: null is no value"),
-        (['a={"b":null}'], 'a: null in {"b":null} is no value'),
+        (["a=null"], """a: null is not a value; leave the attribute out, or write '"null"' for the text"""),
+        (["a=[x,null]"], "a: null is not a value"),
+        (['a={"b":null}'], 'a: null in {"b":null} is not a value'),
         (["a={b}"], "a: not a JSON document: 'b}' does not fit at byte 2"),
         (["a={}"], "a: {} holds no attribute"),
-        (['a={"$time":"noon"}'], '"noon" is no value of $time'),
+        (['a={"$time":"noon"}'], '"noon" is not a value of $time'),
     ],
 )
 def test_what_is_no_attribute_is_refused(words: list[str], told: str) -> None:
@@ -156,8 +156,8 @@ def test_lines_are_aligned_and_cannot_move_the_cursor() -> None:
 
 
 def test_gaps_are_shown() -> None:
-    assert "numbers 3 to 5 of broker b" in gap_as_text(Gap("b", 1, 3, 5)).plain
-    assert "an unknown end" in gap_as_text(Gap("b", 1, 3, None)).plain
+    assert "numbers 3 to 5 from broker b" in gap_as_text(Gap("b", 1, 3, 5)).plain
+    assert "an unknown number" in gap_as_text(Gap("b", 1, 3, None)).plain
     assert json.loads(gap_as_line(Gap("b", 1, 3, None)))["$gap"]["first"] == 3
 
 
@@ -187,7 +187,7 @@ def test_a_bad_line_is_named(address: str) -> None:
     result = tidings_("pub", "-b", address, "-", input='{"n": 1}\n\nnonsense\n{"n": 2}\n')
     assert result.exit_code == 2
     assert "line 3 of stdin" in result.stderr
-    assert "The 1 before it are published" in result.stderr
+    assert "The 1 before it were published" in result.stderr
 
 
 def _publishing(address: str, stop: threading.Event) -> threading.Thread:
@@ -209,7 +209,7 @@ def test_browse_prints_what_is_advertised(address: str) -> None:
     with serving(Options(name="shop", port=0, routing=advertised)) as shop, sync.connect(shop) as publisher:
         empty = tidings_("browse", "-b", shop)
         assert (empty.exit_code, empty.stdout) == (0, "")
-        assert "nothing like that is advertised" in empty.stderr
+        assert "nothing of this kind is advertised" in empty.stderr
         publisher.advertise("type = 'quote' AND price > 100")
         publisher.advertise("type = 'news'")
         assert tidings_("browse", "-b", shop).stdout == "price > 100 AND type = 'quote'\ntype = 'news'\n"
@@ -397,7 +397,7 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["serve", "--port"], 2, "--port needs a value"),
         (["serve", "--no-store=yes"], 2, "--no-store takes no value"),
         (["serve", "now"], 2, "'now' is one word too many"),
-        (["sub", "type", "=", "'quote'"], 2, "put what has blanks inside into quotes"),
+        (["sub", "type", "=", "'quote'"], 2, "put text with spaces in quotes"),
         (["sub", "quotes.>"], 2, "Write type = 'quotes'"),
         (["sub"], 2, "FILTER is missing; `tidings sub --help`"),
         (["--frobnicate"], 2, "there is no option --frobnicate; `tidings --help`"),

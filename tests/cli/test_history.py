@@ -96,7 +96,7 @@ def test_damage_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     done = history("query", "--json", "--archive", tmp_path / "archive")
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) == 540
-    assert f"{damaged} cannot be read and is left out" in done.stderr
+    assert f"{damaged} cannot be read and was skipped" in done.stderr
 
 
 # --- how times and sizes are written ------------------------------------------------------------------
@@ -151,13 +151,13 @@ def test_the_configuration_of_store_and_archive(tmp_path: Path) -> None:
         ('[store]\njournal_for = "10s"', "out of range"),
         ("[store]\njournal_for = true", "write a duration"),
         ('[store]\nretain_bytes = "many"', "is not a size"),
-        ('[store]\nindex = ["a", "a"]', "stands there twice"),
+        ('[store]\nindex = ["a", "a"]', "appears twice"),
         ("[archive]", "the directory is missing"),
         ('[archive]\ndirectory = "a"\nroll_after = "0s"', "out of range"),
         ('[archive]\ndirectory = "a"\npromote = ["seq"]', "cannot be promoted"),
         ('[archive]\ndirectory = "a"\npromote = ["a:money"]', "write name or name:kind"),
         ('[archive]\ndirectory = "a"\npromote = ["a", "a:float"]', "one column, of one kind"),
-        ('data = "d"\n[archive]\ndirectory = "d"', "where the store is"),
+        ('data = "d"\n[archive]\ndirectory = "d"', "in the directory of the store"),
     ],
 )
 def test_a_wrong_configuration_is_explained(tmp_path: Path, text: str, told: str) -> None:

@@ -43,7 +43,7 @@ app = Commands(
     cls=_Group,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe: say what you want to hear, and hear it.",
-    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not let in, "
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not admitted, "
     "5 the broker cannot run, 6 wrong configuration, 130 interrupted.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -73,7 +73,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version, and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", hidden=True, help="Show where an error came from.")] = False,
 ) -> None:

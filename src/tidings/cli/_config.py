@@ -134,7 +134,7 @@ class _Loader:
         for key, value in content.items():
             reader = readers.get(key)
             if reader is None:
-                self._complain((*path, key), "there is no such key", _suggestion(key, readers))
+                self._complain((*path, key), "this key is unknown", _suggestion(key, readers))
                 continue
             try:
                 values[key] = reader(value, self._file.parent)
@@ -145,7 +145,7 @@ class _Loader:
     def _sub_table(self, name: str, content: Any) -> dict[str, Any]:
         if isinstance(content, dict):
             return self._table((name,), content, TABLES[name])
-        self._complain((name,), "this is a table", f"write [{name}] on a line, and its keys below")
+        self._complain((name,), "this is a table", f"write [{name}] on a line, and its keys under it")
         return {}
 
     def _tls(self, values: dict[str, Any]) -> TlsOptions | None:
@@ -193,14 +193,14 @@ class _Loader:
                 self._complain(path, "the name is missing", 'add name = "..."; the log will show it')
             elif token is None and certificate is None:
                 remedy = "add token_file, token_env, token or certificate"
-                self._complain(path, f"nothing tells who '{name}' is", remedy)
+                self._complain(path, f"nothing identifies '{name}'", remedy)
             elif name in places:
-                self._complain((*path, "name"), f"'{name}' stands there twice", "give each entry a name of its own")
+                self._complain((*path, "name"), f"'{name}' appears twice", "give each entry a name of its own")
             elif token in tokens:
                 other = tokens[token].name
                 self._complain(path, f"'{name}' has the token of '{other}'", "give each a token of its own")
             elif certificate in certificates:
-                self._complain((*path, "certificate"), f"'{certificate}' stands there twice", "name each once")
+                self._complain((*path, "certificate"), f"'{certificate}' appears twice", "name each once")
             else:
                 places[name] = index
                 identity = Identity(**values)
@@ -219,7 +219,7 @@ class _Loader:
         """The token in one of its three forms, which are taken out of the values."""
         forms = {form: values.pop(form) for form in (key, f"{key}_file", f"{key}_env") if form in values}
         if len(forms) > 1:
-            self._complain((*path, next(iter(forms))), f"{' and '.join(forms)} both tell the token", "keep one of them")
+            self._complain((*path, next(iter(forms))), f"{' and '.join(forms)} all give a token", "keep one of them")
         for form, value in forms.items():
             try:
                 token = read_token(form.removeprefix(key), value)
@@ -227,7 +227,7 @@ class _Loader:
                 self._complain((*path, form), bad.problem, bad.remedy)
                 return None
             if form.endswith("_file") and world_readable(value):
-                self._complain((*path, form), f"everybody may read '{value}'", f"chmod 600 {value}", warning=True)
+                self._complain((*path, form), f"every user can read '{value}'", f"chmod 600 {value}", warning=True)
             return token
         return None
 
@@ -237,7 +237,7 @@ class _Loader:
         inline = any(isinstance(one, dict) and ("token" in one or "neighbour_token" in one) for one in holders)
         if inline and world_readable(self._file):
             remedy = f"chmod 600 {self._file}, or use token_file or token_env"
-            self._complain((), "everybody may read the tokens in this file", remedy, warning=True)
+            self._complain((), "every user can read the tokens in this file", remedy, warning=True)
 
 
 def _anything(value: Any, directory: Path) -> Any:
@@ -254,7 +254,7 @@ def _suggestion(key: str, readers: Mapping[str, Reader]) -> str:
         return f"did you mean {close[0]}?"
     for table, keys in TABLES.items():
         if key in keys and keys is not readers:
-            return f"it belongs below [{table}]"
+            return f"it belongs under [{table}]"
     if key in TOP:
         return "it belongs at the top of the file, above the first [table]"
     return f"choose one of {', '.join(readers)}"

@@ -85,7 +85,7 @@ def readable(*, debug: bool) -> Iterator[None]:
             code = ExitCode.USAGE
             complain(explanation(error))
         elif code is None:
-            complain(f"an unexpected error, {type(error).__name__}: {error}. `tidings --debug ...` shows where.")
+            complain(f"unexpected error, {type(error).__name__}: {error}; run `tidings --debug ...` to see where")
         else:
             complain(str(error))
         raise typer.Exit(code or ExitCode.FAILED) from None

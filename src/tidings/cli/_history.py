@@ -25,7 +25,7 @@ from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, arch
 from ._shown import Lines
 from ._times import as_instant, as_iso
 
-history = Commands(help="Look at what a store or an archive on this machine holds.")
+history = Commands(help="Query a store or an archive on this machine.")
 
 
 @history.command()
@@ -39,7 +39,7 @@ def query(
     archive: Archive = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find publications by content and time, oldest first. A broker may run meanwhile."""
+    """Find publications by content and time, oldest first. The broker may be running."""
     wanted, times = asked(filter, since, until)
     with opened(data, archive) as (_, reader):
         steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
@@ -72,7 +72,7 @@ def query_archive(
 
 @history.command()
 def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -> None:
-    """Show how much there is, of which time, in which files."""
+    """Show how much is stored, from which time, in which files."""
     places = [(data, None), (None, archive)] if data is not None and archive is not None else [(data, archive)]
     found: list[tuple[str, str, Extent]] = []
     for one, other in places:
@@ -145,4 +145,4 @@ def size_of(count: int) -> str:
 def _complain_of_damage(reader: Any) -> None:
     for damage in reader.damage:
         where = getattr(damage, "path", None) or f"numbers {damage.first} to {damage.last} of epoch {damage.epoch}"
-        complain(f"warning: {where} cannot be read and is left out: {damage.problem}")
+        complain(f"warning: {where} cannot be read and was skipped: {damage.problem}")

@@ -138,7 +138,7 @@ def _of_type(name: str, inside: Any, place: str) -> Scalar:
             return read(inside)
     except (ValueError, binascii.Error, ValueRefused):
         pass
-    raise ValueRefused(f"attribute '{place}': {_shown(inside)} is no value of {name}; write {form}")
+    raise ValueRefused(f"attribute '{place}': {_shown(inside)} is not a value of {name}; write {form}")
 
 
 def _shown(value: Any) -> str:

@@ -40,7 +40,7 @@ def pub(
         list[str],
         typer.Argument(
             metavar="NAME=VALUE",
-            help="The attributes, or - to read one JSON object per line from stdin. The form of a value tells its "
+            help="The attributes, or - to read one JSON object per line from stdin. The form of a value sets its "
             "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=\\[a,b], code='\"7\"' (a text).",
             show_default=False,
         ),
@@ -50,23 +50,25 @@ def pub(
         typer.Option(
             parser=one_of("--quality", QualityWord),
             metavar="QUALITY",
-            help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk), default (stored "
-            "where the broker has a store, else accepted).",
+            help="When to count it as published: fire (sent), accepted (the broker has it), stored (on disk), default "
+            "(stored if the broker has a store, else accepted).",
         ),
     ] = QualityWord.DEFAULT,
     ttl: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", parser=seconds("--ttl"), help="How long live delivery still makes sense."),
+        typer.Option(metavar="SECONDS", parser=seconds("--ttl"), help="Do not deliver it live after this time."),
     ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
-            metavar="FILTER", help="Advertise this first, for networks that use advertisements.", show_default=False
+            metavar="FILTER",
+            help="Advertise this filter first. Networks that use advertisements require it.",
+            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a notification, and print the key of the event.
+    """Publish a notification and print the key of the event.
 
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
@@ -114,7 +116,7 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
                 except ValueRefused as error:
                     await client.flush()
                     raise UsageError(
-                        f"line {number} of stdin: {error}. The {count:,} before it are published."
+                        f"line {number} of stdin: {error}. The {count:,} before it were published."
                     ) from None
                 if notification is None:
                     losses += 1
@@ -124,5 +126,5 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
                 progress.update(task, completed=count)
             await client.flush()
     if losses:
-        complain(f"{losses:,} lines told of losses ($gap); there was nothing to publish for them")
+        complain(f"skipped {losses:,} lines that report losses ($gap)")
     return count

@@ -37,10 +37,10 @@ def replay(
     until: Until = None,
     limit: Limit = None,
     speed: Annotated[
-        str, typer.Option(metavar="TIMES", help="10x: ten times as fast as they were published; max: without pauses.")
+        str, typer.Option(metavar="TIMES", help="10x is ten times the original pace; max leaves out all pauses.")
     ] = "1x",
     into: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="Publish in this scope; whoever replays may change it.")
+        str | None, typer.Option(metavar="SCOPE", help="Publish in this scope. You must be allowed to change it.")
     ] = None,
     data: Data = None,
     archive: Archive = None,
@@ -51,10 +51,10 @@ def replay(
     key: Key = None,
     insecure: Insecure = False,
 ) -> None:
-    """Publish again what a store or an archive on this machine holds, oldest first.
+    """Publish the contents of a store or an archive on this machine again, oldest first.
 
-    Copies are marked: replay.of names the original, replay.published_at tells when it was published.
-    Copies are not copied again.
+    Each copy is marked: replay.of names the original, replay.published_at is when it was published.
+    Copies are not replayed again.
     """
     wanted, times = asked(filter, since, until)
     pace = _speed(speed)
@@ -65,7 +65,7 @@ def replay(
         steps = reader.query_in_steps(wanted, **times, limit=limit)
         told = asyncio.run(_published(client, (one for step in steps for one in step), pace, into, shown))
     if told.left_out:
-        complain(f"{told.left_out:,} were left out: copies, or with no room for the marks of one")
+        complain(f"{told.left_out:,} were skipped: they are copies themselves, or have no room for the marks of a copy")
     typer.echo(f"{told.published:,} published again")
 
 

@@ -38,7 +38,7 @@ _LEVELS = ", ".join(LOG_LEVELS)
 def serve(
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A TOML file with settings; options on the command line win over it."),
+        typer.Option(metavar="FILE", help="A TOML file with settings. Options on the command line override it."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The name of the broker, unique in its network.")
@@ -51,51 +51,52 @@ def serve(
         typer.Option(
             parser=whole("--port", 0, MAX_PORT),
             metavar="PORT",
-            help="The port to listen on; 0 lets the system choose.",
+            help="The port to listen on; 0 picks a free one.",
             show_default="7311",
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the store is.", show_default="~/.local/share/tidings/NAME"),
+        typer.Option(metavar="DIR", help="The directory of the store.", show_default="~/.local/share/tidings/NAME"),
     ] = None,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing on disk.")] = False,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Store nothing on disk.")] = False,
     neighbour: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A broker to connect to: tidings://host:port. May be given several times."),
+        typer.Option(metavar="URL", help="A broker to connect to, as tidings://host:port. Repeat it to name several."),
     ] = None,
     authority: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The broker that orders the scopes of the whole network.")
+        str | None,
+        typer.Option(metavar="NAME", help="The broker that decides on changes of scopes for the whole network."),
     ] = None,
     role: Annotated[
         Role | None,
         typer.Option(
             parser=one_of("--role", Role),
             metavar=words_of(Role),
-            help="border serves clients and brokers, inner only brokers.",
+            help="A border broker serves clients and brokers, an inner one only brokers.",
             show_default="border",
         ),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine without TLS and authentication.")
+        bool, typer.Option("--insecure", help="Let other machines connect without TLS and authentication.")
     ] = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
             parser=whole("--metrics-port", 0, MAX_PORT),
             metavar="PORT",
-            help="Serve /metrics, /health and /ready over HTTP on this port.",
+            help="Serve /metrics, /health and /ready over HTTP on this port; 0 picks a free one.",
         ),
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help=f"One of {_LEVELS}.", show_default="info")
     ] = None,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print where it listens as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
-    """Run a broker. Ctrl-C or SIGTERM stops it in order; a second one at once.
+    """Run a broker. Ctrl-C or SIGTERM stops it gracefully; a second one stops it at once.
 
-    Without any option it is a broker with a store on this machine only, on port 7311.
+    Without options it listens on port 7311 of this machine only, and has a store.
     """
     if log_level is not None and log_level not in LOG_LEVELS:
         raise UsageError(f"--log-level {log_level}: choose one of {_LEVELS}")
@@ -153,9 +154,9 @@ async def _run(options: Options, as_json: bool) -> None:
         stopped.cancel()
         failure = server.failed.exception() if server.failed.done() else None
         if failure is None and not as_json:
-            Console(stderr=True).print("Stopping: no new connections, queues are emptied. Once more stops at once.")
+            Console(stderr=True).print("Stopping: no new connections; emptying the queues. Ctrl-C again stops at once.")
     if failure is not None:
-        raise StartError(f"the broker could not go on: {failure}; its log says more") from failure
+        raise StartError(f"the broker failed: {failure}; its log says more") from failure
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
@@ -196,12 +197,12 @@ def _announce(server: Server, as_json: bool) -> None:
         pages = urls(options.metrics_host, server.metrics_port, tls=False)[0].replace("tidings://", "http://")
         console.print(f"  metrics  {pages}/metrics, /health, /ready", markup=False)
     if not is_local(options.host) and options.access.open:
-        console.print("  [bold red]open to everybody[/] who can reach it (--insecure)")
+        console.print("  [bold red]open to anyone[/] who can reach it (--insecure)")
     where = "" if _is_default(first) else f" --broker {first}"
     console.print("In another terminal:")
     console.print(f"  tidings sub \"type = 'quote' AND price > 100\"{where}", markup=False)
     console.print(f"  tidings pub type=quote symbol=SAP price=182.4{where}", markup=False)
-    console.print("Ctrl-C stops it.")
+    console.print("Press Ctrl-C to stop.")
     console.file.flush()
 
 

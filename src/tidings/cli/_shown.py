@@ -17,8 +17,8 @@ MAX_WIDTH = 24
 
 def gap_as_text(gap: Gap) -> Text:
     """A line that cannot be overlooked."""
-    last = "an unknown end" if gap.last is None else str(gap.last)
-    return Text(f"--- lost: numbers {gap.first} to {last} of broker {printable(gap.origin)} ---", style="bold red")
+    last = "an unknown number" if gap.last is None else str(gap.last)
+    return Text(f"--- lost: numbers {gap.first} to {last} from broker {printable(gap.origin)} ---", style="bold red")
 
 
 class Lines:

@@ -53,5 +53,5 @@ async def lines(stream: Readable) -> AsyncIterator[bytes]:
         room.release()
         for line in batch:
             if len(line) > MAX_LINE:
-                raise UsageError(f"a line of more than {MAX_LINE:,} bytes; write one JSON object on each line")
+                raise UsageError(f"a line has more than {MAX_LINE:,} bytes; write one JSON object per line")
             yield line.rstrip(b"\r")

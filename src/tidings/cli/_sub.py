@@ -30,18 +30,18 @@ MAX_BOUND = 100
 def sub(
     filter: Annotated[
         str,
-        typer.Argument(metavar="FILTER", help="What you want to hear, like \"type = 'quote' AND price > 100\"."),
+        typer.Argument(metavar="FILTER", help="What to receive, like \"type = 'quote' AND price > 100\"."),
     ],
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     count: Annotated[
-        int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="End after so many notifications.")
+        int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many notifications.")
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS",
             parser=seconds("--timeout"),
-            help="Give up after this time, with exit code 1 if --count is not met.",
+            help="Exit after this time, with code 1 if --count was not reached.",
         ),
     ] = None,
     client_name: ClientName = None,
@@ -49,18 +49,18 @@ def sub(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Go on after what was printed the last time under this name and --client.",
+            help="Continue where the last run with this name and --client ended.",
         ),
     ] = None,
     past: Annotated[
         str | None,
         typer.Option(
             metavar="BOUND",
-            help="Begin with what was published before: 10 for the last ten, 5m for five minutes, 10,5m for both.",
+            help="Begin with the past: 10 for the last ten, 5m for five minutes, 10,5m for both.",
         ),
     ] = None,
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers if enough comes meanwhile.")
+        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers once there is enough.")
     ] = False,
     as_json: AsJson = False,
     token_file: TokenFile = None,
@@ -69,15 +69,15 @@ def sub(
     key: Key = None,
     insecure: Insecure = False,
 ) -> None:
-    """Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.
+    """Subscribe and print each notification with the time at which it was published. Ctrl-C ends it.
 
-    TRUE as the filter means everything. What was lost on the way is reported, too.
+    The filter TRUE selects everything. Losses are reported, too.
     """
     wanted = Filter.parse(filter)
     if durable is not None and client_name is None:
-        raise UsageError("--durable is kept under the name of a client; give one with --client")
+        raise UsageError("--durable needs the name of a client; give one with --client")
     if durable is not None and past is not None:
-        raise UsageError("--durable goes on where it was, and --past begins before; choose one")
+        raise UsageError("--durable continues where it ended, and --past begins earlier; choose one")
     bound = None if past is None else _bound(past)
     client = connect(
         broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
@@ -85,7 +85,7 @@ def sub(
     printer = _JsonPrinter() if as_json else _Printer()
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:
-        complain(f"fewer than {count} notifications came in {timeout:g} seconds")
+        complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -174,7 +174,9 @@ async def _listen(
         try:
             async with asyncio.timeout(timeout):
                 with _until_interrupted(subscription):
-                    typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
+                    typer.echo(
+                        f"subscribed at {client.statistics().broker} to {wanted}; press Ctrl-C to stop", err=True
+                    )
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1

@@ -8,23 +8,23 @@ from typing import NamedTuple
 
 _PLACE = re.compile(r"^(?P<told>.*?) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
 _WORDS: list[tuple[str, str, str]] = [
-    ("Invalid value", "{there} is no value", "a text stands in double quotes, a number, true or false without"),
-    ("Expected newline", "{there} does not fit behind the value", "write one `key = value` on a line"),
-    ("Expected '='", "an = is missing behind the key", "write `key = value`"),
+    ("Invalid value", "{there} is not a value", "put texts in double quotes; numbers, true and false have none"),
+    ("Expected newline", "{there} does not belong after the value", "write one `key = value` per line"),
+    ("Expected '='", "there is no = after the key", "write `key = value`"),
     ("Expected ']'", "the name of a table is not closed", "write [limits], and its keys below"),
     ("Expected ']]'", "the name of a list of tables is not closed", "write [[access]], and its keys below"),
     ("Unterminated string", "a text is not closed", 'close it with "'),
     ('Expected "', "a text is not closed", "close it with the quotes that it begins with"),
-    ("Cannot overwrite a value", "a key stands there twice", "keep one of them"),
-    ("Duplicate inline table key", "a key stands there twice", "keep one of them"),
-    ("Cannot declare", "a table stands there twice", "keep one of them, with all its keys"),
+    ("Cannot overwrite a value", "a key appears twice", "keep one of them"),
+    ("Duplicate inline table key", "a key appears twice", "keep one of them"),
+    ("Cannot declare", "a table appears twice", "keep one of them, with all its keys"),
     ("Unescaped '\\'", "a \\ in a text means nothing here", "write \\\\, or put the text into single quotes"),
     ("Unclosed", "a list or table is not closed", "close it with ] or }}"),
-    ("Invalid statement", "{there} begins no line", "write `key = value`, or a table like [limits]"),
+    ("Invalid statement", "{there} cannot begin a line", "write `key = value`, or a table like [limits]"),
     ("Illegal character '\\n'", "a text is not closed", 'close it with "'),
     ("Illegal character", "there is a character that cannot be printed", "remove it"),
 ]
-_OTHERWISE = "texts stand in quotes, one `key = value` on a line; see https://toml.io"
+_OTHERWISE = "put texts in quotes, and one `key = value` on each line; see https://toml.io"
 
 
 class Mistake(NamedTuple):

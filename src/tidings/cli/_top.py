@@ -30,12 +30,12 @@ SHOWN_PEERS = 20
 def top(
     client: tidings.Client,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="How often to look.")
+        float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="The time between two updates.")
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look for one interval, print, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once, after one interval, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Needs the right to administer."""
+    """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Requires the right to administer."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
 

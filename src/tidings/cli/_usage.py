@@ -32,7 +32,7 @@ def explanation(error: Any) -> str:
     problem = _problem(error)
     path = error.ctx.command_path if getattr(error, "ctx", None) is not None else ""
     command = " ".join(["tidings", *path.split()[1:]])  # however this program was called
-    return f"{problem}{'' if problem.endswith('?') else ';'} `{command} --help` shows what there is"
+    return f"{problem}{'' if problem.endswith('?') else ';'} `{command} --help` lists what is possible"
 
 
 def _problem(error: Any) -> str:
@@ -45,7 +45,7 @@ def _problem(error: Any) -> str:
             return f"{_called(error.param)}: {error.message}"
     told = error.format_message()
     if found := _EXTRA.search(told):
-        return f"'{found['words']}' is one word too many; put what has blanks inside into quotes"
+        return f"'{found['words']}' is one word too many; put text with spaces in quotes"
     if found := _COMMAND.search(told):
         commands = list(getattr(error.ctx.command, "commands", ()))
         return f"there is no command {found['word']}{_meant(found['word'], commands)}"

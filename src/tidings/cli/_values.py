@@ -41,9 +41,9 @@ def notification_of(words: Iterable[str]) -> Notification:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise UsageError(f"'{word}' is not of the form name=value; write for example price=182.4")
+            raise UsageError(f"'{word}' is not of the form name=value, like price=182.4")
         if name in attributes:
-            raise UsageError(f"'{name}' is given twice; a list is written {name}=[a,b]")
+            raise UsageError(f"'{name}' is given twice; write a list as {name}=[a,b]")
         try:
             attributes[name] = value_of(value)
         except (UsageError, ValueRefused) as error:
@@ -68,7 +68,7 @@ def _of_json(content: object, text: str) -> object:
     if content == {}:
         raise UsageError("{} holds no attribute; leave it out")
     if _holds_null(content):
-        raise UsageError(f"null in {text} is no value; leave it out")
+        raise UsageError(f"null in {text} is not a value; leave it out")
     return typed(content, "value")
 
 
@@ -82,7 +82,7 @@ def _scalar(text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
     if text == "null":
-        raise UsageError(f"null is no value; leave the attribute out, or write {_quoted(text)} for the text")
+        raise UsageError(f"null is not a value; leave the attribute out, or write {_quoted(text)} for the text")
     if _NO_NUMBER.fullmatch(text):
         raise UsageError(
             f"{text} compares with nothing; leave the attribute out, or write {_quoted(text)} for the text"
@@ -90,7 +90,7 @@ def _scalar(text: str) -> object:
     if _INTEGER.fullmatch(text):
         if len(text) > MAX_DIGITS:
             remedy = "write it as a float, like 1e20, or as a text: '\"...\"'"
-            raise UsageError(f"{text[:20]}... is a number of {len(text):,} digits, which is too long; {remedy}")
+            raise UsageError(f"{text[:20]}... is a number of {len(text):,} digits, too many; {remedy}")
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
