@@ -42,7 +42,7 @@ def mistake(text: str, error: tomllib.TOMLDecodeError) -> Mistake:
     ...     tomllib.loads("name = berlin")
     ... except tomllib.TOMLDecodeError as error:
     ...     print(mistake("name = berlin", error).problem)
-    'berlin' is no value
+    'berlin' is not a value
     """
     found = _PLACE.match(str(error))
     told = found["told"] if found else str(error)

@@ -22,9 +22,9 @@ _KINDS |= {"array": "a list", "object": "an object"}
 def json_problem(document: str | bytes, error: Exception) -> str:
     """What is wrong with a document that the decoder has refused.
 
-    >>> from msgspec.json import decode
+    >>> order = msgspec.defstruct("Order", [("n", int)])
     >>> try:
-    ...     decode('{"n": "x"}', type=dict[str, int])
+    ...     msgspec.json.decode('{"n": "x"}', type=order)
     ... except msgspec.MsgspecError as error:
     ...     json_problem('{"n": "x"}', error)
     'n: "x" is a text, not a whole number'
@@ -57,6 +57,8 @@ def _invalid(text: bytes, told: str) -> str:
     """The document is JSON, and something in it is not what belongs there."""
     found = _PLACE.search(told)
     path = found["path"] if found else ""
+    if "..." in path:  # some member of an object: the decoder does not say which
+        path = path.partition("[...]")[0]
     place = f"{path.removeprefix('.')}: " if path else ""
     if missing := _MISSING.search(told):
         return f"{place}'{missing[1]}' is missing"
@@ -64,6 +66,7 @@ def _invalid(text: bytes, told: str) -> str:
         return f"{place}there is no '{unknown[1]}' here"
     try:
         value = _shown(msgspec.json.encode(_at(msgspec.json.decode(text), path)))
+        value = f"something in {value}" if "[...]" in told else value
     except msgspec.MsgspecError as error:  # behind the place that the decoder has reached
         return _unreadable(text, str(error))
     if types := _TYPES.search(told):
@@ -75,7 +78,7 @@ def _invalid(text: bytes, told: str) -> str:
 
 
 def _at(content: Any, path: str) -> Any:
-    """The value at a place; the whole document if the place is not one value (`[...]`)."""
+    """The value at a place, or as near to it as there is one."""
     for step in _STEPS.finditer(path):
         try:
             content = content[step["name"] if step["name"] is not None else int(step["index"])]
