@@ -16,7 +16,7 @@ import tidings
 from tidings.model import MAX_ATTRIBUTES, Notification
 from tidings.wire import Envelope
 
-from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
+from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, Insecure, Key, TokenFile, connect
 from ._errors import UsageError, complain
 from ._past import Archive, Data, Limit, Since, Until, asked, opened
 
@@ -44,7 +44,9 @@ def replay(
     ] = None,
     data: Data = None,
     archive: Archive = None,
-    client_name: ClientName = "replay",
+    client_name: Annotated[
+        str, typer.Option("--client-name", "--client", metavar="NAME", help="The name of this client at the broker.")
+    ] = "replay",
     token_file: TokenFile = None,
     ca: Ca = None,
     cert: Certificate = None,

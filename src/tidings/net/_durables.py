@@ -212,8 +212,8 @@ class Durables:
             self.refused += 1
             raise TidingsError(
                 f"'{name}' needs {grown:,} more bytes, and the durable subscriptions of '{owner}' use {held:,} at "
-                f"broker '{self._broker.name}'; at most {MAX_DURABLE_BYTES:,} are allowed: forget one that nobody "
-                "needs"
+                f"broker '{self._broker.name}'; at most {MAX_DURABLE_BYTES:,} are allowed: forget one that is not "
+                "needed"
             )
         if grown > 0 and self.size + grown > MAX_DURABLE_BYTES_IN_ALL:
             self.refused += 1
