@@ -5,7 +5,7 @@ from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._effort import Effort
-from ._encodings import on_subject
+from ._encodings import on_subject, read_json
 from ._errors import (
     AlreadyPublished,
     AmbiguousName,
@@ -25,6 +25,7 @@ from ._errors import (
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
 from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Route, RouteState
+from ._json_problems import json_problem
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
 from ._models import channel, of_type, rectangle, subject, template
@@ -85,6 +86,7 @@ __all__ = [
     "guard_log",
     "has_plain_kinds",
     "is_guarded",
+    "json_problem",
     "kind_of",
     "known_names",
     "last",
@@ -94,6 +96,7 @@ __all__ = [
     "on_subject",
     "printable",
     "printable_lines",
+    "read_json",
     "rectangle",
     "register_operator",
     "since",

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidings.net")
 
-FULL = Reject("full", "this broker has as many connections as it may", retry=True)
+FULL = Reject(
+    "full", "this broker has no room for more connections; try again later, or use another broker", retry=True
+)
 STOPPING = Reject("stopping", "this broker is stopping", retry=True)
 _DATA = int(Part.DATA)  # to compare with it is faster than with a member of an enum
 DENIAL_DELAY = 1.0
@@ -195,8 +197,8 @@ class Connection(Stream):
         except TidingsError as error:
             raise WireError(str(error)) from error
         except Exception as error:
-            log.exception("a message of %s could not be handled", self._who())
-            raise WireError("a message could not be handled; the log of this broker says why") from error
+            log.exception("cannot handle a message from %s", self._who())
+            raise WireError("the broker could not handle a message; its log says why") from error
         finally:
             self.host.flush()
             self.host.reading = None
@@ -266,7 +268,7 @@ class Accepted(Connection, Visitor):
 
     def _too_slow(self) -> None:
         if self.peer is None and self.transport is not None:
-            self.reject(Reject("timeout", "no hello came", retry=True))
+            self.reject(Reject("timeout", "no hello arrived in time", retry=True))
 
     def lost(self, error: Exception | None) -> None:
         """The connection is gone."""
@@ -276,7 +278,7 @@ class Accepted(Connection, Visitor):
     def first(self, kind: int, payload: bytes) -> None:
         """The other side says hello."""
         if kind != Part.HELLO:
-            raise WireError(f"a connection begins with HELLO, not with kind {kind}")
+            raise WireError(f"a connection begins with HELLO, not with a part of kind {kind}")
         self._deadline.cancel()
         hello = decode_words(payload, Hello)
         if self.host.stopping:
@@ -285,7 +287,7 @@ class Accepted(Connection, Visitor):
         try:
             self._welcome(hello)
         except AccessDenied as error:
-            log.warning("%s %s at %s was denied: %s", hello.role.value, hello.name[:80], self._who(), error)
+            log.warning("denied %s %s at %s: %s", hello.role.value, hello.name[:80], self._who(), error)
             self.loop.call_later(DENIAL_DELAY, self.reject, Reject("denied", str(error)))
         except TidingsError as error:
             self.reject(Reject("refused", str(error)))
@@ -309,14 +311,14 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
         if objection := host.names.objection_to(name, kind, identity):
-            log.warning("%s at %s was turned away: %s", kind.value, self._who(), objection)
+            log.warning("turned away %s at %s: %s", kind.value, self._who(), objection)
             self.reject(Reject("name", objection))
             return
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
         if kind is LinkKind.BROKER and (objection := _other_routing(host.options, hello)):
-            log.warning("broker %s at %s was turned away: %s", name, self._who(), objection)
+            log.warning("turned away broker %s at %s: %s", name, self._who(), objection)
             self.reject(Reject("routing", objection, retry=True))
             return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
@@ -327,17 +329,19 @@ class Accepted(Connection, Visitor):
         if peer is None or not resumed:
             known = host.peer_of(name, kind)
             if known is not None and not self._replaces(hello, known, identity):
-                self.reject(Reject("duplicate", f"{kind.value} '{name}' is connected already", retry=True))
+                self.reject(Reject("duplicate", f"{kind.value} '{name}' is already connected", retry=True))
                 return
             if host.peer_count - (known is not None) >= host.max_connections:
                 self.reject(FULL)
                 return
             if known is not None:
-                host.end(known, "it started anew")
+                host.end(known, "it started a new session")
             peer = host.admit(name, kind, identity)
             peer.serialiser = serialiser
         elif peer.serialiser.name not in hello.serialisers:
-            self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
+            self.reject(
+                Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or start a new session")
+            )
             return
         elif peer.stream is not None:
             peer.stream.abort()  # the other side gave that connection up before this one noticed

@@ -65,7 +65,7 @@ class Reporter:
     def _answer(self, link: Link, request: StatusRequest) -> None:
         guard = link.guard
         if isinstance(guard, Identity) and not guard.administer:
-            raise AccessDenied(f"'{guard.name}' may not ask for the status; it needs the right to administer")
+            raise AccessDenied(f"'{guard.name}' may not see the status; it needs the right to administer")
         self._server.host.broker.send(link, StatusReply(request.id, encode_status(self.status())))
 
     @property

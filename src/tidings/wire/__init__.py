@@ -14,6 +14,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
+from ._dialling import NO_ANSWER, dial_problem
 from ._envelope import (
     Envelope,
     Quality,
@@ -103,6 +104,7 @@ __all__ = [
     "MAX_PART",
     "MAX_TABLES",
     "MSGPACK",
+    "NO_ANSWER",
     "SERIALISERS",
     "UNREADABLE",
     "VERSION",
@@ -179,6 +181,7 @@ __all__ = [
     "decode_body",
     "decode_status",
     "decode_words",
+    "dial_problem",
     "encode",
     "encode_body",
     "encode_status",
