@@ -18,7 +18,7 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -ec
 UV := $(shell command -v uv 2>/dev/null)
 PIP := -m pip install --disable-pip-version-check --no-input --progress-bar off
-PROGRESS := awk '/^Collecting /{print "  " $$2} /^  Downloading .*MB\)/{print "    " $$(NF-1) " " $$NF} /^ERROR/{print} {fflush()}'
+PROGRESS := $(PYTHON) -uc 'import re, sys; [print("  " + found[1]) for line in sys.stdin if (found := re.match(r"(?:Collecting|Processing) (?:.*/)?(\w[\w.-]*?)(?:-\d|[^\w.-]|$$)", line))]'
 INSTALL := $(if $(UV),uv pip install --python $(BIN)/python,pip_install() { $(BIN)/python $(PIP) "$$@" | $(PROGRESS); }; pip_install)
 # Tools that are no part of the environment: uv for `make lock` where it is not on the PATH, and what makes a release.
 LOCKER := $(VENV)/lock

@@ -1,9 +1,9 @@
 """The pages of the documentation as a reader follows them: blocks run from top to bottom, as they are printed.
 
-The Python blocks of a page share one namespace; one with `>>>` runs as a doctest, any other as a program, in which
-`await` may stand at the top. Console blocks run in a shell. If lines begin with `$ `, what follows them is what they
-print, in which `...` stands for anything. `tidings serve` and `tidings sub` go on in a terminal of their own, and so
-do all commands of a block ```` ```console terminals ````, until the page ends. ```` ```toml NAME ```` is a file.
+The Python blocks of a page share one namespace; one with `>>>` runs as a doctest, any other as a program. Console
+blocks run in a shell. If lines begin with `$ `, what follows them is what they print, in which `...` stands for
+anything. `tidings serve` and `tidings sub` go on in a terminal of their own until the page ends. A block
+```` ```toml NAME ```` is a file.
 
 A fragment, which cannot run here, is marked ```` ```python norun ```` or ```` ```console norun ````, and the line
 before it says why: `<!-- not run: because ... -->`.
@@ -11,11 +11,8 @@ before it says why: `<!-- not run: because ... -->`.
 
 from __future__ import annotations
 
-import ast
-import asyncio
 import contextlib
 import doctest
-import inspect
 import os
 import re
 import shlex
@@ -38,7 +35,7 @@ PATIENCE = 60.0
 PORTS = (7311, 7312, 9311)
 """What pages call ports. In tests others stand for them, since several tests run at once."""
 _FENCE = re.compile(r"^(?P<before>[^\n]*)\n```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*?$", re.MULTILINE | re.DOTALL)
-_REASON = re.compile(r"<!-- not run: .{10,} -->")
+_REASON = re.compile(r"<!-- not run: .{5,} -->")
 
 
 class Block(NamedTuple):
@@ -103,11 +100,7 @@ def run_python(block: Block, namespace: dict[str, object]) -> None:
         assert not runner.failures, "".join(complaints)
         return
     padding = "\n" * block.line  # so that a traceback names the line of the page
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code = compile(padding + block.body, str(block.page), "exec", flags=flags, dont_inherit=True)
-    result = eval(code, namespace)
-    if inspect.iscoroutine(result):
-        asyncio.run(result)
+    exec(compile(padding + block.body, str(block.page), "exec", dont_inherit=True), namespace)
 
 
 class Terminals:
@@ -149,8 +142,7 @@ class Terminals:
             here = self.as_here(command)
             if words[:2] == ["tidings", "serve"] and not {"--port", "--config"} & set(words):
                 here = re.sub("tidings serve", f"tidings serve --port {self._ports['7311']}", here)
-            if "terminals" in block.words or (tuple(words[:2]) in GO_ON and "--count" not in words):
-                sign = GO_ON.get(tuple(words[:2]), "")
+            if (sign := GO_ON.get(tuple(words[:2]))) is not None and "--count" not in words:
                 self._going_on.append(_Terminal(here, self._directory, self._env, sign))
                 continue
             done = subprocess.run(
@@ -191,7 +183,7 @@ class _Terminal:
         self._ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,))
         self._reader.start()
-        if sign and not (self._ready.wait(PATIENCE) and sign in self.printed):
+        if not (self._ready.wait(PATIENCE) and sign in self.printed):
             raise AssertionError(f"{command}\nprints\n{self.end()}\nand never\n{sign}")
 
     def _read(self, stream: IO[str]) -> None:

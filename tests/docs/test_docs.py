@@ -83,11 +83,10 @@ def test_a_block_that_is_wrong_is_noticed(tmp_path: Path) -> None:
     assert not example.reason
 
 
-def test_a_program_may_await(tmp_path: Path) -> None:
-    namespace: dict[str, object] = {}
-    for block in _page(tmp_path, "```python\nimport asyncio\nawait asyncio.sleep(0)\ndone = True\n```\n"):
-        run_python(block, namespace)
-    assert namespace["done"]
+def test_a_program_that_is_none_is_noticed(tmp_path: Path) -> None:
+    [block] = _page(tmp_path, "```python\nimport asyncio\nawait asyncio.sleep(0)\n```\n")
+    with pytest.raises(SyntaxError):
+        run_python(block, {})
 
 
 @pytest.mark.parametrize(
