@@ -80,5 +80,7 @@ def archives() -> Any:
     try:
         from tidings.store import archive  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+        raise UsageError(
+            f"an archive needs {error.name}; in a clone of Tidings, run: pip install '.[archive]'"
+        ) from None
     return archive

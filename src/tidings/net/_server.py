@@ -297,7 +297,7 @@ def check_archive(options: Options) -> None:
     if options.data is None:
         raise StartError("an archive is made of the store, and there is none; set `data`, or leave [archive] out")
     if not can_archive():
-        raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
+        raise StartError("archiving needs pyarrow; in a clone of Tidings, run: pip install '.[archive]'")
 
 
 def check_history(options: Options) -> None:
