@@ -1,0 +1,125 @@
+"""How the command starts: it loads what it needs and no more, and Ctrl-C finds it ready at any time."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import typer
+
+import tidings
+from tidings import cli
+from tidings.cli._app import COMMANDS, _Later
+
+HEAVY = {"asyncio", "lark", "msgspec", "prometheus_client", "tidings.model", "tidings.net", "tidings.client"}
+"""What nobody needs who does not run anything."""
+SLOW = {*HEAVY, "pydantic", "rich", "typer"}
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.write(1, b"now ")
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tidings", *{words!r}]
+from tidings.cli import main
+main()
+"""
+
+
+def loaded(*words: str, **env: str) -> tuple[set[str], str]:
+    """The modules that a command loads, and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "tidings", *words],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE)), done.stdout
+
+
+def completing(*words: str) -> dict[str, str]:
+    """What bash says when somebody presses TAB."""
+    line = " ".join(("tidings", *words))
+    return {"_TIDINGS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+
+
+def test_the_version_needs_nothing_but_itself() -> None:
+    modules, printed = loaded("--version")
+    assert printed == f"tidings {tidings.__version__}\n"
+    assert not modules & SLOW
+    assert len([name for name in modules if name.startswith("tidings")]) < 6
+
+
+def test_the_names_of_commands_are_completed_without_loading_them() -> None:
+    modules, printed = loaded(**completing("s"))
+    assert set(printed.split()) == {"serve", "sub", "status", "scope"}
+    assert not modules & (HEAVY | {"rich"})
+
+
+def test_help_loads_no_command() -> None:
+    modules, printed = loaded("--help")
+    assert all(name in printed for name in COMMANDS)
+    assert not modules & HEAVY
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_said_of_a_command_is_the_beginning_of_its_own_help(name: str) -> None:
+    module, said = COMMANDS[name]
+    found = getattr(importlib.import_module(f"tidings.cli.{module}"), name)
+    own = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    assert " ".join(own.partition("\n\n")[0].split()) == said
+    assert _Later(name, module, said).load().name == name
+
+
+def test_the_app_is_still_there_for_those_who_ask_for_it() -> None:
+    assert isinstance(cli.app, typer.Typer)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        cli.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("tidings.cli._app", ["--help"]),
+        ("typer", ["--help"]),
+        ("tidings.cli._errors", ["pub", "n=1"]),
+        ("tidings.cli._pub", ["pub", "n=1"]),
+        ("asyncio", ["pub", "n=1"]),
+        ("msgspec", ["pub", "n=1"]),
+        ("tidings.cli.demo._play", ["demo"]),
+    ],
+)
+def test_ctrl_c_prints_no_traceback_while_something_is_loaded(module: str, words: list[str]) -> None:
+    code = INTERRUPTED.format(module=module, words=words)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("now "), "it was loaded"
+    assert done.stderr == ""
+    assert done.returncode in {-signal.SIGINT, 130}
+
+
+def test_every_name_of_the_package_is_the_one_that_a_type_checker_sees() -> None:
+    tree = ast.parse(inspect.getsource(tidings))
+    seen = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module != "typing":
+            seen |= {alias.name: node.module for alias in node.names}
+    assert set(seen) == set(tidings.__all__)
+    for name, module in seen.items():
+        home = importlib.import_module(module or f"tidings.{name}")
+        assert getattr(tidings, name) is (getattr(home, name) if module else home)
+    assert set(tidings.__all__) <= set(dir(tidings))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        tidings.nonsense  # noqa: B018
