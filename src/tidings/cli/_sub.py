@@ -19,6 +19,8 @@ from tidings.wire import Gap
 from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
+from ._nothing import nothing_from_the_past
+from ._printable import printable
 from ._shown import Lines, as_json, gap_as_json, gap_as_text
 
 MAX_BOUND = 100
@@ -152,6 +154,7 @@ async def _listen(
 ) -> bool:
     """Print until the end; whether everything came that was asked for."""
     seen = 0
+    telling: asyncio.Task[None] | None = None
     async with client:
         subscription = client.subscribe(
             wanted,
@@ -166,6 +169,8 @@ async def _listen(
             async with asyncio.timeout(timeout):
                 with _until_interrupted(subscription):
                     typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
+                    if how.past is not None:
+                        telling = asyncio.create_task(_tell_if_nothing(client, subscription, how.past))
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1
@@ -175,7 +180,16 @@ async def _listen(
                         return True
         except TimeoutError:
             return count is None
+        finally:
+            if telling is not None:
+                telling.cancel()
     return True
+
+
+async def _tell_if_nothing(client: tidings.Client, subscription: tidings.Subscription, past: Bound) -> None:
+    reason = await nothing_from_the_past(client, subscription, past)
+    if reason:
+        typer.echo(f"nothing from the past: {printable(reason)}", err=True)
 
 
 @contextlib.contextmanager
