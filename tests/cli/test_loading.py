@@ -5,18 +5,23 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 import tidings
 from tidings import cli
+from tidings.cli import _completion
 from tidings.cli._app import COMMANDS, _Later
+from tidings.cli._completion import described, note, noted, stand_in
 
 HEAVY = {"asyncio", "lark", "msgspec", "prometheus_client", "tidings.model", "tidings.net", "tidings.client"}
 """What nobody needs who does not run anything."""
@@ -67,6 +72,48 @@ def test_the_names_of_commands_are_completed_without_loading_them() -> None:
     modules, printed = loaded(**completing("s"))
     assert set(printed.split()) == {"serve", "sub", "status", "scope"}
     assert not modules & (HEAVY | {"rich"})
+
+
+def test_options_are_completed_without_loading_a_command_from_the_second_time_on(tmp_path: Path) -> None:
+    _, first = loaded(**completing("pub", "--q"), XDG_CACHE_HOME=str(tmp_path))
+    modules, second = loaded(**completing("pub", "--q"), XDG_CACHE_HOME=str(tmp_path))
+    assert first == second == "--quality\n"
+    assert not modules & (HEAVY | {"rich"})
+    modules, words = loaded(**completing("scope", "c"), XDG_CACHE_HOME=str(tmp_path))
+    assert words == "create\n"
+    assert not modules & (HEAVY | {"rich"})
+    (tmp_path / "tidings" / "completion.json").write_text("nonsense")
+    assert loaded(**completing("serve", "--role", "i"), XDG_CACHE_HOME=str(tmp_path))[1] == "inner\n"
+
+
+def test_a_home_that_cannot_be_written_to_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert loaded(**completing("pub", "--q"), XDG_CACHE_HOME=str(tmp_path / "file"))[1] == "--quality\n"
+
+
+def words_of(command: Any) -> list[object]:
+    """Everything that a shell may be told of a command."""
+    context = typer.Context(command)
+    told: list[object] = [
+        (one.value, one.help) for start in ("", "-", "--") for one in command.shell_complete(context, start)
+    ]
+    told += [(one.name, one.opts, [word.value for word in one.shell_complete(context, "")]) for one in command.params]
+    return told + [words_of(one) for one in getattr(command, "commands", {}).values()]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_stand_in_has_the_words_of_its_command(name: str) -> None:
+    command = _Later(name, *COMMANDS[name]).load()
+    assert words_of(stand_in(name, json.loads(json.dumps(described(command))))) == words_of(command)
+
+
+def test_a_note_is_made_anew_when_a_command_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert noted() is None
+    note({"warm": _Later("warm", *COMMANDS["warm"]).load()})
+    assert set(noted() or ()) == {"warm"}
+    monkeypatch.setattr(_completion.tidings, "__version__", "another")
+    assert noted() is None
 
 
 def test_help_loads_no_command() -> None:

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from tidings import __version__
 
+from ._completion import note, noted, stand_in, without_values
 from ._main import dying_quietly
 
 COMMANDS = {
@@ -80,8 +81,16 @@ class _Later(TyperCommand):
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
-        """Whoever runs the command, or completes it, gets to know the command itself."""
-        return self.load().make_context(*arguments, **more)
+        """Whoever runs the command gets to know the command itself; a shell that completes it, its words."""
+        command = self._words() if more.get("resilient_parsing") else self.load()
+        return command.make_context(*arguments, **more)
+
+    def _words(self) -> Any:
+        words = noted()
+        if words is None or self.name not in words:
+            note({name: _Later(name, module, help).load() for name, (module, help) in COMMANDS.items()})
+            return self.load()
+        return stand_in(self.name, words[self.name])
 
 
 class _Group(TyperGroup):
@@ -91,6 +100,11 @@ class _Group(TyperGroup):
         super().__init__(**given)
         for name, (module, help) in COMMANDS.items():
             self.add_command(_Later(name, module, help))
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        if more.get("resilient_parsing"):
+            without_values(self)
+        return super().make_context(*arguments, **more)
 
     def invoke(self, ctx: Any) -> Any:
         with dying_quietly():
