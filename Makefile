@@ -18,7 +18,8 @@ SHELL := bash
 .SHELLFLAGS := -o pipefail -ec
 UV := $(shell command -v uv 2>/dev/null)
 PIP := -m pip install --disable-pip-version-check --no-input --progress-bar off
-PROGRESS := $(PYTHON) -uc 'import re, sys; [print("  " + found[1]) for line in sys.stdin if (found := re.match(r"(?:Collecting|Processing) (?:.*/)?(\w[\w.-]*?)(?:-\d|[^\w.-]|$$)", line))]'
+PIP_SAYS := (?:Collecting|Processing) (?:.*/)?(\w[\w.-]*?)(?:-\d|[^\w.-]|$$)|\s*(Installing \w+ \w+): (?!finished)
+PROGRESS := $(PYTHON) -uc 'import re, sys; any(print("  " + m[m.lastindex]) for m in (re.match(r"$(PIP_SAYS)", line) for line in sys.stdin) if m)'
 INSTALL := $(if $(UV),uv pip install --python $(BIN)/python,pip_install() { $(BIN)/python $(PIP) "$$@" | $(PROGRESS); }; pip_install)
 # Tools that are no part of the environment: uv for `make lock` where it is not on the PATH, and what makes a release.
 LOCKER := $(VENV)/lock

@@ -97,3 +97,34 @@ def test_nobody_is_told_to_install_from_a_registry() -> None:
     told = re.compile(r"pip install\s+'?tidings")
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.ipynb")]
     assert not [path for path in (*pages, *(ROOT / "src").rglob("*.py")) if told.search(path.read_text("utf-8"))]
+
+
+def make(recipe: str, input: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a recipe with what the Makefile defines."""
+    words = ["make", "-s", "--no-print-directory", f"--eval=recipe: ; @{recipe}", "recipe"]
+    return subprocess.run(words, cwd=ROOT, input=input, capture_output=True, text=True, check=False)
+
+
+def test_whoever_waits_for_an_installation_sees_what_it_is_at() -> None:
+    said = (
+        "Obtaining file:///somewhere\n"
+        "  Installing build dependencies: started\n"
+        "  Installing build dependencies: finished with status 'done'\n"
+        "Collecting lark<2,>=1.2 (from tidings==0.1)\n"
+        "  Using cached lark-1.3.1-py3-none-any.whl (111 kB)\n"
+        "Processing /cache/typing_extensions-4.16.0-py3-none-any.whl\n"
+        "Installing collected packages: lark, typing_extensions\n"
+    )
+    shown = make("$(PROGRESS)", said).stdout.splitlines()
+    assert [line.strip() for line in shown] == [
+        "Installing build dependencies",
+        "lark",
+        "typing_extensions",
+        "Installing collected packages",
+    ]
+
+
+def test_an_installation_that_fails_is_not_taken_for_one_that_succeeded() -> None:
+    done = make("$(INSTALL) --no-such-option")
+    assert done.returncode != 0
+    assert "no-such-option" in done.stderr + done.stdout
