@@ -13,7 +13,9 @@ from typer.testing import CliRunner, Result
 
 from tidings import sync
 from tidings.cli import app
-from tidings.model import Filter
+from tidings.history._messages import Ask
+from tidings.history._origin import Search
+from tidings.model import EVERYTHING, Filter
 from tidings.net import Access, Identity, Options
 from tidings.store.archive import Promoted, roll
 
@@ -84,6 +86,18 @@ def test_nobody_learns_of_what_a_scope_hides(tmp_path: Path) -> None:
             insider.publish(n=1)
         assert sub(address, "n = 1", "--past", "5") == KEPT
         assert sub(address, "TRUE", "--past", "5m") == KEPT
+
+
+@pytest.mark.parametrize(("open", "told"), [(True, START + HOUR), (False, 0)])
+def test_where_there_are_scopes_no_broker_tells_when_something_was_forgotten(
+    tmp_path: Path, open: bool, told: int
+) -> None:
+    fill_and_forget(tmp_path)
+    with Loop().open(tmp_path, owner="berlin") as store:
+        ask = Ask("paris", EVERYTHING, 5, None)
+        search = Search(ask, {"berlin": (store.epoch, 0)}, [], lambda identity: False, START, open=open)
+        found = [step for step in search.steps(store, lambda: None) if step is not None]
+    assert [(one.envelopes, one.forgotten) for one in found] == [([], told)]
 
 
 def test_nobody_learns_of_what_it_may_not_subscribe_to(tmp_path: Path) -> None:
