@@ -1,12 +1,13 @@
 """The `tidings` command: its parts, and what they have in common.
 
-A command is loaded when it is run, or when a shell completes its options. Until then a stand-in has its name and the
-line that `tidings --help` shows of it.
+A command is loaded when it is run. For those who want to know its words only, `tidings --help` and a shell that
+completes them, a stand-in has them from a note (see `_completion`).
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -14,83 +15,58 @@ from typer.core import TyperCommand, TyperGroup
 
 from tidings import __version__
 
-from ._completion import note, noted, stand_in, without_values
+from ._completion import Words, note, noted, stand_in, without_values
 from ._main import dying_quietly
 
 COMMANDS = {
-    "serve": ("_serve", "Run a broker. Ctrl-C or SIGTERM stops it in order; a second one at once."),
-    "pub": ("_pub", "Publish a notification, and print the key of the event."),
-    "sub": (
-        "_sub",
-        "Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.",
-    ),
-    "browse": (
-        "_browse",
-        "Show what is advertised, as far as you may subscribe to it. The network must use advertisements.",
-    ),
-    "top": (
-        "_top",
-        "Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Needs the right to administer.",
-    ),
-    "status": (
-        "_status",
-        "Show how one broker is: its links, tables, queues and store. Needs the right to administer.",
-    ),
-    "topology": (
-        "_status",
-        "Show the tree of brokers, as seen from one of them, and the links that wait in reserve.",
-    ),
-    "scope": (
-        "_scope",
-        "Scopes: who sees what. Clients are written @name; a scope inside another one outer/inner.",
-    ),
-    "history": ("_history", "Look at what a store or an archive on this machine holds."),
-    "replay": ("_replay", "Publish again what a store or an archive on this machine holds, oldest first."),
-    "archive": ("_archive", "Look after an archive on this machine, and ask it."),
-    "audit": (
-        "_audit",
-        "Find what was lost, doubled, out of order, or seen by whom it should not. Exit code 1 if there is anything.",
-    ),
-    "warm": (
-        "_warm",
-        "Let Spark start in half the time on this machine, by keeping the classes that Java loads for it.",
-    ),
-    "config": ("_config_commands", "Look at a configuration file."),
-    "demo": ("demo", "See it work: three brokers, a filter, a latecomer, a scope, and a broker that is killed."),
+    "serve": "_serve",
+    "pub": "_pub",
+    "sub": "_sub",
+    "browse": "_browse",
+    "top": "_top",
+    "status": "_status",
+    "topology": "_status",
+    "scope": "_scope",
+    "history": "_history",
+    "replay": "_replay",
+    "archive": "_archive",
+    "audit": "_audit",
+    "warm": "_warm",
+    "config": "_config_commands",
+    "demo": "demo",
 }
-"""For each command the module that has it, under the same name, and what it is for: the beginning of its own help."""
+"""For each command the module that has it, under the same name."""
 
 
 class _Later(TyperCommand):
     """Stands in for a command that is not loaded yet."""
 
-    def __init__(self, name: str, module: str, help: str) -> None:
-        super().__init__(name, help=help)
-        self._module = module
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._name = name
 
     def load(self) -> Any:
         """The command itself."""
         with dying_quietly():
-            found = getattr(importlib.import_module(f"{__package__}.{self._module}"), self.name or "")
+            found = getattr(importlib.import_module(f"{__package__}.{COMMANDS[self._name]}"), self._name)
         if isinstance(found, typer.Typer):
             group = typer.main.get_group(found)
-            group.name = self.name
+            group.name = self._name
             return group
         alone = typer.Typer(add_completion=False)
-        alone.command(self.name)(found)
+        alone.command(self._name)(found)
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         """Whoever runs the command gets to know the command itself; a shell that completes it, its words."""
-        command = self._words() if more.get("resilient_parsing") else self.load()
+        completing = more.get("resilient_parsing")
+        command = stand_in(self._name, _words()[self._name]) if completing else self.load()
         return command.make_context(*arguments, **more)
 
-    def _words(self) -> Any:
-        words = noted()
-        if words is None or self.name not in words:
-            note({name: _Later(name, module, help).load() for name, (module, help) in COMMANDS.items()})
-            return self.load()
-        return stand_in(self.name, words[self.name])
+
+def _words() -> Mapping[str, Words]:
+    """The words of all commands. The first time, all of them are loaded for it."""
+    return noted() or note({name: _Later(name).load() for name in COMMANDS})
 
 
 class _Group(TyperGroup):
@@ -98,8 +74,14 @@ class _Group(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        for name, (module, help) in COMMANDS.items():
-            self.add_command(_Later(name, module, help))
+        for name in COMMANDS:
+            self.add_command(_Later(name))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names; whoever asks for them also wants to know what they are for."""
+        for name, words in _words().items():
+            self.commands[name].help = words["help"]
+        return super().list_commands(ctx)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
         if more.get("resilient_parsing"):

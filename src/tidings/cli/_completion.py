@@ -1,9 +1,9 @@
-"""What shells complete, without loading the commands that it belongs to.
+"""What `tidings --help` lists and shells complete, without loading the commands that it belongs to.
 
 A shell that completes an option starts the program, asks, and throws it away, at every TAB. So the words of all
-commands are noted in a file the first time that a shell asks, as Python notes the code that it has compiled, and from
-then on a stand-in with the same words answers. The note is good for the files from which it was made: if one changes,
-it is made anew. If it cannot be written, everything works, only slower.
+commands are noted in a file the first time that they are asked for, as Python notes the code that it has compiled, and
+from then on a stand-in with the same words answers. The note is good for the files from which it was made: if one
+changes, it is made anew. If it cannot be written, everything works, only slower.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def noted() -> dict[str, Words] | None:
         return None
 
 
-def note(commands: Mapping[str, Any]) -> None:
-    """Note the words of these commands for the next time."""
+def note(commands: Mapping[str, Any]) -> dict[str, Words]:
+    """The words of these commands; they are noted for the next time."""
     words = {name: described(command) for name, command in commands.items()}
     file = _file()
     mine = file.with_suffix(f".{os.getpid()}")
@@ -44,6 +44,7 @@ def note(commands: Mapping[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         mine.write_text(json.dumps({"of": _version(), "commands": words}), encoding="utf-8")
         mine.replace(file)  # whoever reads it meanwhile gets the old one or the new one
+    return words
 
 
 def described(command: Any) -> Words:
