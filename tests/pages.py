@@ -161,7 +161,7 @@ class Terminals:
                 assert same, f"{block.place}: {command}\nprints\n{done.stdout}\nand not\n{expected}"
 
 
-GO_ON: dict[tuple[str, ...], str] = {("tidings", "serve"): "Ctrl-C stops it.", ("tidings", "sub"): "subscribed at"}
+GO_ON: dict[tuple[str, ...], str] = {("tidings", "serve"): "Ctrl-C", ("tidings", "sub"): "subscribed at"}
 """Commands that go on, and what they print when they are ready."""
 
 
