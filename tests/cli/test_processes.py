@@ -279,14 +279,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(commands: Commands) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_demonstration_runs_and_ends(commands: Commands) -> None:
-    code, out, error = commands.start("demo", "--port", "0", "--seconds", "2").end()
-    assert (code, error) == (0, "")
-    assert "type = 'quote' AND price > 100" in out
-    assert re.search(r"symbol=SAP  price=\d", out)
-    assert "symbol=ABC  price" not in out
-
-
 def test_the_first_example_of_the_readme_works(commands: Commands) -> None:
     readme = (ROOT / "README.md").read_text()
     (example,) = re.findall(r"^```python norun\n(.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)

@@ -53,6 +53,10 @@ class Log(Protocol):
         """What is kept, passes, and was published then or later, in short steps that give what they found."""
         ...
 
+    def forgotten(self) -> int:
+        """The instant before which not everything is kept any more, in microseconds; 0: nothing was ever forgotten."""
+        ...
+
     def epochs(self) -> Iterable[int]:
         """Every epoch that this log has seen, in order."""
         ...

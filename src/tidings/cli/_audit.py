@@ -106,7 +106,7 @@ def _spark() -> Any:
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"audits require {error.name}; install it with: pip install 'tidings[archive]'") from None
+        raise UsageError(f"audits require {error.name}; in a clone of Tidings, run: pip install '.[archive]'") from None
     return spark
 
 

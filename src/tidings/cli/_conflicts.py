@@ -53,7 +53,7 @@ def _archive(options: Options) -> Iterator[Conflict]:
     if options.archive is None:
         return
     if importlib.util.find_spec("pyarrow") is None:
-        yield Conflict("archive", "archiving needs pyarrow", "install it with: pip install 'tidings[archive]'")
+        yield Conflict("archive", "archiving needs pyarrow", "in a clone of Tidings, run: pip install '.[archive]'")
     if options.data is not None and options.archive.directory.resolve() == options.data.resolve():
         yield Conflict("archive", "the archive is in the directory of the store", "give it a directory of its own")
 

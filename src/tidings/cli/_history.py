@@ -21,6 +21,7 @@ from ._connection import AsJson
 from ._errors import complain
 from ._help import Commands
 from ._json_lines import as_line
+from ._nothing import nothing_held
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
 from ._shown import Lines
 from ._times import as_instant, as_iso
@@ -43,7 +44,8 @@ def query(
     wanted, times = asked(filter, since, until)
     with opened(data, archive) as (_, reader):
         steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
-        _show(steps, as_json)
+        if not _show(steps, as_json):
+            complain(nothing_held(reader, filter, **times))
         _complain_of_damage(reader)
 
 
@@ -64,9 +66,11 @@ def query_archive(
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
 
         answer = spark.query_archive(directory, wanted, **times, limit=limit, newest_first=newest_first, master=master)
-        _show(([envelope] for envelope in answer), as_json)
-        return
-    _show(reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first), as_json)
+        found = _show(([envelope] for envelope in answer), as_json)
+    else:
+        found = _show(reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first), as_json)
+    if not found:
+        complain(nothing_held(reader, filter, **times))
     _complain_of_damage(reader)
 
 
@@ -110,7 +114,8 @@ def _working(what: str) -> Iterator[Any]:
         yield lambda text: progress.update(task, description=text)
 
 
-def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
+def _show(steps: Iterator[list[Envelope]], in_json: bool) -> int:
+    """Show what is found; how many there were."""
     lines, console = Lines(), Console(highlight=False, soft_wrap=True)
     count = looked = 0
     with _working("looking") as say:
@@ -125,6 +130,7 @@ def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
                     console.print(lines.line(envelope.notification, at, dated=True))
             count += len(step)
             say(f"{count:,} found, {looked:,} pieces looked at")
+    return count
 
 
 def _told(extent: Extent) -> dict[str, Any]:

@@ -79,5 +79,6 @@ def archives() -> Any:
     try:
         from tidings.store import archive  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"archives require {error.name}; install it with: pip install 'tidings[archive]'") from None
+        remedy = "in a clone of Tidings, run: pip install '.[archive]'"
+        raise UsageError(f"archives require {error.name}; {remedy}") from None
     return archive

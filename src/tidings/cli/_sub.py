@@ -20,7 +20,9 @@ from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
 from ._json_lines import as_line, gap_as_line
+from ._nothing import nothing_from_the_past
 from ._option_values import seconds, whole
+from ._printable import printable
 from ._shown import Lines, gap_as_text
 
 MAX_BOUND = 100
@@ -161,6 +163,7 @@ async def _listen(
 ) -> bool:
     """Print until the end; whether everything came that was asked for."""
     seen = 0
+    telling: asyncio.Task[None] | None = None
     async with client:
         subscription = client.subscribe(
             wanted,
@@ -177,6 +180,8 @@ async def _listen(
                     typer.echo(
                         f"subscribed at {client.statistics().broker} to {wanted}; press Ctrl-C to stop", err=True
                     )
+                    if how.past is not None:
+                        telling = asyncio.create_task(_tell_if_nothing(client, subscription, how.past))
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1
@@ -186,7 +191,16 @@ async def _listen(
                         return True
         except TimeoutError:
             return count is None
+        finally:
+            if telling is not None:
+                telling.cancel()
     return True
+
+
+async def _tell_if_nothing(client: tidings.Client, subscription: tidings.Subscription, past: Bound) -> None:
+    reason = await nothing_from_the_past(client, subscription, past)
+    if reason:
+        typer.echo(f"nothing from the past: {printable(reason)}", err=True)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ def warm() -> None:
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"Spark requires {error.name}; install it with: pip install 'tidings[spark]'") from None
+        raise UsageError(f"Spark requires {error.name}; in a clone of Tidings, run: pip install '.[spark]'") from None
 
     with Console(stderr=True).status("Starting Spark once to see which classes it loads"):
         path = spark.warm()

@@ -308,7 +308,7 @@ def check_archive(options: Options) -> None:
             "an archive is written from the store, and this broker has none; set `data`, or remove [archive]"
         )
     if not can_archive():
-        raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
+        raise StartError("archiving needs pyarrow; in a clone of Tidings, run: pip install '.[archive]'")
 
 
 def check_history(options: Options) -> None:

@@ -91,6 +91,10 @@ class SimDisk:
             ]
             yield found[::-1] if newest_first else found
 
+    def forgotten(self) -> int:
+        """Nothing is forgotten here, as long as it was synced."""
+        return 0
+
     def ended(self, epoch: int) -> int | None:
         """Return the last number of an epoch, or None if it is not known.
 

@@ -44,6 +44,7 @@ _SIZES = (
     "SELECT epoch, first, last, count, length(batch) FROM publications "
     "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
 )
+_EARLIEST = "SELECT earliest FROM publications ORDER BY id LIMIT 1"
 _JOURNAL_RANGE = "SELECT min(id), max(id) FROM journal WHERE latest >= ? AND earliest < ?"
 _LARGEST = 2**63 - 1
 FIRST = 1
@@ -99,6 +100,11 @@ class Reader:
             for row in rows:
                 yield self._batch("publications", row, envelopes_in)
             after = rows[-1][3]
+
+    def earliest(self) -> int:
+        """When the oldest publication was published, in microseconds; 0: there is none."""
+        found = self._rows(_EARLIEST)
+        return int(found[0][0]) if found else 0
 
     def newest(self) -> Batch | None:
         found = self.batches(FIRST, _LARGEST, backwards=True, limit=1)

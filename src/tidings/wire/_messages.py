@@ -225,6 +225,11 @@ class HistoryReport(Message, frozen=True):
     """Whether a limit of a broker cut off notifications that the bound would have allowed."""
     brokers: int = 0
     """How many brokers have answered."""
+    unstored: int = 0
+    """If nothing comes: how many of them keep nothing on disk."""
+    forgotten: int = 0
+    """If nothing comes: the instant before which one of them has forgotten something, in microseconds since 1970 UTC;
+    0: none, or it is not told because there are scopes."""
 
 
 # --- waves and recovery -------------------------------------------------------------------------------
