@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 
 import tidings
+from tidings.client._receipt import error_of
 from tidings.model import TidingsError, _errors
+from tidings.wire import Refused
 
 _LINE = re.compile(r"^    (?P<lines>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:  +(?:(?P<package>\w+): )?.*)?$")
 
@@ -32,6 +34,25 @@ def defined(error: type[TidingsError] = TidingsError, parent: str = "") -> Itera
     for derived in error.__subclasses__():
         if derived.__module__.startswith("tidings."):
             yield from defined(derived, error.__name__)
+
+
+def test_every_error_is_exported_by_the_package() -> None:
+    for name in drawn():
+        assert name in tidings.__all__
+        assert issubclass(getattr(tidings, name), TidingsError)
+        assert getattr(tidings, name).__name__ == name
+    assert not hasattr(tidings, "NoSuchError")
+
+
+def test_every_error_that_a_broker_may_answer_with_arrives_as_its_own_class() -> None:
+    for name, (_, package) in drawn().items():
+        if package == "model":
+            came = error_of(Refused(name, "because of this; do that", "7"))
+            assert type(came) is getattr(tidings, name)
+            assert str(came) == "because of this; do that"
+    unknown = error_of(Refused("TooManyMoons", "wait for the morning", "7"))
+    assert type(unknown) is tidings.RefusedByService
+    assert str(unknown) == "TooManyMoons: wait for the morning"
 
 
 def test_every_error_hangs_in_the_drawn_tree_where_its_class_does() -> None:

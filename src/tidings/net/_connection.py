@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
-from tidings.model import FeatureError, TidingsError
+from tidings.model import AccessDenied, FeatureError, TidingsError
 from tidings.wire import (
     MAX_HELLO,
     SERIALISERS,
@@ -28,7 +28,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._listener import Visitor
 from ._peer import Peer
 from ._turns import HEAVY_IDS, LIGHT, LIGHT_SLICE, SLICE, is_light

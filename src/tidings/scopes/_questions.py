@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.broker import Link
-from tidings.model import ScopeError, TidingsError
+from tidings.model import AuthorityUnreachable, ScopeError, TidingsError
 
 from ._messages import Answer, Ask, Look, Review, Reviewed, Seen, Snapshot, decode, request_in
-from ._refusals import AuthorityUnreachable
 from ._rights import shown_to
 
 if TYPE_CHECKING:
