@@ -35,6 +35,7 @@ class Callbacks(Generic[_T]):
         self._callback = callback
         self._left: int | None = None
         """How many more calls there will be, once it is known."""
+        self._stopped = False
         self._calling = True
         self._task = asyncio.create_task(self._run(begun), name=f"tidings callbacks of {subscription.id}")
         if isinstance(begun, Coroutine):
@@ -44,7 +45,14 @@ class Callbacks(Generic[_T]):
         """Call `action` when nothing more will be called."""
         self._task.add_done_callback(lambda task: action(self))
 
+    def stop(self) -> None:
+        """Begin no more calls; the one of now goes on to its end."""
+        self._stopped = True
+        self._left = 0
+
     async def _run(self, begun: Awaitable[object]) -> None:
+        if self._stopped:
+            return
         await self._call(begun)
         while self._left is None or self._left > 0:
             try:

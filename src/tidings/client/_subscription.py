@@ -58,7 +58,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.id = id
         self._callback = terms.callback
         """Called with each notification, until it turns out that it has to be awaited."""
-        self._awaited = False
+        self._calls: Callbacks[_T] | None = None
+        """The calls of a callback that has to be awaited."""
         self._queue: deque[_T] = deque()
         self._news = asyncio.Event()
         self._settled = asyncio.Event()
@@ -182,8 +183,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """
         if not self._ended:
             self._subscriptions.end(self)
-            if self._awaited:
+            if self._calls is not None:
                 self._queue.clear()
+                self._calls.stop()
             self.finish(None)
 
     async def __aenter__(self) -> Subscription[_T]:
@@ -231,8 +233,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             if self.durable is not None:
                 self.durable.queued(self._subscriptions.delivering)
                 self.durable.taken()
-            self._subscriptions.calls(Callbacks(self, self._callback, result))
-            self._callback, self._awaited = None, True
+            self._calls, self._callback = Callbacks(self, self._callback, result), None
+            self._subscriptions.calls(self._calls)
         elif self.durable is not None:
             self.durable.moved()
 

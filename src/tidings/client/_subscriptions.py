@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Any, TypeVar
 
@@ -51,11 +50,13 @@ class Subscriptions:
 
     async def drain(self) -> None:
         """Wait until callbacks that are awaited have handled everything that has come so far."""
-        await asyncio.gather(*[calls.drain() for calls in list(self._calls)])
+        for calls in list(self._calls):  # in this task: one of them may be waiting here itself
+            await calls.drain()
 
     async def end_callbacks(self) -> None:
         """No callback is awaited any more."""
-        await asyncio.gather(*[calls.cancel() for calls in list(self._calls)])
+        for calls in list(self._calls):
+            await calls.cancel()
 
     def finish(self, error: TidingsError | None) -> None:
         """The client has ended; with an error, if that was not its own wish."""

@@ -159,6 +159,8 @@ def _gathered(plan: _Object, attributes: Mapping[str, Any], prefix: str) -> dict
             found[field.key] = None
         elif field.required and isinstance(field.node, _Object):
             found[field.key] = _gathered(field.node, {}, "")  # all of its fields may have defaults
+        elif field.required and isinstance(field.node, _Entries):
+            found[field.key] = {}
     return found
 
 
