@@ -26,6 +26,8 @@ class Receipt(msgspec.Struct, eq=False):
     _asked: bool = False
     _future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
     _failures: list[TidingsError] | None = None
+    waits_for: str = ""
+    """What the publication waits for at the broker, if it has waited for more than a moment."""
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True

@@ -72,10 +72,13 @@ class Questions:
         link = self._service.broker.adjacency.hop_towards(self._service.authority_name)
         if link is None:
             authority, here = self._service.authority_name, self._service.context.name
-            reason = f"the authority '{authority}' cannot be reached from broker '{here}' now"
-            self.answered(
-                Answer(message.request, error=AuthorityUnreachable.__name__, reason=f"{reason}; try again later")
-            )
+            reason = f"the authority '{authority}' cannot be reached from broker '{here}' now; try again later"
+            if not self._service.broker.recovery.heard_of(authority):
+                reason = (
+                    f"broker '{here}' has never heard of '{authority}', the authority of its scope graph; check "
+                    "`authority` in its configuration, and that it is linked with that broker"
+                )
+            self.answered(Answer(message.request, error=AuthorityUnreachable.__name__, reason=reason))
         else:
             self._service.send(link, message)
 
