@@ -37,6 +37,8 @@ from ._typed import Misfit
 
 _T = TypeVar("_T")
 
+_FIRE = Quality.FIRE  # as a name of its own it is found faster
+
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
@@ -188,10 +190,13 @@ class Client(Inquiries):
 
         `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
         """
+        content: Mapping[str, object]
         if notification is None:
-            notification = attributes
-        elif attributes or not isinstance(notification, Mapping):
-            notification = _notification(notification, attributes)
+            content = attributes
+        elif attributes or type(notification) is not dict:
+            content = _notification(notification, attributes)
+        else:
+            content = notification
         if not isinstance(quality, Quality):
             quality = choice_of(Quality, quality, "quality")
         if publisher_seq is not None:
@@ -199,10 +204,10 @@ class Client(Inquiries):
         lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
         if not self._link.flowing or self._publications.full:
             await self._may_publish()
-        number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
+        number = self._local.publish(content, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
-        if quality is Quality.FIRE:
-            return Receipt(number, Quality.FIRE, UNHEARD)
+        if quality is _FIRE:
+            return Receipt(number, _FIRE, UNHEARD)
         return self._publications.add(number)
 
     async def _may_publish(self) -> None:
@@ -395,10 +400,10 @@ class Client(Inquiries):
         self.admin.failed(error)
 
 
-def _notification(given: object, more: Mapping[str, object]) -> Notification:
-    """What `publish` was given, if it is more than attributes or one mapping."""
+def _notification(given: object, more: Mapping[str, object]) -> Mapping[str, object]:
+    """What `publish` was given, if it is more than attributes or one dict."""
     if isinstance(given, Mapping):
-        return Notification(given, **more)
+        return Notification(given, **more) if more else given
     if isinstance(given, type) or not (hasattr(given, "__struct_fields__") or hasattr(given, "__dataclass_fields__")):
         raise ArgumentRefused(
             f"{shown(given)} cannot be published; give attributes (symbol='SAP'), a mapping, a dataclass or a "

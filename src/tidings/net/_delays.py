@@ -2,8 +2,8 @@
 
 A publication waits for its scopes and its advertisement, a subscription or advertisement until the network knows it.
 All that takes milliseconds, unless a broker is missing: an authority that nobody has heard of, a neighbour that does
-not answer. So once a second this looks at what waits. What has waited for `PATIENCE` seconds is explained to its client,
-by an `Extension` of the feature "waiting", which clients of other versions do not look at.
+not answer. So once a second this looks at what waits. What has waited for `PATIENCE` seconds is explained to its
+client, by an `Extension` of the feature "waiting", which clients of other versions do not look at.
 """
 
 from __future__ import annotations
