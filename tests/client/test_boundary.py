@@ -330,3 +330,22 @@ async def test_what_a_broker_cannot_read_is_a_wire_error_of_that_call() -> None:
         with pytest.raises(tidings.WireError, match="cannot read this request"):
             await asyncio.wait_for(waiting, 10)
         await (await client.publish(n=1))
+
+
+@running
+async def test_a_value_may_be_as_large_as_a_notification(tmp_path: Any) -> None:
+    large = {"text": "x" * 500_000, "data": b"y" * 500_000}
+    full = {"n": "é" * 524_200}
+    async with brokers("ab", ["ab"], data=None) as servers:
+        async with tidings.connect(url(servers["a"])) as writer, tidings.connect(url(servers["b"])) as reader:
+            subscription = await reader.subscribe("EXISTS(text) AND text LIKE 'xx%x' OR n LIKE '%é_é%'")
+            for one in (large, full):
+                await (await writer.publish(one))
+            assert [dict(n) for n in await take(subscription, 2)] == [large, full]
+    async with brokers("c", data=tmp_path) as servers, tidings.connect(url(servers["c"])) as client:
+        for one in (large, full):
+            assert (await (await client.publish(one, quality="stored"))) is not None
+        past = await take(client.subscribe("text LIKE '%x' OR n LIKE 'é%'", past=2), 2)
+        assert [dict(n) for n in past] == [large, full]
+        page = await anext(client.read_log((0, 0), (2**62, 0)))
+        assert [dict(one.notification) for one in page.envelopes] == [large, full]
