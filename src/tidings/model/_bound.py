@@ -160,7 +160,7 @@ def _parsed(text: str) -> Bound:
             bound = Bound(number, duration(reach))
         bound.check()
     except BoundError as error:
-        raise BoundError(f"{text[:60]!r}: {error}; write 10, 5m, or 10,5m") from None
+        raise BoundError(f"{text[:60]}: {error}; write 10, 5m, or 10,5m") from None
     return bound
 
 
