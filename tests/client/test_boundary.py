@@ -151,6 +151,16 @@ BAD: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "scope hidden": (lambda client: client.admin.create_scope("s", hidden="no"), ScopeError, "cannot be sent"),
     "scope change": (lambda client: client.admin.change(CreateScope(7)), ScopeError, "cannot be sent"),  # type: ignore[arg-type]
     "scope timeout": (lambda client: client.admin.graph(timeout=float("nan")), ArgumentRefused, "a timeout of nan"),
+    "scope explain": (
+        lambda client: client.admin.explain("@a", 5, "@b"),
+        ArgumentRefused,
+        "notification=5; give a mapping",
+    ),
+    "scope administrators": (
+        lambda client: client.admin.create_scope("s", administrators="alice"),
+        ScopeError,
+        "administrators is no list of texts",
+    ),
     "scope log": (lambda client: client.admin.log("many"), ArgumentRefused, "limit='many'"),
 }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidings import scopes
-from tidings.model import Duplicates, Filter, Notification, ScopeError, TidingsError, UnsupportedFilter
+from tidings.model import ArgumentRefused, Duplicates, Filter, Notification, ScopeError, TidingsError, UnsupportedFilter
 from tidings.scopes import (
     CLOSED,
     OPEN,
@@ -329,8 +329,11 @@ class Admin:
         self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT
     ) -> Explanation:
         """Why a client or scope sees what a client publishes, or why not, as far as this client may see the graph."""
+        if not isinstance(notification, Mapping):
+            raise ArgumentRefused(f"notification={shown(notification)}; give a mapping of its attributes")
+        published = Notification(notification)
         graph = await self.graph(timeout=timeout)
-        return explain(graph, publisher, Notification(notification), reader)
+        return explain(graph, publisher, published, reader)
 
     # --- questions and answers ------------------------------------------------------------------------
 

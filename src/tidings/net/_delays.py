@@ -62,7 +62,7 @@ class Delays:
         if self._started is None:
             self._started = now
         due = self._complained is None or now - self._complained >= COMPLAINT_SECONDS
-        if now - self._started >= PATIENCE and due and (absence := self._governance.absence(self._broker)):
+        if now - self._started >= PATIENCE and due and (absence := self._governance.absence):
             self._complained = now
             log.warning(
                 "%s; until then changes of scopes are refused, and what clients ask may wait. Check `authority` in the "
@@ -94,7 +94,7 @@ class Delays:
 
     def _of_network(self) -> str:
         """What holds up whatever the whole network has to know."""
-        if absence := self._governance.absence(self._broker):
+        if absence := self._governance.absence:
             return absence
         if not self._broker.scoping.ready:
             return "no neighbour has told the scope graph yet"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidings.broker import Broker
 from tidings.scopes import Scopes
 
 from ._options import Options
@@ -29,7 +28,6 @@ class Governance:
         self._name = options.name
         self._host = host
         self._told = options.authority is not None
-        self._heard = False
         own = "" if options.neighbours else options.name
         self.scopes = Scopes(options.authority or own, hook=options.admission)
         self.scopes.frozen = options.frozen_scopes
@@ -41,13 +39,14 @@ class Governance:
         """Who orders changes of the scope graph here, as it is told to neighbours; "": nobody."""
         return self.scopes.authority_name
 
-    def absence(self, broker: Broker) -> str:
+    @property
+    def absence(self) -> str:
         """That the authority has never been heard of, in words; "": it has, or it is this broker, or there is none."""
-        authority = self.scopes.authority_name
-        if not authority or authority == self._name or self._heard or broker.recovery.heard_of(authority):
-            self._heard = True
+        if not self.scopes.is_unheard_of:
             return ""
-        return f"broker '{self._name}' has never heard of '{authority}', the authority of its scope graph"
+        return (
+            f"broker '{self._name}' has never heard of '{self.scopes.authority_name}', the authority of its scope graph"
+        )
 
     def objection_to(self, broker: str, theirs: str) -> str:
         """Why a broker that names this authority must not be linked; "": it may be."""

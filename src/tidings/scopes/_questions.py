@@ -73,7 +73,7 @@ class Questions:
         if link is None:
             authority, here = self._service.authority_name, self._service.context.name
             reason = f"the authority '{authority}' cannot be reached from broker '{here}' now; try again later"
-            if not self._service.broker.recovery.heard_of(authority):
+            if self._service.is_unheard_of:
                 reason = (
                     f"broker '{here}' has never heard of '{authority}', the authority of its scope graph; check "
                     "`authority` in its configuration, and that it is linked with that broker"
