@@ -231,3 +231,26 @@ async def test_a_durable_subscription_is_acknowledged_when_its_callback_is_done(
             await (await client.publish(n=4))
             await until(lambda: len(heard) == 5)
         assert heard == [0, 1, 2, 3, 4]
+
+
+@running
+async def test_a_callback_that_ends_after_unsubscribing_has_handled_its_notification(tmp_path: Path) -> None:
+    heard: list[object] = []
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(notification: tidings.Notification) -> None:
+        begun.set()
+        await go_on.wait()
+        heard.append(notification["n"])
+
+    async with serve(options(data=tmp_path)) as server:
+        async with tidings.connect(url(server), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="numbers", callback=slow)
+            await client.publish_many([{"n": n} for n in range(3)])
+            await begun.wait()
+            subscription.unsubscribe()
+            go_on.set()
+        assert heard == [0]
+        async with tidings.connect(url(server), name="alice") as client:
+            again = await client.subscribe("EXISTS(n)", durable="numbers")
+            assert [n["n"] for n in await take(again, 2)] == [1, 2]

@@ -195,7 +195,6 @@ INTERNAL = {
     "duplicates": "the same",
     "with_origin": "the same",
     "begin": "for the client",
-    "handled": "for the client",
     "next": "for the client",
     "finish": "for the client",
     "has_settled": "for the client",

@@ -73,7 +73,6 @@ class Callbacks(Generic[_T]):
         except Exception:  # a mistake of the application must not cost it what follows
             log.exception("a callback failed; subscription %s goes on", self._subscription.id)
         self._calling = False
-        self._subscription.handled()
 
     async def _called(self, notification: _T) -> None:
         result = self._callback(notification)

@@ -238,11 +238,6 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         elif self.durable is not None:
             self.durable.moved()
 
-    def handled(self) -> None:
-        """Of one whose callback is awaited: a call is over."""
-        if self.durable is not None:
-            self.durable.asked()
-
     def _does_not_fit(self, misfit: Misfit) -> None:
         """Tell the application, or else the log, once in a while."""
         self.misfits += 1
