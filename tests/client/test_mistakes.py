@@ -238,7 +238,7 @@ async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch
 def test_what_one_cannot_connect_with_is_refused_at_once() -> None:
     with pytest.raises(TidingsError, match='\'xml\' is no serialiser; choose "msgpack" or "json"'):
         tidings.connect(serialiser="xml")
-    with pytest.raises(TidingsError, match="max_unacknowledged is 0"):
+    with pytest.raises(TidingsError, match="max_unacknowledged=0; give a whole number from 1"):
         tidings.connect(max_unacknowledged=0)
     with pytest.raises(TidingsError, match="no broker is named"):
         tidings.connect([])

@@ -27,7 +27,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tidings.model import Filter, Identity, TidingsError
+from tidings.model import Filter, Identity, StoreError, StoreFull, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
 
 from ._runtime import Log
@@ -105,9 +105,9 @@ class Publications:
     def check_room(self) -> None:
         """Raise `TidingsError` unless another publication can be stored."""
         if self._log is None:
-            raise TidingsError("this broker has no store; publish with quality ACCEPTED, or give it a data directory")
+            raise StoreError("this broker has no store; publish with quality ACCEPTED, or give it a data directory")
         if self._log.full:
-            raise TidingsError("the store of this broker cannot take more for now; publish again later")
+            raise StoreFull("the store of this broker cannot take more for now; publish again later")
 
     def number(self) -> int:
         """The next number."""

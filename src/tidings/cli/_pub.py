@@ -6,8 +6,9 @@ import asyncio
 import enum
 import json
 import sys
+from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -22,6 +23,11 @@ from ._json_lines import read_line
 from ._option_values import one_of, seconds
 from ._stdin import Readable, lines
 from ._values import notification_of
+
+_T = TypeVar("_T")
+
+TIMEOUT = 30.0
+"""Seconds to wait for the broker's answer, unless the caller says otherwise."""
 
 
 class QualityWord(enum.StrEnum):
@@ -66,6 +72,10 @@ def pub(
             show_default=False,
         ),
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Give up if the broker has not answered within this time."),
+    ] = TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Publish a notification and print the key of the event.
@@ -73,11 +83,11 @@ def pub(
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
     if attributes == ["-"]:
-        count = asyncio.run(_publish_lines(client, quality, ttl, advertise))
+        count = asyncio.run(_publish_lines(client, quality, ttl, advertise, timeout))
         print(json.dumps({"published": count}) if as_json else f"published {count:,}")
         return
     notification = notification_of(attributes)
-    event, reached = asyncio.run(_publish(client, notification, quality, ttl, advertise))
+    event, reached = asyncio.run(_publish(client, notification, quality, ttl, advertise, timeout))
     if as_json:
         print(json.dumps({"event": None if event is None else event._asdict(), "quality": reached.name.lower()}))
     else:
@@ -85,18 +95,37 @@ def pub(
 
 
 async def _publish(
-    client: tidings.Client, notification: Notification, quality: QualityWord, ttl: float | None, advertise: str | None
+    client: tidings.Client,
+    notification: Notification,
+    quality: QualityWord,
+    ttl: float | None,
+    advertise: str | None,
+    timeout: float,
 ) -> tuple[EventKey | None, tidings.Quality]:
     async with client:
         if advertise is not None:
-            await client.advertise(advertise)
+            await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
         receipt = await client.publish(notification, quality=quality.value, ttl=ttl)
-        event = await receipt
+        event = await _in_time(timeout, receipt, "the publication is not acknowledged", receipt)
         assert receipt.quality is not None, "it was not refused"
         return event, receipt.quality
 
 
-async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: float | None, advertise: str | None) -> int:
+async def _in_time(seconds: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
+    """What comes in time; otherwise an error that says what it waited for, as far as the broker has told."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        why = f": {receipt.waits_for}" if receipt is not None and receipt.waits_for else ""
+        raise tidings.TidingsError(
+            f"{problem} after {seconds:g} seconds{why}. It may still come true; --timeout waits longer"
+        ) from None
+
+
+async def _publish_lines(
+    client: tidings.Client, quality: QualityWord, ttl: float | None, advertise: str | None, timeout: float
+) -> int:
     errors = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} published"), TimeElapsedColumn())
     progress = Progress(*columns, console=errors, transient=True)
@@ -104,7 +133,7 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
     count = losses = 0
     async with client:
         if advertise is not None:
-            await client.advertise(advertise)
+            await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
         with progress if errors.is_terminal else nullcontext():
             number = 0
             async for line in lines(cast(Readable, sys.stdin.buffer)):
@@ -121,10 +150,11 @@ async def _publish_lines(client: tidings.Client, quality: QualityWord, ttl: floa
                 if notification is None:
                     losses += 1
                     continue
-                await client.publish(notification, quality=quality.value, ttl=ttl)
+                publishing = client.publish(notification, quality=quality.value, ttl=ttl)
+                await _in_time(timeout, publishing, f"the broker takes no more after {count:,}")
                 count += 1
                 progress.update(task, completed=count)
-            await client.flush()
+            await _in_time(timeout, client.flush(), "not every publication is acknowledged")
     if losses:
         complain(f"skipped {losses:,} lines that report losses ($gap)")
     return count

@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 
 import tidings
-from tidings.model import Bound, BoundError, Filter, duration
+from tidings.model import Bound, BoundError, Filter, bound_of
 from tidings.wire import Gap
 
-from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
 from ._json_lines import as_line, gap_as_line
@@ -100,28 +99,13 @@ class _How(NamedTuple):
 
 
 def _bound(text: str) -> Bound:
-    """`10`, `5m`, `10,5m`, or an instant in the place of the duration."""
+    """`10`, `5m`, `10,5m`, or an instant in the place of the duration; as `past` of `tidings.Client.subscribe`."""
     if len(text) > MAX_BOUND:
         raise UsageError(f"--past {text[:20]}...: {len(text):,} characters are too many; write 10, 5m, or 10,5m")
-    count, comma, reach = text.partition(",")
-    if not comma and not count.isdecimal():
-        count, reach = "", text
     try:
-        if count and not count.isdecimal():
-            raise BoundError(f"'{count}' is not a number")
-        number = int(count) if count else None
-        if not reach:
-            if comma:
-                raise BoundError("nothing follows the comma")
-            bound = Bound(number)
-        elif reach[:4].isdecimal() and "-" in reach:
-            bound = Bound(number, None, _times.instant(reach, datetime.now(UTC)))
-        else:
-            bound = Bound(number, duration(reach))
-        bound.check()
-    except ValueError as error:
-        raise UsageError(f"--past {text}: {error}; write 10, 5m, or 10,5m") from None
-    return bound
+        return bound_of(text)
+    except BoundError as error:
+        raise UsageError(f"--past {error}") from None
 
 
 class _Printer:

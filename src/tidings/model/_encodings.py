@@ -38,14 +38,12 @@ _NOT_TYPES = frozenset({"builtins", "abc", "typing", "msgspec", "msgspec._core"}
 
 
 def object_attributes(instance: object) -> dict[str, object]:
-    """The fields of a dataclass or Struct, and in `type` the names of its class and superclasses."""
+    """The fields of a dataclass or Struct; unless `type` is one, it holds the names of the class and superclasses."""
     fields = _fields(instance)
     if fields is None or isinstance(instance, Mapping):
         kind = type(instance).__name__
         raise ValueRefused(f"a {kind} has no fields to publish; use a dataclass or a msgspec.Struct")
     attributes = _flattened(fields.items())
-    if TYPE in attributes:
-        raise ValueRefused(f"attribute '{TYPE}' is kept for the class; rename the field")
     return {TYPE: type_names(type(instance)), **attributes}
 
 

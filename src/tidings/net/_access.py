@@ -11,13 +11,9 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidings.model import EVERYTHING, Filter, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, AccessDenied, Filter, Matches, Notification
 
 from ._patterns import matches
-
-
-class AccessDenied(TidingsError):
-    """Somebody wants what it may not."""
 
 
 @dataclass(frozen=True, slots=True)

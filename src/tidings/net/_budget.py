@@ -14,7 +14,7 @@ Where there is no access control, everybody has the same identity; there, a clie
 from __future__ import annotations
 
 from tidings.broker import Link
-from tidings.model import TidingsError
+from tidings.model import BudgetExceeded
 
 PART_BYTES = 400
 """What a part in a queue takes beside its bytes."""
@@ -22,10 +22,6 @@ REGISTRATIONS_PART = 2
 """Registrations take at most this part of the memory for all: queues cannot be shortened to make room for them."""
 CENSUS_SECONDS = 1.0
 """How often windows are counted."""
-
-
-class BudgetExceeded(TidingsError):
-    """A broker has no memory left for what a client asks of it."""
 
 
 class Budget:

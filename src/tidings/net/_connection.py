@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
-from tidings.model import FeatureError, TidingsError
+from tidings.model import AccessDenied, FeatureError, TidingsError
 from tidings.wire import (
     MAX_HELLO,
     SERIALISERS,
@@ -28,7 +28,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._listener import Visitor
 from ._peer import Peer
 from ._turns import HEAVY_IDS, LIGHT, LIGHT_SLICE, SLICE, is_light
@@ -156,7 +156,12 @@ class Connection(Stream):
                     if turns.busy and not in_turn and not is_light(payload):
                         self._put_off([(kind, payload), *left])
                         break
-                    frame = decode(payload)
+                    try:
+                        frame = decode(payload)
+                    except WireError as error:
+                        arrived += 1
+                        self._refuse(peer, payload, error)
+                        continue
                     if type(frame.message) in LIGHT:
                         arrived += 1
                         receive(link, frame)
@@ -206,6 +211,15 @@ class Connection(Stream):
                 peer.arrived(arrived)
         if peer.congestion.waits_for:
             self.pause()
+
+    def _refuse(self, peer: Peer, payload: bytes, error: WireError) -> None:
+        """Answer a frame that cannot be read. One of a neighbour ends the session, and so do too many of a client."""
+        if peer.link.is_broker:
+            raise error
+        now = self.loop.time()
+        refusal = peer.unreadable.refuse(peer.link.name, payload, peer.serialiser, error, now)
+        self.host.broker.statistics.refused += 1
+        self.host.broker.send(peer.link, refusal)
 
     def _answer(self, ping: bytes) -> None:
         asked = read_times(ping)

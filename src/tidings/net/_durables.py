@@ -23,7 +23,7 @@ from collections.abc import Callable
 import msgspec
 
 from tidings.broker import Broker, Link, check_progress
-from tidings.model import TidingsError
+from tidings.model import StoreError, TidingsError
 from tidings.store import Store
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
 
@@ -163,7 +163,7 @@ class Durables:
 
     def _check(self, name: str) -> Store:
         if self._store is None:
-            raise TidingsError(
+            raise StoreError(
                 f"broker '{self._broker.name}' has no store to keep '{name[:80]}' in; give it a data directory, "
                 "or subscribe without `durable`"
             )

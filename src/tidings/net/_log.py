@@ -7,11 +7,11 @@ is shown to administrators only; others see the past through subscriptions, whic
 from __future__ import annotations
 
 from tidings.broker import Broker, Link, check_filter
-from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, TidingsError
+from tidings.model import EVERYTHING, ROOT_SCOPE, AccessDenied, Filter, TidingsError
 from tidings.store import Store
 from tidings.wire import Envelope, Measure, Measured, Page, Read, body_test
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 
 MAX_NUMBER = 2**63 - 1
 """The largest number that a position or a limit may have."""

@@ -20,11 +20,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tidings.model import ScopeError, json_problem
+from tidings.model import AccessDenied, ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Review, Reviewed, Snapshot, dec_hook, enc_hook, shown_to
 from tidings.wire import encode_status
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._connection import DENIAL_DELAY
 from ._status import Reporter
 

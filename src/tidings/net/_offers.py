@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from tidings.broker import Broker, Link, check_filter
-from tidings.model import EVERYTHING, Filter, FilterTooLarge, Matches, TidingsError
+from tidings.model import EVERYTHING, AccessDenied, Filter, FilterTooLarge, Matches, TidingsError
 from tidings.wire import Browse, Offers
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._log import may_see_all
 
 MAX_OFFERS = 1_000

@@ -20,6 +20,7 @@ from tidings.wire import Part, exposes_token, is_local, part
 
 from ._budget import CENSUS_SECONDS
 from ._connection import Accepted
+from ._delays import Delays
 from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import Durables
@@ -219,9 +220,11 @@ class Server:
                 )
 
     async def _census(self) -> None:
+        delays = Delays(self.host.broker, self.host.governance)
         while True:
             await asyncio.sleep(CENSUS_SECONDS)
             self.host.census()
+            delays.look(self.host.loop.time())
 
     async def _heartbeat(self) -> None:
         interval = self.options.limits.heartbeat

@@ -12,6 +12,7 @@ import msgspec
 
 from tidings.broker import Link, Table
 from tidings.history import CachingStrategy, Strict
+from tidings.model import AccessDenied
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
@@ -28,7 +29,7 @@ from tidings.wire import (
     encode_status,
 )
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._dialler import Dialler
 from ._listener import Listener
 from ._peer import Peer

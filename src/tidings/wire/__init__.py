@@ -30,6 +30,7 @@ from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._local import exposes_token, is_local
 from ._messages import (
+    WAITING,
     Advertise,
     Attach,
     Deliver,
@@ -108,6 +109,7 @@ __all__ = [
     "SERIALISERS",
     "UNREADABLE",
     "VERSION",
+    "WAITING",
     "Advertise",
     "Answer",
     "AnyMessage",

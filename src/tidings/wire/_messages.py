@@ -285,6 +285,10 @@ class Fetched(Message, frozen=True):
 # --- features -----------------------------------------------------------------------------------------
 
 
+WAITING = "waiting"
+"""The feature of an `Extension` to a client that tells what a request of its waits for: its reference, and why."""
+
+
 class Extension(Message, frozen=True):
     """A message that a feature owns; the core only carries it to the neighbour."""
 
