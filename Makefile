@@ -12,12 +12,20 @@ SOAK_SECONDS ?= 900
 # One more than there are cores: the tests of Spark and of processes wait for others most of the time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-# How packages get into the .venv, with `uv` or without.
-INSTALL := $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --quiet --python $(BIN)/python" || echo "$(BIN)/python -m pip install --quiet --disable-pip-version-check")
-# Where `make lock` finds uv if it is not on the PATH.
+# How packages get into the .venv, with `uv` or without. Both say what they are doing; of pip's many lines, one for each
+# package is shown.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -ec
+UV := $(shell command -v uv 2>/dev/null)
+PIP := -m pip install --disable-pip-version-check --no-input --progress-bar off
+PIP_SAYS := (?:Collecting|Processing) (?:.*/)?(\w[\w.-]*?)(?:-\d|[^\w.-]|$$)|\s*(Installing \w+ \w+): (?!finished)
+PROGRESS := $(PYTHON) -uc 'import re, sys; any(print("  " + m[m.lastindex]) for m in (re.match(r"$(PIP_SAYS)", line) for line in sys.stdin) if m)'
+INSTALL := $(if $(UV),uv pip install --python $(BIN)/python,pip_install() { $(BIN)/python $(PIP) "$$@" | $(PROGRESS); }; pip_install)
+# Tools that are no part of the environment: uv for `make lock` where it is not on the PATH, and what makes a release.
 LOCKER := $(VENV)/lock
+RELEASER := $(VENV)/release
 
-.PHONY: help run test check lock soak replay bench bench-net bench-spark clean
+.PHONY: help run test check lock release notebook soak replay bench bench-net bench-spark clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
@@ -25,31 +33,34 @@ help:            ## list the targets
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Tidings needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
-	@if command -v uv >/dev/null 2>&1; then \
-	    uv venv --quiet --allow-existing --python $(PYTHON) $(VENV); \
-	else \
-	    $(PYTHON) -m venv $(VENV); \
-	fi
+	@echo "Setting up $(VENV), which is done once:"
+	@$(if $(UV),uv venv --quiet --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
 
 # What `make run` needs: the package and nothing of the tests.
 $(RUN_READY): pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Tidings and the packages that it runs on (60 MB, without Spark and the tests) ..."
 	@$(INSTALL) -e .
 	@touch $@
 
 # What everything else needs: exactly what the lock says, checked by its hashes.
 $(READY): pyproject.toml $(LOCK) | $(VENV)/bin/python
+	@echo "Installing what the tests need: Spark, a Java for it, linters (1.4 GB; some minutes, once) ..."
 	@$(INSTALL) --require-hashes -r $(LOCK)
+	@echo "Installing Tidings itself ..."
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $(RUN_READY) $@
 
+# The packages of a dependency group of pyproject.toml.
+GROUP = $(PYTHON) -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"][sys.argv[1]], sep="\n")'
+
 # Clients of other services, which only benchmarks need.
 $(BENCH_READY): $(READY)
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["bench"], sep="\n")' > $@.txt
+	@$(GROUP) bench > $@.txt
 	@$(INSTALL) -r $@.txt
 	@touch $@
 
-run: $(RUN_READY)  ## a live demonstration: a broker, publishers, a filtered subscription
-	@$(BIN)/tidings demo
+run: $(RUN_READY)  ## a demonstration, in one terminal and one minute; SCENE=history plays one scene
+	@$(BIN)/tidings demo $(if $(SCENE),--scene $(SCENE))
 
 test: check      ## the whole quick suite: style, types, imports, tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not soak"
@@ -80,6 +91,22 @@ lock:            ## choose the versions of the tests' environment anew where pyp
 	    { $(PYTHON) -m venv $(LOCKER) && $(LOCKER)/bin/python -m pip install --quiet --disable-pip-version-check uv; }
 	@PATH="$$PATH:$(LOCKER)/bin" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE) --group dev pyproject.toml -o $(LOCK)
+
+release:         ## build sdist and wheel into dist/, check them, and try them in a clean environment
+	@test -x $(RELEASER)/bin/twine || { echo "Installing what builds and checks a release ..."; $(PYTHON) -m venv $(RELEASER) && \
+	    $(GROUP) release > $(RELEASER)/packages.txt && $(RELEASER)/bin/python $(PIP) --quiet -r $(RELEASER)/packages.txt; }
+	rm -rf dist $(RELEASER)/clean
+	$(RELEASER)/bin/python -m build --outdir dist .
+	$(RELEASER)/bin/twine check --strict dist/*
+	$(PYTHON) -m venv $(RELEASER)/clean
+	$(RELEASER)/clean/bin/python $(PIP) --quiet dist/*.whl
+	cd $(RELEASER)/clean && bin/tidings --version && bin/tidings demo --fast && bin/python -c 'import tidings.sync, tidings.sim'
+	@echo && ls -l dist
+
+notebook: $(READY)  ## open the notebooks, with what they need
+	@$(GROUP) notebook > $(VENV)/notebook.txt
+	@$(INSTALL) -r $(VENV)/notebook.txt
+	$(BIN)/jupyter lab examples/notebooks
 
 clean:           ## remove everything that the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,39 +1,182 @@
-"""Tidings: content-based publish/subscribe that remembers, moves and knows its borders.
+"""Tidings: content-based publish/subscribe that remembers and knows its borders.
 
 async with tidings.connect("tidings://localhost:7311") as client:
     await client.publish(type="quote", symbol="SAP", price=182.4)
-    async for quote in client.subscribe("type = 'quote' AND price > 100", past=tidings.last(10)):
+    async for quote in client.subscribe("type = 'quote' AND price > 100", past=10):
         print(quote["symbol"], quote["price"])
 """
 
-from tidings.client import Client, ConnectionFailed, Receipt, Subscription, Traced, connect
-from tidings.model import Bound, BoundError, Duplicates, Filter, Location, Notification, TidingsError, attr, last, since
-from tidings.wire import Consistency, Gap, HistoryReport, Quality
+import importlib
+from typing import TYPE_CHECKING
 
-from . import sync
+if TYPE_CHECKING:
+    from tidings.cli._config import ConfigurationError
+    from tidings.cli._errors import UsageError
+    from tidings.client import (
+        Client,
+        ClientNotOpen,
+        ConnectionFailed,
+        Misfit,
+        NotAdmitted,
+        Receipt,
+        RefusedByService,
+        State,
+        Subscription,
+        Traced,
+        connect,
+    )
+    from tidings.model import (
+        AccessDenied,
+        AlreadyPublished,
+        AmbiguousName,
+        ArgumentRefused,
+        AuthorityUnreachable,
+        Bound,
+        BoundError,
+        BudgetExceeded,
+        Duplicates,
+        FeatureError,
+        Filter,
+        FilterError,
+        FilterSyntaxError,
+        FilterTooLarge,
+        FrozenGraph,
+        Location,
+        MappingError,
+        NoAuthority,
+        NotAdvertised,
+        NotAllowed,
+        Notification,
+        NotTrusted,
+        ScopeError,
+        StoreClosed,
+        StoreCorrupt,
+        StoreError,
+        StoreFailed,
+        StoreForeign,
+        StoreFull,
+        StoreLocked,
+        TidingsError,
+        TopologyError,
+        UnknownName,
+        UnsupportedFilter,
+        ValueRefused,
+        WireError,
+        attr,
+        last,
+        since,
+    )
+    from tidings.net import StartError
+    from tidings.scopes import MappingFailed
+    from tidings.sim import NeverQuiet, PromiseError
+    from tidings.spark import ArchiveChanged, AuditError, GapInStream, NoJava, SourceError, SparkError
+    from tidings.wire import Consistency, Gap, HistoryReport, Quality
+
+    from . import sync
 
 __version__ = "0.1.0.dev0"
 
+_ELSEWHERE = {
+    "ArchiveChanged": "tidings.spark",
+    "AuditError": "tidings.spark",
+    "ConfigurationError": "tidings.cli._config",
+    "GapInStream": "tidings.spark",
+    "NeverQuiet": "tidings.sim",
+    "NoJava": "tidings.spark",
+    "PromiseError": "tidings.sim",
+    "SourceError": "tidings.spark",
+    "SparkError": "tidings.spark",
+    "StartError": "tidings.net",
+    "UsageError": "tidings.cli._errors",
+}
+"""Errors of packages that a client does not need: each is loaded when somebody asks for it."""
+
 __all__ = [
+    "AccessDenied",
+    "AlreadyPublished",
+    "AmbiguousName",
+    "ArchiveChanged",
+    "ArgumentRefused",
+    "AuditError",
+    "AuthorityUnreachable",
     "Bound",
     "BoundError",
+    "BudgetExceeded",
     "Client",
+    "ClientNotOpen",
+    "ConfigurationError",
     "ConnectionFailed",
     "Consistency",
     "Duplicates",
+    "FeatureError",
     "Filter",
+    "FilterError",
+    "FilterSyntaxError",
+    "FilterTooLarge",
+    "FrozenGraph",
     "Gap",
+    "GapInStream",
     "HistoryReport",
     "Location",
+    "MappingError",
+    "MappingFailed",
+    "Misfit",
+    "NeverQuiet",
+    "NoAuthority",
+    "NoJava",
+    "NotAdmitted",
+    "NotAdvertised",
+    "NotAllowed",
+    "NotTrusted",
     "Notification",
+    "PromiseError",
     "Quality",
     "Receipt",
+    "RefusedByService",
+    "ScopeError",
+    "SourceError",
+    "SparkError",
+    "StartError",
+    "State",
+    "StoreClosed",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFailed",
+    "StoreForeign",
+    "StoreFull",
+    "StoreLocked",
     "Subscription",
     "TidingsError",
+    "TopologyError",
     "Traced",
+    "UnknownName",
+    "UnsupportedFilter",
+    "UsageError",
+    "ValueRefused",
+    "WireError",
     "attr",
     "connect",
     "last",
     "since",
     "sync",
 ]
+
+# A name is loaded when it is first used: `tidings --version`, a shell that completes a command line, and a program that
+# needs one name of many do not wait for the rest.
+_PACKAGES = ("model", "wire", "client", "scopes", "sync")
+"""Where the other names above come from, those that load fastest first; each is a name itself."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name in _PACKAGES:
+            return importlib.import_module(f"tidings.{name}")
+        places = (_ELSEWHERE[name],) if name in _ELSEWHERE else tuple(f"tidings.{one}" for one in _PACKAGES)
+        for place in places if name in __all__ else ():
+            if (found := getattr(importlib.import_module(place), name, None)) is not None:
+                globals()[name] = found
+                return found
+        raise AttributeError(f"module 'tidings' has no attribute '{name}'")
+
+    def __dir__():
+        return sorted({*globals(), *__all__, *_PACKAGES})

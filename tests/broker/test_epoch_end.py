@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from store_world import Loop, envelope, numbers
 
-from tidings.broker import Log
+from tidings.broker import Log, RoutingOptions
+from tidings.broker._publications import Publications
 from tidings.model import TidingsError
 from tidings.sim import Network, Op, SimClient, check
 from tidings.sim._disk import SimDisk
@@ -228,3 +229,24 @@ def test_a_store_that_is_closed_in_a_hurry_ends_as_in_a_crash(tmp_path: Path, mo
     with loop.open(tmp_path) as store:
         assert numbers(store, epoch) == loop.synced == list(range(1, 101 - given_up))
         assert store.ended(epoch) == 100 - given_up, "the others were never acknowledged"
+
+
+def test_a_number_that_is_missing_on_disk_was_refused_and_is_judged_anew_after_a_crash() -> None:
+    """Its refusal was lost in the crash, and a later number is on disk: it must not be acknowledged as stored."""
+    network = Network(seed=1, routing=RoutingOptions("covering", advertisements=True))
+    network.add_broker("a")
+    alice = network.add_client("alice", "a")
+    alice.advertise("n < 10")
+    network.run()
+    refused = alice.publish(n=99, quality=Quality.STORED)
+    stored = alice.publish(n=1, quality=Quality.STORED)
+    network.run()
+    disk = network.brokers["a"].runtime.log
+    assert disk is not None
+    assert disk.publishers()["alice"] == [0, stored]
+    publications = Publications(2, disk)
+    assert publications.is_known("alice", stored)
+    assert not publications.is_known("alice", refused)
+    publications.use("alice", refused, "alice")
+    assert publications.is_known("alice", refused), "it is published once"
+    assert publications.latest("alice") == stored

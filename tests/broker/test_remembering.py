@@ -18,7 +18,7 @@ class Ear:
     def __init__(self) -> None:
         self.disk = SimDisk(Scheduler(), 1_000)
         self.statistics = Statistics()
-        self.remembering = Remembering(self.disk, self.statistics)
+        self.remembering = Remembering(self.disk, self.statistics, {})
         self.said: list[str] = []
         self.remembering.told = self.said.append
 

@@ -18,7 +18,8 @@ def _commands() -> dict[tuple[str, ...], Any]:
     root = get_command(app)
     assert isinstance(root, TyperGroup)
     found: dict[tuple[str, ...], Any] = {}
-    for name, command in root.commands.items():
+    for name, later in root.commands.items():
+        command = later.load()
         if isinstance(command, TyperGroup):
             found |= {(name, below): one for below, one in command.commands.items()}
         else:

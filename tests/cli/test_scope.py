@@ -136,7 +136,7 @@ def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: igno
     file.write_text('{"outward": [{"step": "fly"}]}')
     wrong = run("join", "inner", "outer", "--mapping", str(file))
     assert wrong.exit_code == 2
-    assert "no mapping" in wrong.stderr
+    assert "is not a mapping" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: igno
         (["create", "a", "--input", "price >"], 2, "column"),
         (["create", "root"], 2, "root scope"),
         (["create", "a//b"], 1, "cannot name a scope"),
-        (["set", "root"], 2, "nothing to set"),
+        (["set", "root"], 2, "nothing to change"),
         (["create", "a", "--attribute", "x"], 2, "NAME=VALUE"),
         (["show", "nowhere"], 1, "no scope 'nowhere'"),
     ],
@@ -233,7 +233,7 @@ def test_an_authority_that_would_forget_does_not_start(commands: Commands) -> No
     process = commands.start("serve", "--port", "0", "--name", "berlin", "--authority", "berlin", "--no-store")
     code, _, said = process.end()
     assert code == 5
-    assert "'berlin' is the authority of its network and has no data directory" in said
+    assert "'berlin' is the authority of its network but has no data directory" in said
     assert "set `data`" in said
 
 

@@ -238,7 +238,7 @@ async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch
 def test_what_one_cannot_connect_with_is_refused_at_once() -> None:
     with pytest.raises(TidingsError, match='\'xml\' is no serialiser; choose "msgpack" or "json"'):
         tidings.connect(serialiser="xml")
-    with pytest.raises(TidingsError, match="max_unacknowledged is 0"):
+    with pytest.raises(TidingsError, match="max_unacknowledged=0; give a whole number from 1"):
         tidings.connect(max_unacknowledged=0)
     with pytest.raises(TidingsError, match="no broker is named"):
         tidings.connect([])
@@ -276,8 +276,8 @@ def test_the_token_of_a_broker_does_not_leave_its_machine_in_the_clear_either() 
     away = options(neighbours=("tidings://127.0.0.1", "tidings://192.0.2.1:99"), neighbour_token=TOKEN)
     with pytest.raises(StartError) as caught:
         Server(away)
-    assert "would go to tidings://192.0.2.1:99 in the clear" in str(caught.value)
-    assert "write tidings+tls://192.0.2.1:99, or say --insecure" in str(caught.value)
+    assert "would go to tidings://192.0.2.1:99 unencrypted" in str(caught.value)
+    assert "write tidings+tls://192.0.2.1:99, or pass --insecure" in str(caught.value)
     assert TOKEN not in str(caught.value)
     Server(replace(away, insecure=True))
     Server(replace(away, neighbour_token=None))

@@ -1,73 +1,24 @@
-"""What the documentation shows, runs: the Python blocks of every page and the examples of every docstring.
+"""What the documentation shows, runs: the Python and console blocks of every page, the examples of every docstring.
 
-The blocks of a page run from top to bottom in one namespace, as a reader would type them. A block with
-`>>>` runs as a doctest, any other as a program, in which `await` may stand at the top. A block that
-cannot run here is marked ```` ```python norun ````; console blocks are not run.
+How pages are followed, and how a block is marked that cannot run here, is said in tests/pages.py.
 """
 
 from __future__ import annotations
 
-import ast
-import asyncio
 import doctest
 import importlib
-import inspect
-import re
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 import pytest
+from pages import OPTIONS, PAGES, ROOT, Block, Terminals, blocks, run, run_python
 
 from tidings.model import _operator_words
 
-ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 SPARK = ROOT / "docs" / "spark.md"
 """Runs with the other tests of Spark, which share a session: tests/spark/test_page.py."""
-PAGES = [*sorted(set((ROOT / "docs").rglob("*.md")) - {SPARK}), ROOT / "README.md"]
-OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*?$", re.MULTILINE | re.DOTALL)
-
-
-class Block(NamedTuple):
-    page: Path
-    line: int
-    body: str
-
-    def run(self, namespace: dict[str, object]) -> None:
-        """Run the block in the namespace of its page."""
-        if ">>>" in self.body:
-            self._run_as_doctest(namespace)
-        else:
-            self._run_as_program(namespace)
-
-    def _run_as_doctest(self, namespace: dict[str, object]) -> None:
-        test = doctest.DocTestParser().get_doctest(
-            self.body, namespace, f"{self.page.name}:{self.line}", str(self.page), self.line
-        )
-        test.globs = namespace
-        complaints: list[str] = []
-        runner = doctest.DocTestRunner(optionflags=OPTIONS)
-        runner.run(test, out=complaints.append, clear_globs=False)
-        assert not runner.failures, "".join(complaints)
-
-    def _run_as_program(self, namespace: dict[str, object]) -> None:
-        padding = "\n" * self.line  # so that a traceback names the line of the page
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        code = compile(padding + self.body, str(self.page), "exec", flags=flags, dont_inherit=True)
-        result = eval(code, namespace)
-        if inspect.iscoroutine(result):
-            asyncio.run(result)
-
-
-def _blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
-    return [
-        Block(page, text.count("\n", 0, match.start("body")), match["body"])
-        for match in _FENCE.finditer(text)
-        if match["info"].strip() == "python"
-    ]
+FOLLOWED = [page for page in PAGES if page != SPARK and any(block.runs for block in blocks(page))]
 
 
 def _modules() -> list[str]:
@@ -76,12 +27,22 @@ def _modules() -> list[str]:
     return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.name != "__main__"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_python_blocks_of_a_page_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_operator_words, "_FACTORIES", {})  # what a page registers ends with the page
-    namespace: dict[str, object] = {"__name__": "__docs__"}
-    for block in _blocks(page):
-        block.run(namespace)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for example in (page.parent,) if page.is_relative_to(ROOT / "examples") else ():
+        monkeypatch.syspath_prepend(str(example))
+    run(page, tmp_path)
+
+
+def test_a_block_that_does_not_run_says_why() -> None:
+    shown = [block for page in PAGES for block in blocks(page) if block.kind in {"python", "console"}]
+    assert len(shown) > 50
+    assert not [block.place for block in shown if not block.runs and not block.reason]
+    assert not [block.place for block in shown if block.runs and block.reason]
+    assert {block.kind for page in PAGES for block in blocks(page)} <= {"", "python", "console", "toml", "text", "json"}
 
 
 @pytest.mark.parametrize("name", _modules())
@@ -103,20 +64,54 @@ def _imported(name: str) -> ModuleType:
         pytest.skip(f"{name} needs {error.name}, which is an extra")
 
 
+def _page(tmp_path: Path, text: str) -> list[Block]:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    return blocks(page)
+
+
 def test_a_block_that_is_wrong_is_noticed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("```python\nx = 1\n```\n\n```python\n>>> x\n2\n```\n\n```python norun\n1 / 0\n```\n")
-    program, example = _blocks(page)
+    text = "```python\nx = 1\n```\n\n```python\n>>> x\n2\n```\n\n"
+    text += "<!-- not run: it cannot -->\n```python norun\n1 / 0\n```\n"
+    program, example, fragment = _page(tmp_path, text)
     namespace: dict[str, object] = {}
-    program.run(namespace)
+    run_python(program, namespace)
     with pytest.raises(AssertionError, match="Got"):
-        example.run(namespace)
+        run_python(example, namespace)
+    assert not fragment.runs
+    assert fragment.reason
+    assert not example.reason
 
 
-def test_a_program_may_await(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("```python\nimport asyncio\nawait asyncio.sleep(0)\ndone = True\n```\n")
-    namespace: dict[str, object] = {}
-    for block in _blocks(page):
-        block.run(namespace)
-    assert namespace["done"]
+def test_a_program_that_is_none_is_noticed(tmp_path: Path) -> None:
+    [block] = _page(tmp_path, "```python\nimport asyncio\nawait asyncio.sleep(0)\n```\n")
+    with pytest.raises(SyntaxError):
+        run_python(block, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("false", "false"),
+        ("$ echo one\ntwo\n", "and not"),
+        ("tidings pub nonsense", "nonsense"),
+        ("tidings serve --port nonsense", "and never"),
+    ],
+)
+def test_a_command_that_is_wrong_is_noticed(tmp_path: Path, body: str, problem: str) -> None:
+    [block] = _page(tmp_path, f"```console\n{body}\n```\n")
+    with Terminals(tmp_path) as terminals, pytest.raises(AssertionError, match=problem):
+        terminals.run(block)
+
+
+def test_commands_that_go_on_do_so_beside_the_others(tmp_path: Path) -> None:
+    one, other = _page(
+        tmp_path,
+        '```console\ntidings serve   # a comment\ntidings sub "n > 1"\n```\n\n'
+        "```console\n$ tidings pub n=1 --quality fire\nsent\n$ tidings pub n=2\nbroker/...\n```\n",
+    )
+    with Terminals(tmp_path) as terminals:
+        terminals.run(one)
+        terminals.run(other)
+    assert "n=2" in terminals.printed()
+    assert "n=1" not in terminals.printed()

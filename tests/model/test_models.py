@@ -252,7 +252,6 @@ def _knot() -> Knot:
 @pytest.mark.parametrize(
     ("instance", "told"),
     [
-        (Typed(), "rename the field"),
         (_knot(), "nested deeper"),
         (Knot(object()), "attribute 'inner': object is not a value"),
         (Knot({5: 1}), "attribute 'inner': 5 is not a name"),
@@ -266,6 +265,10 @@ def _knot() -> Knot:
 def test_what_is_no_object_is_refused(instance: object, told: str) -> None:
     with pytest.raises(ValueRefused, match=told):
         Notification.from_object(instance)
+
+
+def test_a_field_of_its_own_says_what_type_an_object_is() -> None:
+    assert dict(Notification.from_object(Typed())) == {"type": "x"}
 
 
 # Tuples, documents, bytes, points.

@@ -165,8 +165,8 @@ async def test_a_full_queue_lets_the_default_go_on_and_says_so(
         assert kept(server) == [(3, Quality.STORED)]
     said = [record.message for record in caplog.records if "the store" in record.message]
     assert len(said) == 2
-    assert "does not take publications: more waits for the disk" in said[0]
-    assert "takes publications again; 3 have gone on as accepted" in said[1]
+    assert "refuses publications: more waits for the disk" in said[0]
+    assert "takes publications again; 3 were only accepted" in said[1]
 
 
 @running
@@ -190,7 +190,7 @@ async def test_a_disk_that_refuses_lets_the_default_go_on_and_says_so(
                 await (await client.publish(n=4, noise=noise, quality="stored"))
             code, body = await fetch(server.metrics_port, "/health")
             assert code == 503
-            assert "those that ask for no quality are accepted only" in body
+            assert "those without a quality are only accepted" in body
         await (receipt := await client.publish(n=5))
         assert receipt.quality is Quality.STORED
         assert (await fetch(server.metrics_port, "/health"))[0] == 200

@@ -82,7 +82,7 @@ async def test_only_those_who_may_administer_are_answered() -> None:
         async with tidings.connect(url(server), token="op") as client:
             assert (await client.status()).name == "b"
         async with tidings.connect(url(server), token="app") as client:
-            with pytest.raises(tidings.TidingsError, match="'application' may not ask"):
+            with pytest.raises(tidings.TidingsError, match="'application' may not see the status"):
                 await client.status()
             await (await client.publish(n=1))  # and goes on
 

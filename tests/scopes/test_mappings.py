@@ -163,7 +163,7 @@ def test_an_inverse_takes_back_what_the_mapping_did(one: Mapping, notification: 
     if there is not None:
         back = inverse.apply(there)
         again = None if back is None else one.apply(back)
-        # A document of XML has no room for every text, and no document for more than 65,536 characters.
+        # A document of XML has no room for every text, and no document for more than 1,048,576 characters.
         assert again == there or (again is None and any(isinstance(step, Unpack) for step in one.steps))
 
 

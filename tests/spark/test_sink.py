@@ -80,7 +80,7 @@ def test_a_writer_has_a_name_of_its_identity(spark: SparkSession, tmp_path: Path
     with serving(Options(name="hub", port=0, data=tmp_path / "hub", access=access)) as url:
         with pytest.raises(SparkError) as caught:
             write(table, url, id="one", token=token, clientName="weekly")
-        assert "'weekly/one/0' is no name of 'nightly'" in str(caught.value)
+        assert "'weekly/one/0' does not belong to 'nightly'" in str(caught.value)
         assert "'nightly/*'" in str(caught.value)
         assert '.option("clientName"' in str(caught.value)
         for _ in range(2):

@@ -125,7 +125,7 @@ MESSAGES: list[AnyMessage] = [
     Kept("q3"),
     Forget("q4", "quotes"),
     Subscribe("s2", EXPENSIVE, past=Past(Bound(10, 300_000_000), Consistency.BEST_EFFORT, 2_000_000, True)),
-    HistoryReport("s2", 4, 7, Ending.TIMER, {"memory": 5, "store": 2}, True, 13),
+    HistoryReport("s2", 4, 7, Ending.TIMER, {"memory": 5, "store": 2}, True, 13, 2, 1_794_797_000_000_000),
     Measure("q5", (3, 42), 1_000, 65_536),
     Measured("q5", "b1", (2, 17), (3, 99), (3, 142)),
     Read("q6", (3, 42), (3, 99), EXPENSIVE),

@@ -157,7 +157,7 @@ class Broker:
         self._arrived: Mapping[str, bytes] = {}
         self._clients: dict[str, Link] = {}
         self.publications = Publications(self.epoch, runtime.log, publishes=role is not Role.INNER)
-        self.remembering = Remembering(runtime.log, self.statistics)
+        self.remembering = Remembering(runtime.log, self.statistics, self.publications.publishers)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.scoping = Scoping(self)
         self.waves = Waves(self)

@@ -14,7 +14,8 @@ stop the traffic: until it can, a crash may lose what was not stored without a r
 nothing of earlier epochs, except that they were empty if clients cannot publish there.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
-numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
+numbers of each publisher are remembered, from disk after a restart, so that it is published once. A number that is
+missing on disk below the latest was refused, or is lost: it is new when it comes again. What was refused
 uses up no number, and stays refused: as many refusals as there is room for are remembered, and whoever causes more than
 its share of them pushes out its own.
 """
@@ -22,10 +23,11 @@ its share of them pushes out its own.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tidings.model import Filter, Identity, TidingsError
+from tidings.model import Filter, Identity, StoreError, StoreFull, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
 
 from ._runtime import Log
@@ -82,7 +84,10 @@ class Publications:
         self._has_heard = self._heard  # one object, by which the log knows what belongs together
         self.heard: Callable[[Sequence[Envelope], Sequence[bool], Exception | None], None] = lambda *_: None
         """Called with what is on disk, or with what went wrong; and for each, whether its publisher insisted on it."""
-        self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
+        on_disk = log.publishers() if log is not None else {}
+        self._publishers = {publisher: numbers[-1] for publisher, numbers in on_disk.items()}
+        self._gapped = {publisher: numbers for publisher, numbers in on_disk.items() if _has_gaps(numbers)}
+        """The numbers of publishers of which earlier epochs do not have all: the others were refused, or are lost."""
         self._names: dict[str, dict[str, None]] = {}
         """The names of those that have several, the newest last."""
         self._newest: str | None = None
@@ -100,9 +105,9 @@ class Publications:
     def check_room(self) -> None:
         """Raise `TidingsError` unless another publication can be stored."""
         if self._log is None:
-            raise TidingsError("this broker has no store; publish with quality ACCEPTED, or give it a data directory")
+            raise StoreError("this broker has no store; publish with quality ACCEPTED, or give it a data directory")
         if self._log.full:
-            raise TidingsError("the store of this broker cannot take more for now; publish again later")
+            raise StoreFull("the store of this broker cannot take more for now; publish again later")
 
     def number(self) -> int:
         """The next number."""
@@ -111,12 +116,23 @@ class Publications:
 
     def is_known(self, publisher: str, seq: int) -> bool:
         """Whether the publisher has used this number of its own, or it was refused."""
-        if seq <= self._publishers.get(publisher, 0):
+        if seq <= self._publishers.get(publisher, 0) and not self._is_gap(publisher, seq):
             return True
         return self._refused > 0 and self.refusal(publisher, seq) is not None
 
+    def _is_gap(self, publisher: str, seq: int) -> bool:
+        """Whether a number is known not to be on disk, though later ones of an earlier epoch are."""
+        numbers = self._gapped.get(publisher)
+        if numbers is None or not numbers[0] < seq < numbers[-1]:
+            return False
+        at = bisect_left(numbers, seq)
+        return numbers[at] != seq
+
     def use(self, publisher: str, seq: int, owner: str) -> None:
         """From now on the publisher has used this number of its own, and those before it."""
+        if self._is_gap(publisher, seq):
+            insort(self._gapped[publisher], seq)
+            return
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
@@ -157,6 +173,11 @@ class Publications:
         with contextlib.suppress(TidingsError):  # it has been closed: nobody is acknowledged anything any more
             self._log.note_unlogged(noted, noted)
             self._noting = True
+
+    @property
+    def publishers(self) -> Mapping[str, int]:
+        """The largest number of its own of each publisher that is remembered."""
+        return self._publishers
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""
@@ -281,3 +302,7 @@ class Publications:
                 yield envelope
         if epoch == self.epoch:
             yield from (envelope for envelope in self._recent if envelope.identity.seq > after)
+
+
+def _has_gaps(numbers: list[int]) -> bool:
+    return numbers[-1] - numbers[0] + 1 != len(numbers)

@@ -53,6 +53,10 @@ class Log(Protocol):
         """What is kept, passes, and was published then or later, in short steps that give what they found."""
         ...
 
+    def forgotten(self) -> int:
+        """The instant before which not everything is kept any more, in microseconds; 0: nothing was ever forgotten."""
+        ...
+
     def epochs(self) -> Iterable[int]:
         """Every epoch that this log has seen, in order."""
         ...
@@ -88,8 +92,11 @@ class Log(Protocol):
         """The small state of a table, by key."""
         ...
 
-    def publishers(self) -> Mapping[str, int]:
-        """For each publisher among the latest stored publications, the last number of its own."""
+    def publishers(self) -> Mapping[str, list[int]]:
+        """For each publisher among the latest stored publications, the numbers of its own, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         ...
 
 

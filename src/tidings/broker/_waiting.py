@@ -86,6 +86,10 @@ class Waiting:
     def __len__(self) -> int:
         return sum(len(line.messages) for line in self._lines.values())
 
+    def heads(self) -> list[tuple[Link, Said]]:
+        """Of each client, what has waited longest."""
+        return [(client, line.messages[0]) for client, line in self._lines.items()]
+
     def add(self, client: Link, message: Said) -> None:
         """Let something wait; `TidingsError` if too much does already."""
         line = self._lines.get(client, _Line())

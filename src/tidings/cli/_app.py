@@ -1,64 +1,121 @@
-"""The `tidings` command: its parts, and what they have in common."""
+"""The `tidings` command: its parts, and what they have in common.
+
+A command is loaded when it is run. For those who want to know its words only, `tidings --help` and a shell that
+completes them, a stand-in has them from a note (see `_completion`).
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
 from tidings import __version__
 
-from ._archive import archive
-from ._audit import audit
-from ._browse import browse
-from ._config_commands import config
-from ._demo import demo
-from ._errors import readable
-from ._history import history
-from ._logs import guard_warnings
-from ._pub import pub
-from ._replay import replay
-from ._scope import scope
-from ._serve import serve
-from ._status import status, topology
-from ._sub import sub
-from ._top import top
-from ._warm import warm
+from ._completion import Words, note, noted, stand_in, without_values
+from ._help import Commands, Group
+from ._main import dying_quietly
+
+COMMANDS = {
+    "serve": "_serve",
+    "pub": "_pub",
+    "sub": "_sub",
+    "browse": "_browse",
+    "top": "_top",
+    "status": "_status",
+    "topology": "_status",
+    "scope": "_scope",
+    "history": "_history",
+    "replay": "_replay",
+    "archive": "_archive",
+    "audit": "_audit",
+    "warm": "_warm",
+    "config": "_config_commands",
+    "demo": "demo",
+}
+"""For each command the module that has it, under the same name."""
 
 
-class _Group(TyperGroup):
-    """Runs a command so that errors are readable."""
+class _Later(TyperCommand):
+    """Stands in for a command that is not loaded yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._name = name
+
+    def load(self) -> Any:
+        """The command itself."""
+        with dying_quietly():
+            found = getattr(importlib.import_module(f"{__package__}.{COMMANDS[self._name]}"), self._name)
+        if isinstance(found, typer.Typer):
+            group = typer.main.get_group(found)
+            group.name = self._name
+            return group
+        alone = Commands(add_completion=False)
+        alone.command(self._name)(found)
+        return typer.main.get_command(alone)
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Whoever runs the command gets to know the command itself; a shell that completes it, its words."""
+        completing = more.get("resilient_parsing")
+        command = stand_in(self._name, _words()[self._name]) if completing else self.load()
+        return command.make_context(*arguments, **more)
+
+
+def _words() -> Mapping[str, Words]:
+    """The words of all commands. The first time, all of them are loaded for it."""
+    return noted() or note({name: _Later(name).load() for name in COMMANDS})
+
+
+class _Group(Group):
+    """Has all commands, and runs one so that errors are readable."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for name in COMMANDS:
+            self.add_command(_Later(name))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names; whoever asks for them also wants to know what they are for."""
+        for name, words in _words().items():
+            self.commands[name].help = words["help"]
+        return super().list_commands(ctx)
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        if more.get("resilient_parsing"):
+            without_values(self)
+        try:
+            return super().make_context(*arguments, **more)
+        except typer.Exit:
+            raise
+        except Exception:
+            with dying_quietly():
+                from ._errors import readable  # noqa: PLC0415
+
+            with readable(debug=False):
+                raise
 
     def invoke(self, ctx: Any) -> Any:
+        with dying_quietly():
+            from ._errors import readable  # noqa: PLC0415 - knows all errors, so it loads everything
+            from ._logs import guard_warnings  # noqa: PLC0415
+
+        guard_warnings()
         with readable(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
 
-app = typer.Typer(
+app = Commands(
     cls=_Group,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe: say what you want to hear, and hear it.",
-    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not let in, "
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not admitted, "
     "5 the broker cannot run, 6 wrong configuration, 130 interrupted.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(serve)
-app.command()(pub)
-app.command()(sub)
-app.command()(browse)
-app.command()(top)
-app.command()(status)
-app.command()(topology)
-app.add_typer(scope, name="scope")
-app.add_typer(history, name="history")
-app.command()(replay)
-app.add_typer(archive, name="archive")
-app.command()(audit)
-app.command()(warm)
-app.add_typer(config, name="config")
-app.command()(demo)
 
 
 def _version(wanted: bool) -> None:
@@ -70,14 +127,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version, and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", hidden=True, help="Show where an error came from.")] = False,
 ) -> None:
     """Content-based publish/subscribe: say what you want to hear, and hear it."""
-
-
-def main() -> None:
-    """Run the command line."""
-    guard_warnings()
-    app(prog_name="tidings")

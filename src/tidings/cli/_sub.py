@@ -6,20 +6,23 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 
 import tidings
-from tidings.model import Bound, BoundError, Filter, duration
+from tidings.model import Bound, BoundError, Filter, bound_of
 from tidings.wire import Gap
 
-from . import _times
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
-from ._shown import Lines, as_json, gap_as_json, gap_as_text
+from ._json_lines import as_line, gap_as_line
+from ._nothing import nothing_from_the_past
+from ._option_values import seconds, whole
+from ._printable import printable
+from ._shown import Lines, gap_as_text
 
 MAX_BOUND = 100
 """Characters of a bound: the longest that means something has an instant and a number."""
@@ -28,31 +31,37 @@ MAX_BOUND = 100
 def sub(
     filter: Annotated[
         str,
-        typer.Argument(metavar="FILTER", help="What you want to hear, like \"type = 'quote' AND price > 100\"."),
+        typer.Argument(metavar="FILTER", help="What to receive, like \"type = 'quote' AND price > 100\"."),
     ],
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
-    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many notifications.")] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many notifications.")
+    ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Give up after this time, with exit code 1 if --count is not met."),
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds("--timeout"),
+            help="Exit after this time, with code 1 if --count was not reached.",
+        ),
     ] = None,
     client_name: ClientName = None,
     durable: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Go on after what was printed the last time under this name and --client.",
+            help="Continue where the last run with this name and --client ended.",
         ),
     ] = None,
     past: Annotated[
         str | None,
         typer.Option(
             metavar="BOUND",
-            help="Begin with what was published before: 10 for the last ten, 5m for five minutes, 10,5m for both.",
+            help="Begin with the past: 10 for the last ten, 5m for five minutes, 10,5m for both.",
         ),
     ] = None,
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers if enough comes meanwhile.")
+        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers once there is enough.")
     ] = False,
     as_json: AsJson = False,
     token_file: TokenFile = None,
@@ -61,15 +70,15 @@ def sub(
     key: Key = None,
     insecure: Insecure = False,
 ) -> None:
-    """Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.
+    """Subscribe and print each notification with the time at which it was published. Ctrl-C ends it.
 
-    TRUE as the filter means everything. What was lost on the way is reported, too.
+    The filter TRUE selects everything. Losses are reported, too.
     """
     wanted = Filter.parse(filter)
     if durable is not None and client_name is None:
-        raise UsageError("--durable is kept under the name of a client; give one with --client")
+        raise UsageError("--durable needs the name of a client; give one with --client")
     if durable is not None and past is not None:
-        raise UsageError("--durable goes on where it was, and --past begins before; choose one")
+        raise UsageError("--durable continues where it ended, and --past begins earlier; choose one")
     bound = None if past is None else _bound(past)
     client = connect(
         broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
@@ -77,7 +86,7 @@ def sub(
     printer = _JsonPrinter() if as_json else _Printer()
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:
-        complain(f"fewer than {count} notifications came in {timeout:g} seconds")
+        complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -90,28 +99,13 @@ class _How(NamedTuple):
 
 
 def _bound(text: str) -> Bound:
-    """`10`, `5m`, `10,5m`, or an instant in the place of the duration."""
+    """`10`, `5m`, `10,5m`, or an instant in the place of the duration; as `past` of `tidings.Client.subscribe`."""
     if len(text) > MAX_BOUND:
         raise UsageError(f"--past {text[:20]}...: {len(text):,} characters are too many; write 10, 5m, or 10,5m")
-    count, comma, reach = text.partition(",")
-    if not comma and not count.isdecimal():
-        count, reach = "", text
     try:
-        if count and not count.isdecimal():
-            raise BoundError(f"'{count}' is not a number")
-        number = int(count) if count else None
-        if not reach:
-            if comma:
-                raise BoundError("nothing follows the comma")
-            bound = Bound(number)
-        elif reach[:4].isdecimal() and "-" in reach:
-            bound = Bound(number, None, _times.instant(reach, datetime.now(UTC)))
-        else:
-            bound = Bound(number, duration(reach))
-        bound.check()
-    except ValueError as error:
-        raise UsageError(f"--past {text}: {error}; write 10, 5m, or 10,5m") from None
-    return bound
+        return bound_of(text)
+    except BoundError as error:
+        raise UsageError(f"--past {error}") from None
 
 
 class _Printer:
@@ -122,8 +116,8 @@ class _Printer:
         self._lines = Lines()
 
     def notification(self, notification: tidings.Notification) -> None:
-        now = datetime.now().astimezone()
-        at = notification.published_at.astimezone() if isinstance(notification, tidings.Traced) else now
+        assert isinstance(notification, tidings.Traced)
+        now, at = datetime.now().astimezone(), notification.published_at.astimezone()
         self._console.print(self._lines.line(notification, at, dated=at.date() != now.date()))
         self._console.file.flush()
 
@@ -136,10 +130,11 @@ class _JsonPrinter(_Printer):
     """Prints for scripts."""
 
     def notification(self, notification: tidings.Notification) -> None:
-        print(as_json(notification), flush=True)
+        assert isinstance(notification, tidings.Traced)
+        print(as_line(notification, notification.identity, past=notification.from_past), flush=True)
 
     def gap(self, gap: Gap) -> None:
-        print(gap_as_json(gap), flush=True)
+        print(gap_as_line(gap), flush=True)
 
 
 async def _listen(
@@ -152,6 +147,7 @@ async def _listen(
 ) -> bool:
     """Print until the end; whether everything came that was asked for."""
     seen = 0
+    telling: asyncio.Task[None] | None = None
     async with client:
         subscription = client.subscribe(
             wanted,
@@ -165,7 +161,11 @@ async def _listen(
         try:
             async with asyncio.timeout(timeout):
                 with _until_interrupted(subscription):
-                    typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
+                    typer.echo(
+                        f"subscribed at {client.statistics().broker} to {wanted}; press Ctrl-C to stop", err=True
+                    )
+                    if how.past is not None:
+                        telling = asyncio.create_task(_tell_if_nothing(client, subscription, how.past))
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1
@@ -175,7 +175,16 @@ async def _listen(
                         return True
         except TimeoutError:
             return count is None
+        finally:
+            if telling is not None:
+                telling.cancel()
     return True
+
+
+async def _tell_if_nothing(client: tidings.Client, subscription: tidings.Subscription, past: Bound) -> None:
+    reason = await nothing_from_the_past(client, subscription, past)
+    if reason:
+        typer.echo(f"nothing from the past: {printable(reason)}", err=True)
 
 
 @contextlib.contextmanager

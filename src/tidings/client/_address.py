@@ -2,7 +2,8 @@
 
 TidingsError, OSError
 └── ConnectionFailed
-    └── NotAdmitted
+    ├── NotAdmitted
+    └── ClientNotOpen
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ class NotAdmitted(ConnectionFailed):
     """Why, in one word of docs/protocol.md; "name": this name belongs to somebody else."""
 
 
+class ClientNotOpen(ConnectionFailed):
+    """A call of a client that is not open yet, or is closed. Nothing was done."""
+
+
 class Address(NamedTuple):
     """Where a broker listens."""
 
@@ -45,6 +50,8 @@ class Address(NamedTuple):
         >>> str(Address.parse("tidings+tls://[::1]:99"))
         'tidings+tls://[::1]:99'
         """
+        if not isinstance(url, str):
+            raise ConnectionFailed(f"{url!r:.60} is not the address of a broker; write tidings://host:port")
         try:
             parts = urlsplit(url if "://" in url else f"tidings://{url}")
             port = parts.port or DEFAULT_PORT

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidings import scopes
-from tidings.model import Duplicates, Filter, Notification, ScopeError, TidingsError
+from tidings.model import ArgumentRefused, Duplicates, Filter, Notification, ScopeError, TidingsError, UnsupportedFilter
 from tidings.scopes import (
     CLOSED,
     OPEN,
@@ -53,7 +53,7 @@ from tidings.scopes import (
     refusal_in,
 )
 
-from ._arguments import choice_of
+from ._arguments import choice_of, filter_of, integer_of, shown, timeout_of
 from ._awaited import Awaited
 
 log = logging.getLogger("tidings.client")
@@ -132,10 +132,10 @@ class Admin:
             _interface(imposed, OPEN),
             abstract,
             dict(attributes or {}),
-            tuple(administrators),
+            _texts(administrators, "administrators"),
             hidden,
-            tuple(trusted),
-            tuple(map(credential, admission)),
+            _texts(trusted, "trusted"),
+            tuple(map(credential, _texts(admission, "admission"))),
             _rule(duplicates),
             ordered,
         )
@@ -214,9 +214,9 @@ class Admin:
 
         None: as it is.
         """
-        secrets = None if admission is None else tuple(map(credential, admission))
-        clients = None if administrators is None else tuple(administrators)
-        brokers = None if trusted is None else tuple(trusted)
+        secrets = None if admission is None else tuple(map(credential, _texts(admission, "admission")))
+        clients = None if administrators is None else _texts(administrators, "administrators")
+        brokers = None if trusted is None else _texts(trusted, "trusted")
         return await self.change(SetAdministration(scope, clients, secrets, brokers), timeout=timeout)
 
     # --- members --------------------------------------------------------------------------------------
@@ -304,7 +304,8 @@ class Admin:
     ) -> Changed:
         """Make several changes as one: all of them take effect together, or none does."""
         mode = choice_of(Mode, mode, "mode", ScopeError)
-        answer = await self._ask(lambda id: Ask(id, changes, mode, tuple(credentials)), timeout, "make the change")
+        shows = _texts(credentials, "credentials")
+        answer = await self._ask(lambda id: Ask(id, changes, mode, shows), timeout, "make the change")
         assert isinstance(answer, Answer)
         return Changed(answer.version, answer.warnings, answer.changes)
 
@@ -319,6 +320,7 @@ class Admin:
 
         Those who may change everything see all of it, others what they have asked for themselves.
         """
+        integer_of(limit, "limit", 1, 2**31)
         reviewed = await self._ask(lambda id: Review(id, min(limit, MAX_REVIEW)), timeout, "show the log")
         assert isinstance(reviewed, Reviewed)
         return list(reviewed.entries)
@@ -327,17 +329,21 @@ class Admin:
         self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT
     ) -> Explanation:
         """Why a client or scope sees what a client publishes, or why not, as far as this client may see the graph."""
+        if not isinstance(notification, Mapping):
+            raise ArgumentRefused(f"notification={shown(notification)}; give a mapping of its attributes")
+        published = Notification(notification)
         graph = await self.graph(timeout=timeout)
-        return explain(graph, publisher, Notification(notification), reader)
+        return explain(graph, publisher, published, reader)
 
     # --- questions and answers ------------------------------------------------------------------------
 
     async def _ask(self, question: Callable[[str], Ask | Look | Review], timeout: float, what: str) -> _Reply:
         """What is answered; `question` makes the message of an id. Asked once: a lost session may have done it."""
+        timeout_of(timeout)
         self._check()
         self._count += 1
         id = f"admin-{self._count}"
-        self._send(scopes.encode(question(id)))
+        self._send(_checked(question(id)))
         try:
             async with asyncio.timeout(timeout):
                 reply = await self._replies.wait(id)
@@ -384,13 +390,36 @@ def _interface(given: AnyInterface | Mapping[str, AnyFilter | None] | None, defa
     """An interface from what an administrator gives; a direction that is left out is as in the default."""
     if isinstance(given, Interface):
         return given
+    if given is not None and not isinstance(given, Mapping):
+        raise ScopeError(f"an interface is a mapping like {{'output': \"type = 'quote'\"}}, not {shown(given)}")
     sides = {"input": default.input, "output": default.output}
     for side, filter in (given or {}).items():
         if side not in sides:
             raise ScopeError(f"an interface has 'input' and 'output', not '{side}'; rename it")
         if filter is not None:
-            sides[side] = Filter.parse(filter) if isinstance(filter, str) else filter
+            wanted = filter_of(filter)
+            if not isinstance(wanted, Filter):
+                raise UnsupportedFilter(f"the {side} of an interface is a content filter, not {shown(filter)}")
+            sides[side] = wanted
     return Interface(**sides)
+
+
+def _checked(question: Ask | Look | Review) -> bytes:
+    """The message as bytes that every broker can read; `ScopeError` if there are none."""
+    try:
+        body = scopes.encode(question)
+        scopes.decode(body)
+    except (TypeError, ValueError, RecursionError, ScopeError) as error:
+        raise ScopeError(f"this cannot be sent: {error}; give texts for names, and mappings of texts") from None
+    return body
+
+
+def _texts(given: Iterable[str], name: str) -> tuple[str, ...]:
+    """Several texts. One alone would be taken for its letters."""
+    texts = None if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
+    if texts is None or set(map(type, texts)) - {str}:
+        raise ScopeError(f'{name} is no list of texts; write ["..."]')  # it may be a secret, so it is not shown
+    return texts
 
 
 def _rule(given: Duplicates | str) -> Duplicates:

@@ -1,64 +1,43 @@
 """The client: what an application uses to publish and subscribe.
 
-Everything happens on the event loop of whoever connected; there is no thread and, besides one task that keeps the
-connection and one for each durable subscription, nothing in the background. Leaving the context manager ends it all.
+Everything happens on the event loop of whoever opened it; there is no thread. In the background run one task that keeps
+the connection, one for each durable subscription, and one for each callback that has to be awaited. Closing the client
+ends them all. `_state` has the states of a client, and what may be done in each.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
-from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker, check_place
-from tidings.history import CacheLimits, RememberingLocalBroker
-from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification, TidingsError
-from tidings.wire import (
-    SERIALISERS,
-    Answer,
-    Browse,
-    Consistency,
-    Extension,
-    Frame,
-    Gap,
-    Measure,
-    Measured,
-    Offers,
-    Page,
-    Past,
-    Quality,
-    Question,
-    Read,
-    Status,
-    StatusReply,
-    StatusRequest,
-    Welcome,
-    decode_status,
-)
+from tidings.broker import MAX_NUMBER, LocalBroker
+from tidings.history import RememberingLocalBroker
+from tidings.model import ArgumentRefused, Duplicates, Matches, Notification, object_attributes
+from tidings.wire import Consistency, Extension, Frame, Gap, Quality, Welcome
 
-from ._address import Address, ConnectionFailed
+from ._address import ConnectionFailed
 from ._admin import Admin
-from ._arguments import choice_of, filter_of, microseconds_of
+from ._arguments import choice_of, filter_of, integer_of, microseconds_of, name_of, shown
 from ._awaited import Awaited
+from ._inquiries import Inquiries
 from ._link import Link
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
 from ._reception import Reception
+from ._settings import Settings
+from ._state import Lifecycle, State, Step
 from ._subscription import Subscription
 from ._subscriptions import Subscriptions
+from ._terms import AnyPast, Terms
+from ._typed import Misfit
 
-_Answer = TypeVar("_Answer", bound=Answer)
+_T = TypeVar("_T")
 
-STATUS_TIMEOUT = 5.0
-"""Seconds to wait for a broker to say how it is."""
-MAX_UNACKNOWLEDGED = 8_192
-"""Publications that may wait for their acknowledgement before `publish` waits, too."""
+_FIRE = Quality.FIRE  # as a name of its own it is found faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,52 +55,33 @@ class ClientStatistics:
     connected: bool
 
 
-class Client:
-    """A connection to the service. Made by `tidings.connect`."""
+class Client(Inquiries):
+    """A connection to the service. Made by `tidings.connect`, opened by `async with` or `await`."""
 
-    def __init__(
-        self,
-        urls: str | Sequence[str],
-        *,
-        name: str | None,
-        token: str | None,
-        tls: ssl.SSLContext | None,
-        serialiser: str,
-        max_unacknowledged: int,
-        remember: CacheLimits | None,
-        own_numbers: bool,
-        insecure: bool,
-    ) -> None:
-        if serialiser not in SERIALISERS:
-            known = " or ".join(f'"{known}"' for known in SERIALISERS)
-            raise TidingsError(f"'{serialiser}' is no serialiser; choose {known}")
-        if max_unacknowledged < 1:
-            raise TidingsError(f"max_unacknowledged is {max_unacknowledged}, with which nothing is ever sent; give 1")
-        addresses = [Address.parse(url) for url in ([urls] if isinstance(urls, str) else urls)]
-        if not addresses:
-            raise TidingsError("no broker is named; give its address: tidings://host:port")
-        for address in addresses if token is not None and not insecure else ():
-            address.check_token()
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._link = Link(
-            name or "",
-            addresses,
-            token=token,
-            tls=tls,
-            serialiser=serialiser,
+            settings.name or "",
+            settings.addresses,
+            token=settings.token,
+            tls=settings.tls,
+            serialiser=settings.serialiser,
             renewed=self._renewed,
+            on_disconnect=settings.on_disconnect,
+            on_reconnect=settings.on_reconnect,
         )
-        self._link.on_failure = self._failed
+        self._life = Lifecycle(lambda: self.name)
+        self._link.on_failure = self._lost
         # A later client of the same name has larger numbers: what it publishes is not taken for a repetition.
-        published = 0 if own_numbers else time.time_ns() // 1_000
-        if remember is None:
+        published = 0 if settings.own_numbers else _now()
+        if settings.remember is None:
             self._local = LocalBroker(self._link.name, self._link.send, published=published)
         else:
             self._local = RememberingLocalBroker(
-                self._link.name, self._link.send, published=published, limits=remember, now=_now
+                self._link.name, self._link.send, published=published, limits=settings.remember, now=_now
             )
-        self._own_numbers = own_numbers
         self._link.receive = self._local.receive
-        self._publications = Publications(max_unacknowledged)
+        self._publications = Publications(settings.max_unacknowledged)
         self._questions = Questions(lambda question: self._link.send(Frame(question)), self._check)
         self._subscriptions = Subscriptions(self._local, self._link, self._questions)
         self._advertisements: Awaited[None] = Awaited()
@@ -137,35 +97,80 @@ class Client:
         """What this client is called in the network; "" until a broker has given it a name, if it was given none."""
         return self._link.name
 
+    @property
+    def state(self) -> State:
+        """Whether it is unopened, open or closed, or on the way from one to the other."""
+        return self._life.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now. An open client without one is looking for its broker."""
+        return self._link.connected
+
     # --- coming and going -----------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Client:
-        await self._link.open()
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._open().__await__()
+
+    async def _open(self) -> Client:
+        """Connect, unless it is connected already."""
+        if self._life.take(Step.OPEN) is State.OPEN:
+            return self
+        try:
+            await self._link.open(self._settings.wait)
+        except BaseException:
+            self._life.take(Step.REFUSED)
+            raise
+        if self._life.state is State.CLOSED:  # by another task, meanwhile
+            await self._link.close(self._life.error())
+            raise self._life.error()
+        self._life.take(Step.OPENED)
         return self
+
+    async def __aenter__(self) -> Client:
+        return await self._open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._close(in_order=error is None)
+
+    async def close(self) -> None:
+        """Wait until callbacks have handled what has come and publications are acknowledged; then say goodbye.
+
+        Raises the first refusal of a publication that nobody has asked about. Closing again does nothing.
+        """
+        await self._close(in_order=True)
+
+    async def _close(self, *, in_order: bool) -> None:
+        if self._life.take(Step.CLOSE) not in (State.OPEN, State.FAILED):
+            if self._life.state is State.CLOSED:
+                self._link.give_up(self._life.error())  # whoever is opening it hears it
+            return
         try:
-            if error is None:
-                await self.flush()
+            if in_order:
+                await self._subscriptions.drain()
+                await self._publications.flush()
                 await self._subscriptions.durables.keep()
         finally:
+            self._life.take(Step.CLOSED)
             self._subscriptions.durables.end()
             self._subscriptions.finish(None)
-            await self._link.close()
+            await self._subscriptions.end_callbacks()
+            await self._link.close(self._life.error())
             assert self._link.failure is not None
             self._failed(self._link.failure)  # other tasks may still wait for something
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
+        self._check()
         await self._publications.flush()
 
     # --- publishing -----------------------------------------------------------------------------------
 
     async def publish(
         self,
-        notification: Mapping[str, object] | None = None,
+        notification: object = None,
         /,
         *,
         quality: Quality | str = Quality.DEFAULT,
@@ -173,30 +178,36 @@ class Client:
         publisher_seq: int | None = None,
         **attributes: object,
     ) -> Receipt:
-        """Publish attributes. Returns as soon as the publication is under way.
+        """Publish attributes, a mapping, a dataclass or a msgspec Struct. Returns once the publication is under way.
 
         Unless a `quality` is given, the broker chooses: `stored` where it has a store, else `accepted`. `await` the
         receipt to wait for the acknowledgement; then `receipt.quality` says what was reached.
 
         While too many publications wait for theirs, or while the broker does not take more, this waits: a fast
         publisher is slowed down. Give attributes whose names are no Python names, or are `quality`, `ttl` or
-        `publisher_seq`, as a mapping.
+        `publisher_seq`, as a mapping. Of an object, `type` holds the names of its class and superclasses, unless it has
+        a field of that name.
 
         `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
         """
+        content: Mapping[str, object]
         if notification is None:
-            notification = attributes
-        elif attributes:
-            notification = Notification(notification, **attributes)
+            content = attributes
+        elif attributes or type(notification) is not dict:
+            content = _notification(notification, attributes)
+        else:
+            content = notification
         if not isinstance(quality, Quality):
             quality = choice_of(Quality, quality, "quality")
+        if publisher_seq is not None:
+            integer_of(publisher_seq, "publisher_seq", 1, MAX_NUMBER)
+        lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
         if not self._link.flowing or self._publications.full:
             await self._may_publish()
-        lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
-        number = self._local.publish(notification, quality=quality, ttl=lifetime, seq=publisher_seq)
+        number = self._local.publish(content, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
-        if quality is Quality.FIRE:
-            return Receipt(number, Quality.FIRE, UNHEARD)
+        if quality is _FIRE:
+            return Receipt(number, _FIRE, UNHEARD)
         return self._publications.add(number)
 
     async def _may_publish(self) -> None:
@@ -206,10 +217,10 @@ class Client:
             await (self._publications.moved() if self._link.flowing else self._link.flow())
             self._check()
 
-    async def publish_many(
-        self, notifications: Iterable[Mapping[str, object]], *, quality: Quality | str = Quality.DEFAULT
-    ) -> int:
+    async def publish_many(self, notifications: Iterable[object], *, quality: Quality | str = Quality.DEFAULT) -> int:
         """Publish one after the other and wait until all are acknowledged; how many there were."""
+        if isinstance(notifications, Mapping | str | bytes) or not hasattr(notifications, "__iter__"):
+            raise ArgumentRefused(f"notifications={shown(notifications)}; give a list of mappings or objects")
         count = 0
         for notification in notifications:
             await self.publish(notification, quality=quality)
@@ -219,65 +230,117 @@ class Client:
 
     # --- subscribing ----------------------------------------------------------------------------------
 
+    @overload
     def subscribe(
         self,
         filter: Matches | str,
         *,
-        callback: Callable[[Notification], None] | None = None,
-        on_gap: Callable[[Gap], None] | None = None,
+        callback: Callable[[Notification], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
-        past: Bound | None = None,
+        past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
         respect_ttl: bool = False,
         with_origin: bool = False,
         duplicates: Duplicates | str = Duplicates.DEFAULT,
-    ) -> Subscription:
-        """Subscribe. Iterate over the result, or give a `callback`, which must not block.
+        as_: None = None,
+        on_misfit: None = None,
+    ) -> Subscription[Notification]: ...
+
+    @overload
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[_T], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: type[_T],
+        on_misfit: Callable[[Misfit], object] | None = None,
+    ) -> Subscription[_T]: ...
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[Any], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: type[Any] | None = None,
+        on_misfit: Callable[[Misfit], object] | None = None,
+    ) -> Subscription[Any]:
+        """Subscribe. Iterate over the result, or give a `callback`.
+
+        A plain callback must not block. An `async def` is awaited, one notification at a time, in order.
+
+        `as_`, a dataclass or a msgspec Struct, is what each notification becomes. What does not fit it is left out:
+        `on_misfit` is called with a `Misfit`; without it, the log is told.
 
         `duplicates` says what counts as a second copy where scopes let an event come on several ways: "suppress" drops
         the same event in the same form, "event" in any form, and for "per_path" each way brings a notification of its
         own. If it is left out, the scope decides; one that says nothing suppresses.
 
-        `past` reaches back: `tidings.last(10)`, `tidings.since("5m")` or `tidings.last(10, since="5m")`. What was
-        published before comes first, then everything that follows, without a gap. With `consistency="strict"` all
-        brokers are asked first, for `timeout` seconds at most; "best_effort" goes on as soon as there is enough, even
-        if that is new. `history_report` tells what was found. With `respect_ttl`, what has outlived its time to live is
-        left out; with `with_origin`, each notification has `from_past`, `published_at` and `identity`.
+        `past` reaches back: 10 for the last ten, "5m" for five minutes, "10,5m" for both, or what `tidings.last` and
+        `tidings.since` make. What was published before comes first, then everything that follows, without a gap. With
+        `consistency="strict"` all brokers are asked first, for `timeout` seconds at most; "best_effort" goes on as soon
+        as there is enough, even if that is new. `history_report` tells what was found. With `respect_ttl`, what has
+        outlived its time to live is left out; with `with_origin`, each notification has `from_past`, `published_at` and
+        `identity`.
 
         `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
         broker keeps how far the application has come, under this client's name and that one: after a crash, or after
         `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
         """
+        terms = Terms[Any].checked(
+            filter,
+            callback=callback,
+            on_gap=on_gap,
+            receive_own=receive_own,
+            durable=durable,
+            past=past,
+            consistency=consistency,
+            timeout=timeout,
+            respect_ttl=respect_ttl,
+            with_origin=with_origin,
+            duplicates=duplicates,
+            as_=as_,
+            on_misfit=on_misfit,
+        )
+        if durable is not None and self._settings.name is None:
+            raise ArgumentRefused(
+                f"durable={shown(durable)}: the broker keeps it under the name of this client, which has none of its "
+                'own; give one with tidings.connect(..., name="...")'
+            )
         self._check()
-        wanted = filter_of(filter)
-        check_place(wanted)
-        subscription = Subscription(self._subscriptions, wanted, callback, on_gap, receive_own)
-        subscription.duplicates = choice_of(Duplicates, duplicates, "rule for second copies")
-        subscription.with_origin = with_origin
-        consistency = choice_of(Consistency, consistency, "consistency")
-        if past is not None:
-            if durable is not None:
-                raise TidingsError(
-                    f"the durable subscription '{durable}' goes on where it was; give either `durable` or `past`"
-                )
-            patience = None if timeout is None else microseconds_of(timeout, "a timeout", MAX_TIMEOUT)
-            subscription.past = Past(past, consistency, patience, respect_ttl)
-        if durable is None:
-            self._subscriptions.add(subscription)
-        else:
-            self._subscriptions.add_durable(subscription, durable)
-        return subscription
+        return self._subscriptions.add(terms)
 
     async def forget(self, name: str) -> None:
         """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
+        name_of(name, "name", "give the name of a durable subscription")
+        self._check()
         await self._subscriptions.durables.forget(name)
 
     async def advertise(self, filter: Matches | str) -> str:
         """Announce what this client may publish; returns its id once the network knows."""
+        wanted = filter_of(filter)
         self._check()
-        id = self._local.advertise(filter)
+        id = self._local.advertise(wanted)
         try:
             await self._advertisements.wait(id)
         except BaseException:  # it was refused, or whoever waited no longer does: nobody can take it back later
@@ -287,6 +350,8 @@ class Client:
 
     def unadvertise(self, id: str) -> None:
         """Take an advertisement back."""
+        name_of(id, "id", "give what `advertise` has returned")
+        self._check()
         self._local.unadvertise(id)
 
     def statistics(self) -> ClientStatistics:
@@ -302,75 +367,30 @@ class Client:
             self._link.connected,
         )
 
-    async def status(self, timeout: float = STATUS_TIMEOUT) -> Status:
-        """What the broker says about itself; only those who may administer it are answered."""
-        reply = await self._ask(StatusRequest, StatusReply, timeout)
-        return decode_status(reply.body)
-
-    async def browse(self, filter: Matches | str = EVERYTHING, *, timeout: float = STATUS_TIMEOUT) -> Offers:
-        """What is advertised anywhere in the network and may bring something that passes the filter.
-
-        Each filter is shown as far as this client may subscribe to it. Refused where brokers route without
-        advertisements.
-        """
-        wanted = filter_of(filter)
-        return await self._ask(lambda id: Browse(id, wanted), Offers, timeout)
-
-    async def measure_log(
-        self, after: tuple[int, int] = (0, 0), *, rows: int = 0, size: int = 0, timeout: float | None = None
-    ) -> Measured:
-        """What the log of the broker holds, and how far one gets in it from a position with so many rows or bytes.
-
-        A broker that is down is waited for, for `timeout` seconds; then `ConnectionFailed` is raised.
-        """
-        return await self._ask(lambda id: Measure(id, after, rows, size), Measured, timeout)
-
-    async def read_log(
-        self,
-        after: tuple[int, int],
-        upto: tuple[int, int],
-        filter: Matches | str = EVERYTHING,
-        *,
-        timeout: float | None = None,
-    ) -> AsyncIterator[Page]:
-        """What the log of the broker holds after one position, up to another, page by page, in the order of the log.
-
-        The log holds what clients of that broker have published with quality `stored`, as far as it is synced. A page
-        that does not come within `timeout` seconds is a `ConnectionFailed`.
-        """
-        wanted = filter_of(filter)
-        while after < upto:
-            page = await self._ask(partial(Read, after=after, upto=upto, filter=wanted), Page, timeout)
-            yield page
-            if page.reached <= after:
-                return  # the log ends before
-            after = page.reached
-
-    async def _ask(self, question: Callable[[str], Question], kind: type[_Answer], timeout: float | None) -> _Answer:
-        """What the broker answers in time; `question` makes the message of an id, which a new session is asked, too."""
-        try:
-            async with asyncio.timeout(timeout):
-                answer = await self._questions.ask(question)
-        except TimeoutError:
-            where = self._link.broker or "the broker"
-            raise ConnectionFailed(f"'{where}' has not answered for {timeout:g} seconds; is it running?") from None
-        assert isinstance(answer, kind)
-        return answer
+    @property
+    def _broker_name(self) -> str:
+        return self._link.broker
 
     def _check(self) -> None:
-        """Raise the reason if this client has ended."""
+        """Raise the reason if this client is not open."""
         if self._link.failure is not None:
             raise self._link.failure
+        self._life.check()
 
     # --- what the link calls --------------------------------------------------------------------------
 
     def _renewed(self, welcome: Welcome) -> None:
         self._local.name = self.name
         self.admin.renewed()
-        if not self._own_numbers:
+        if not self._settings.own_numbers:
             self._local.go_on_after(welcome.published)
         self._local.announce()
         self._questions.ask_again()
+
+    def _lost(self, error: ConnectionFailed) -> None:
+        """No broker takes this client any more."""
+        self._life.take(Step.FAIL)
+        self._failed(error)
 
     def _failed(self, error: ConnectionFailed) -> None:
         self._subscriptions.finish(error)
@@ -380,45 +400,16 @@ class Client:
         self.admin.failed(error)
 
 
-def connect(
-    urls: str | Sequence[str] = "tidings://localhost:7311",
-    *,
-    name: str | None = None,
-    token: str | None = None,
-    tls: ssl.SSLContext | None = None,
-    serialiser: str = "msgpack",
-    max_unacknowledged: int = MAX_UNACKNOWLEDGED,
-    remember: CacheLimits | None = None,
-    own_numbers: bool = False,
-    insecure: bool = False,
-) -> Client:
-    """A client of the service, to be used with `async with`.
-
-    `urls` names one broker or several; if one is lost, the client goes on with another. `name` is unique in the
-    network; without it the broker gives the client one, which it keeps for as long as it lives. Where brokers know
-    identities, `name` must belong to the identity of the `token` or certificate: see docs/security.md. `tls` says whom
-    to trust and which certificate to show.
-
-    With `remember`, the past of a subscription is what this client has got for others, kept within these limits. It is
-    there before `subscribe` returns; no broker is asked. See docs/history-strategies.md, "local".
-
-    With `own_numbers` the application numbers what it publishes, from 1 and growing, for as long as it uses its `name`:
-    what it publishes again under a number that the broker knows is acknowledged, and published once.
-
-    A `token` is sent to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others, too, and
-    everybody on the way can read it; without, `NotAdmitted` is raised.
-    """
-    return Client(
-        urls,
-        name=name,
-        token=token,
-        tls=tls,
-        serialiser=serialiser,
-        max_unacknowledged=max_unacknowledged,
-        remember=remember,
-        own_numbers=own_numbers,
-        insecure=insecure,
-    )
+def _notification(given: object, more: Mapping[str, object]) -> Mapping[str, object]:
+    """What `publish` was given, if it is more than attributes or one dict."""
+    if isinstance(given, Mapping):
+        return Notification(given, **more) if more else given
+    if isinstance(given, type) or not (hasattr(given, "__struct_fields__") or hasattr(given, "__dataclass_fields__")):
+        raise ArgumentRefused(
+            f"{shown(given)} cannot be published; give attributes (symbol='SAP'), a mapping, a dataclass or a "
+            "msgspec.Struct"
+        )
+    return Notification(object_attributes(given), **more)
 
 
 def _now() -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidings.model import Identity, TidingsError
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled
@@ -34,7 +34,7 @@ RETRY = 1.0
 class Durable:
     """The durable side of one subscription."""
 
-    def __init__(self, questions: Questions, subscription: Subscription, name: str) -> None:
+    def __init__(self, questions: Questions, subscription: Subscription[Any], name: str) -> None:
         self._questions = questions
         self.subscription = subscription
         self.name = name
@@ -175,15 +175,18 @@ class Durables:
         self._questions = questions
         self._by_name: dict[str, Durable] = {}
 
-    def add(self, subscription: Subscription, name: str) -> None:
+    def check(self, name: str) -> None:
+        """Raise `TidingsError` if another part of the application uses the name."""
+        known = self._by_name.get(name)
+        if known is not None and not known.subscription.ended:
+            raise TidingsError(
+                f"durable subscription '{name}' is in use by this client; unsubscribe it first, or choose another name"
+            )
+
+    def add(self, subscription: Subscription[Any], name: str) -> None:
         """One begins. A name is used by one part of the application at a time."""
         known = self._by_name.get(name)
         if known is not None:
-            if not known.subscription.ended:
-                raise TidingsError(
-                    f"durable subscription '{name}' is in use by this client; "
-                    "unsubscribe it first, or choose another name"
-                )
             known.leave()
         subscription.durable = self._by_name[name] = Durable(self._questions, subscription, name)
 

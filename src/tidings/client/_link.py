@@ -11,7 +11,8 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from tidings.wire import (
     SERIALISERS,
@@ -36,6 +37,9 @@ from tidings.wire import (
 
 from ._address import Address, ConnectionFailed, NotAdmitted
 from ._connection import Connection
+from ._settings import OnDisconnect, OnReconnect
+
+_T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
 
@@ -62,6 +66,8 @@ class Link:
         tls: ssl.SSLContext | None,
         serialiser: str,
         renewed: Callable[[Welcome], None],
+        on_disconnect: OnDisconnect | None = None,
+        on_reconnect: OnReconnect | None = None,
     ) -> None:
         self.name = name
         """What this client is called; "" until a broker has given it a name, if it was given none."""
@@ -70,6 +76,8 @@ class Link:
         self._tls = tls
         self._offered = serialiser
         self._renewed = renewed
+        self._on_disconnect = on_disconnect
+        self._on_reconnect = on_reconnect
         self._serialiser: Serialiser = SERIALISERS[serialiser]
         self._session: Session | None = None
         self._outbox: list[Frame] = []
@@ -96,27 +104,38 @@ class Link:
         """Whether there is a connection now."""
         return self._connection is not None
 
-    async def open(self) -> None:
-        """Connect for the first time: every address once, then `ConnectionFailed`."""
+    async def open(self, wait: float) -> None:
+        """Connect for the first time: every address once, and again for as long as may be; then `ConnectionFailed`."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + wait, FIRST_RETRY
+        while problems := await self._tried():
+            if self.failure is not None:
+                raise self.failure
+            if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems.values()):
+                raise _all_of(problems, 0)
+            left = deadline - loop.time()
+            if left <= 0:
+                raise _all_of(problems, wait)
+            if pause == FIRST_RETRY:
+                log.warning("no broker is there yet, waiting for %g seconds: %s", wait, _told(problems))
+            pause = await _pause(min(pause, left))
+        self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self.name}")
+
+    async def _tried(self) -> dict[Address, ConnectionFailed]:
+        """Try every address once, until one takes this client; otherwise what was wrong with each."""
         problems: dict[Address, ConnectionFailed] = {}
         for address in self._addresses:
             try:
                 await self._connect(address)
-                break
             except ConnectionFailed as error:
                 problems[address] = error
-        else:
-            told = "; ".join(f"{address}: {error}" for address, error in problems.items())
-            if denials := [error for error in problems.values() if isinstance(error, NotAdmitted)]:
-                denied = NotAdmitted(told)
-                denied.retry, denied.code = any(error.retry for error in denials), denials[0].code
-                raise denied
-            raise ConnectionFailed(f"{told}. Is the server running? `tidings serve` starts one here.")
-        self._keeper = asyncio.create_task(self._keep(), name=f"tidings link of {self.name}")
+            else:
+                return {}
+        return problems
 
-    async def close(self) -> None:
-        """Say goodbye and end everything."""
-        self._end(ConnectionFailed(f"the client '{self.name}' is closed; connect again"))
+    async def close(self, reason: ConnectionFailed) -> None:
+        """Say goodbye and end everything; whoever still wants something of this link hears the reason."""
+        self._end(reason)
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -181,6 +200,10 @@ class Link:
         )
         if self.flowing:
             self._moved.set()
+
+    def give_up(self, reason: ConnectionFailed) -> None:
+        """The client is closed before it was open."""
+        self.failure = self.failure or reason
 
     def _end(self, failure: ConnectionFailed) -> None:
         """Nothing more will be sent: whoever waits to send hears it."""
@@ -295,6 +318,7 @@ class Link:
     async def _keep(self) -> None:
         """Watch the connection; open another when it is lost: at once, if that one was good for anything."""
         wait = 0.0
+        lost = 0.0
         while True:
             connection = self._connection
             if connection is not None:
@@ -304,6 +328,8 @@ class Link:
                 wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
                     self._connection = None
+                lost = connection.loop.time()
+                self._disconnected(connection)
                 if connection.farewell is not None and not connection.farewell.retry:
                     self._fail(ConnectionFailed(connection.farewell.reason))
                     return
@@ -312,8 +338,31 @@ class Link:
             try:
                 await self._reconnect()
             except NotAdmitted as error:
+                log.warning("no broker takes the client '%s' back: %s", self.name, error)
                 self._fail(error)
                 return
+            self._reconnected(asyncio.get_running_loop().time() - lost)
+
+    def _disconnected(self, connection: Connection) -> None:
+        """A connection is lost: tell the log and the application."""
+        farewell = connection.farewell
+        why = "the connection was lost" if farewell is None else farewell.reason
+        after = "it connects again" if farewell is None or farewell.retry else "it does not connect again"
+        error = ConnectionFailed(f"the client '{self.name}' has lost broker '{self.broker}': {why}; {after}")
+        log.warning("%s", error)
+        self._tell("on_disconnect", self._on_disconnect, error)
+
+    def _reconnected(self, seconds: float) -> None:
+        log.warning("the client '%s' is connected to broker '%s' after %.1f seconds", self.name, self.broker, seconds)
+        self._tell("on_reconnect", self._on_reconnect, self.broker)
+
+    def _tell(self, name: str, callback: Callable[[_T], object] | None, what: _T) -> None:
+        if callback is None:
+            return
+        try:
+            callback(what)
+        except Exception:  # a mistake of the application must not cost it the connection
+            log.exception("`%s` failed; the client '%s' goes on", name, self.name)
 
     async def _reconnect(self) -> None:
         """Go round until a broker takes this client; `NotAdmitted` if all of them will never."""
@@ -339,6 +388,20 @@ class Link:
     def _fail(self, error: ConnectionFailed) -> None:
         self._end(error)
         self.on_failure(error)
+
+
+def _told(problems: Mapping[Address, ConnectionFailed]) -> str:
+    return "; ".join(f"{address}: {error}" for address, error in problems.items())
+
+
+def _all_of(problems: Mapping[Address, ConnectionFailed], waited: float) -> ConnectionFailed:
+    """One error for all that was tried."""
+    if denials := [error for error in problems.values() if isinstance(error, NotAdmitted)]:
+        denied = NotAdmitted(_told(problems))
+        denied.retry, denied.code = any(error.retry for error in denials), denials[0].code
+        return denied
+    after = f" for {waited:g} seconds" if waited else ""
+    return ConnectionFailed(f"{_told(problems)}{after}. Is the server running? `tidings serve` starts one here.")
 
 
 async def _pause(seconds: float) -> float:

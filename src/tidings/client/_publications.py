@@ -64,6 +64,11 @@ class Publications:
             receipt.failed(error, self._unheard)
             self._moved.set()
 
+    def waits(self, number: int, reason: str) -> None:
+        """The broker says what one waits for."""
+        if (receipt := self._receipts.get(number)) is not None:
+            receipt.waits_for = reason
+
     def failed(self, error: TidingsError) -> None:
         """Nothing more will be heard of any."""
         for number in list(self._receipts):

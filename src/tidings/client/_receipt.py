@@ -7,13 +7,12 @@ from collections.abc import Generator
 
 import msgspec
 
-from tidings import model
-from tidings.model import EventKey, TidingsError
+from tidings.model import EventKey, TidingsError, refusal
 from tidings.wire import Quality, Refused
 
 
 class RefusedByService(TidingsError):
-    """The service did not do what it was asked for; the text says why and what would help."""
+    """The service did not do what it was asked for, by an error that this version has no class for."""
 
 
 class Receipt(msgspec.Struct, eq=False):
@@ -27,6 +26,8 @@ class Receipt(msgspec.Struct, eq=False):
     _asked: bool = False
     _future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
     _failures: list[TidingsError] | None = None
+    waits_for: str = ""
+    """What the publication waits for at the broker, if it has waited for more than a moment."""
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True
@@ -65,9 +66,6 @@ UNHEARD = EventKey("", 0, 0)
 """The outcome of a publication of which nothing will be heard, and for which nobody has to wait."""
 
 
-def error_of(refusal: Refused) -> TidingsError:
+def error_of(refused: Refused) -> TidingsError:
     """The error that the service meant, of the class it has here if there is one."""
-    kind = getattr(model, refusal.error, None)
-    if isinstance(kind, type) and issubclass(kind, TidingsError) and kind is not model.FilterSyntaxError:
-        return kind(refusal.reason)
-    return RefusedByService(f"{refusal.error}: {refusal.reason}")
+    return refusal(refused.error, refused.reason) or RefusedByService(f"{refused.error}: {refused.reason}")

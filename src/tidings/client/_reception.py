@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from tidings.model import EventKey
-from tidings.wire import Answer, Extension, Gap, HistoryReport, Quality, Refused
+from tidings.wire import UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
 
 from ._admin import Admin
 from ._awaited import Awaited
@@ -15,6 +17,9 @@ from ._receipt import error_of
 from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
+
+_MAX_DIGITS = 20
+_waiting = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 
 class Reception:
@@ -77,3 +82,23 @@ class Reception:
         """A feature of the broker has sent something."""
         if message.feature == "scopes":
             self._admin.answered(message.body)
+        elif message.feature == WAITING:
+            self._waits(message.body)
+
+    def _waits(self, body: bytes) -> None:
+        """The broker says what a request waits for."""
+        try:
+            reference, reason = _waiting(body)
+        except UNREADABLE:
+            return  # of another version
+        if _is_number(reference):
+            what = f"publication {reference}"
+            self._publications.waits(int(reference), reason)
+        else:
+            what = f"subscription or advertisement {reference}"
+        log.warning("%s waits: %s", what, reason)
+
+
+def _is_number(reference: str) -> bool:
+    """Whether it refers to a publication."""
+    return reference.isascii() and reference.isdecimal() and len(reference) <= _MAX_DIGITS

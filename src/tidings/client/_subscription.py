@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
 from tidings.broker import check_place
-from tidings.model import Duplicates, Filter, Matches, Notification, TidingsError
+from tidings.model import Duplicates, Matches, Notification, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
+from ._arguments import filter_of
+from ._callbacks import Callbacks
+from ._terms import Terms
 from ._traced import Traced
+from ._typed import Misfit
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from ._durable import Durable
     from ._subscriptions import Subscriptions
+
+    _T = TypeVar("_T", default=Notification)
+else:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
 
@@ -25,37 +39,28 @@ MAX_QUEUE = 10_000
 """Notifications that wait for a slow application; beyond that the client stops reading from the broker."""
 MAX_GAPS = 1_000
 """The most gaps that are remembered."""
+COMPLAINT_SECONDS = 60.0
+"""How often the log says that notifications do not fit the class that was asked for."""
 
 
-class Subscription(AsyncIterator[Notification]):
+class Subscription(AsyncIterator[_T], Generic[_T]):
     """What `Client.subscribe` returns.
 
-    `async for n in subscription` yields notifications. `await subscription` waits until it has settled: from then on
-    everything that is published anywhere in the network arrives. `async with subscription` ends it at the end.
+    `async for n in subscription` yields notifications, or instances of the class that was given as `as_`.
+    `await subscription` waits until it has settled: from then on everything that is published anywhere in the network
+    arrives. `async with subscription` ends it at the end.
     """
 
-    def __init__(
-        self,
-        subscriptions: Subscriptions,
-        filter: Matches,
-        callback: Callable[[Notification], None] | None,
-        on_gap: Callable[[Gap], None] | None,
-        receive_own: bool,
-    ) -> None:
+    def __init__(self, subscriptions: Subscriptions, terms: Terms[_T], id: str) -> None:
         self._subscriptions = subscriptions
-        self.filter = filter
-        self.receive_own = receive_own
-        """Whether what this client publishes is wanted, too."""
-        self.duplicates = Duplicates.DEFAULT
-        """What counts as a second copy."""
-        self.past: Past | None = None
-        """How far it reaches into the past, if it does."""
-        self.with_origin = False
-        """Whether each notification tells where it comes from."""
-        self.id = ""
-        self._callback = callback
-        self._on_gap = on_gap
-        self._queue: deque[Notification] = deque()
+        self._terms = terms
+        self.filter: Matches = terms.filter
+        self.id = id
+        self._callback = terms.callback
+        """Called with each notification, until it turns out that it has to be awaited."""
+        self._calls: Callbacks[_T] | None = None
+        """The calls of a callback that has to be awaited."""
+        self._queue: deque[_T] = deque()
         self._news = asyncio.Event()
         self._settled = asyncio.Event()
         self._error: TidingsError | None = None
@@ -69,13 +74,24 @@ class Subscription(AsyncIterator[Notification]):
         """What came from the past, once it has come; None before, and for a subscription that does not reach back."""
         self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
         """What was lost, as far as it is known."""
+        self.misfits = 0
+        """How many notifications did not fit the class that was given as `as_`, and were left out."""
+        self._complained: float | None = None
 
     # --- for applications -----------------------------------------------------------------------------
 
-    def __aiter__(self) -> Subscription:
+    def __aiter__(self) -> Subscription[_T]:
         return self
 
-    async def __anext__(self) -> Notification:
+    async def __anext__(self) -> _T:
+        if self._terms.callback is not None:
+            raise TidingsError(
+                f"subscription {self.id} hands everything to its callback; iterate over one without `callback`"
+            )
+        return await self.next()
+
+    async def next(self) -> _T:
+        """The next one in the queue; whoever asks has handled the one before."""
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
@@ -93,16 +109,36 @@ class Subscription(AsyncIterator[Notification]):
             self._subscriptions.keeps_up(self)
         return notification
 
-    def __await__(self) -> Generator[None, None, Subscription]:
+    def __await__(self) -> Generator[None, None, Subscription[_T]]:
         return self._wait().__await__()
 
-    async def _wait(self) -> Subscription:
+    async def _wait(self) -> Subscription[_T]:
         await self._settled.wait()
         if self._error is not None:
             raise self._error
         if self._unsettled:
             raise TidingsError(f"subscription {self.id} has ended before the network knew it; subscribe again")
         return self
+
+    @property
+    def receive_own(self) -> bool:
+        """Whether what this client publishes is wanted, too."""
+        return self._terms.receive_own
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """What counts as a second copy."""
+        return self._terms.duplicates
+
+    @property
+    def past(self) -> Past | None:
+        """How far it reaches into the past, if it does."""
+        return self._terms.past
+
+    @property
+    def with_origin(self) -> bool:
+        """Whether each notification tells where it comes from."""
+        return self._terms.with_origin
 
     @property
     def settled(self) -> bool:
@@ -130,22 +166,29 @@ class Subscription(AsyncIterator[Notification]):
 
     def update(self, filter: Matches | str) -> None:
         """Change the filter. What passes both the old and the new one arrives without loss and once."""
-        if isinstance(filter, str):
-            filter = Filter.parse(filter)
-        check_place(filter)
-        self.filter = filter
+        wanted = filter_of(filter)
+        check_place(wanted)
+        if self._ended:
+            raise TidingsError(f"subscription {self.id} has ended, and its filter cannot be changed; subscribe again")
+        self.filter = wanted
         self._settled.clear()
         if self.durable is not None:
             self.durable.changes()
         self._subscriptions.change(self)
 
     def unsubscribe(self) -> None:
-        """End the subscription; what is waiting can still be read. Ending it again does nothing."""
+        """End the subscription; what is waiting can still be read, but is not given to a callback.
+
+        Ending it again does nothing.
+        """
         if not self._ended:
             self._subscriptions.end(self)
+            if self._calls is not None:
+                self._queue.clear()
+                self._calls.stop()
             self.finish(None)
 
-    async def __aenter__(self) -> Subscription:
+    async def __aenter__(self) -> Subscription[_T]:
         return await self._wait()
 
     async def __aexit__(
@@ -157,17 +200,18 @@ class Subscription(AsyncIterator[Notification]):
 
     def notify(self, notification: Notification) -> None:
         """A notification has come."""
-        if self.with_origin:
-            notification = Traced.of(notification, self._subscriptions.delivering, self._subscriptions.delivering_past)
+        item: Any = notification
+        if self._terms.with_origin:
+            item = Traced.of(notification, self._subscriptions.delivering, self._subscriptions.delivering_past)
+        elif self._terms.typed is not None:
+            item = self._terms.typed.of(notification)
+            if type(item) is Misfit:
+                self._does_not_fit(item)
+                return
         if self._callback is not None:
-            try:
-                self._callback(notification)
-            except Exception:  # a mistake of the application must not cost it the connection
-                log.exception("a callback failed; subscription %s goes on", self.id)
-            if self.durable is not None:
-                self.durable.moved()
+            self._call(item)
             return
-        self._queue.append(notification)
+        self._queue.append(item)
         if self.durable is not None:
             self.durable.queued(self._subscriptions.delivering)
         waiting = len(self._queue)
@@ -176,6 +220,45 @@ class Subscription(AsyncIterator[Notification]):
         if waiting >= MAX_QUEUE and not self._paused:
             self._paused = True
             self._subscriptions.falls_behind(self)
+
+    def _call(self, item: _T) -> None:
+        """Call the callback. If it turns out that it must be awaited, all that follow wait for it."""
+        assert self._callback is not None
+        result: object = None
+        try:
+            result = self._callback(item)
+        except Exception:  # a mistake of the application must not cost it the connection
+            log.exception("a callback failed; subscription %s goes on", self.id)
+        if inspect.isawaitable(result):
+            if self.durable is not None:
+                self.durable.queued(self._subscriptions.delivering)
+                self.durable.taken()
+            self._calls, self._callback = Callbacks(self, self._callback, result), None
+            self._subscriptions.calls(self._calls)
+        elif self.durable is not None:
+            self.durable.moved()
+
+    def _does_not_fit(self, misfit: Misfit) -> None:
+        """Tell the application, or else the log, once in a while."""
+        self.misfits += 1
+        if self.durable is not None:
+            self.durable.moved()
+        if self._terms.on_misfit is not None:
+            try:
+                self._terms.on_misfit(misfit)
+            except Exception:  # as in `_call`
+                log.exception("`on_misfit` failed; subscription %s goes on", self.id)
+            return
+        now = time.monotonic()
+        if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
+            self._complained = now
+            log.warning(
+                "subscription %s: %s in %.200r; %s left out so far. `on_misfit` hears of each",
+                self.id,
+                misfit.problem,
+                misfit.notification,
+                f"{self.misfits:,}",
+            )
 
     def has_settled(self) -> None:
         """The service says so."""
@@ -209,11 +292,11 @@ class Subscription(AsyncIterator[Notification]):
     def lost(self, gap: Gap) -> bool:
         """Something was lost; whether the application was told."""
         self.gaps.append(gap)
-        if self._on_gap is None:
+        if self._terms.on_gap is None:
             return False
         try:
-            self._on_gap(gap)
-        except Exception:  # as in `notify`
+            self._terms.on_gap(gap)
+        except Exception:  # as in `_call`
             log.exception("`on_gap` failed; subscription %s goes on", self.id)
         return True
 

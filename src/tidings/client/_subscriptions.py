@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
+from typing import Any, TypeVar
 
 from tidings.broker import LocalBroker
 from tidings.model import Identity, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
+from ._callbacks import Callbacks
 from ._durable import Durables
 from ._link import Link
 from ._questions import Questions
 from ._subscription import Subscription
+from ._terms import Terms
+
+_T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
 
@@ -22,24 +27,36 @@ class Subscriptions:
     def __init__(self, local: LocalBroker, link: Link, questions: Questions) -> None:
         self._local = local
         self._link = link
-        self._by_id: dict[str, Subscription] = {}
-        self._behind: set[Subscription] = set()
+        self._by_id: dict[str, Subscription[Any]] = {}
+        self._behind: set[Subscription[Any]] = set()
         """Those whose application does not keep up."""
+        self._calls: set[Callbacks[Any]] = set()
+        """Callbacks that are awaited, until nothing more is called."""
         self.durables = Durables(questions)
         self.gaps = 0
         """How many times something was lost."""
 
-    def add(self, subscription: Subscription) -> None:
-        """One begins now."""
-        subscription.id = self._local.new_id()
-        self._announce(subscription, past=subscription.past)
+    def add(self, terms: Terms[_T]) -> Subscription[_T]:
+        """One begins now; a durable one, once the broker has said where it goes on."""
+        if terms.durable is not None:
+            self.durables.check(terms.durable)
+        subscription = Subscription(self, terms, self._local.new_id())
+        if terms.durable is not None:
+            self.durables.add(subscription, terms.durable)
+        else:
+            self._announce(subscription, past=subscription.past)
         self._by_id[subscription.id] = subscription
+        return subscription
 
-    def add_durable(self, subscription: Subscription, name: str) -> None:
-        """One begins once the broker has said where it goes on."""
-        self.durables.add(subscription, name)
-        subscription.id = self._local.new_id()
-        self._by_id[subscription.id] = subscription
+    async def drain(self) -> None:
+        """Wait until callbacks that are awaited have handled everything that has come so far."""
+        for calls in list(self._calls):  # in this task: one of them may be waiting here itself
+            await calls.drain()
+
+    async def end_callbacks(self) -> None:
+        """No callback is awaited any more."""
+        for calls in list(self._calls):
+            await calls.cancel()
 
     def finish(self, error: TidingsError | None) -> None:
         """The client has ended; with an error, if that was not its own wish."""
@@ -48,18 +65,18 @@ class Subscriptions:
 
     # --- what a subscription calls --------------------------------------------------------------------
 
-    def begin(self, subscription: Subscription, after: dict[str, tuple[int, int]] | None) -> None:
+    def begin(self, subscription: Subscription[Any], after: dict[str, tuple[int, int]] | None) -> None:
         """A durable one goes on after these positions; None: it has none yet."""
         self._announce(subscription, after=after)
 
-    def change(self, subscription: Subscription) -> None:
+    def change(self, subscription: Subscription[Any]) -> None:
         """One has another filter."""
         if subscription.id in self._local.subscriptions:  # a durable one may still have to begin, and will with this
             self._announce(subscription)
 
     def _announce(
         self,
-        subscription: Subscription,
+        subscription: Subscription[Any],
         *,
         after: dict[str, tuple[int, int]] | None = None,
         past: Past | None = None,
@@ -74,14 +91,14 @@ class Subscriptions:
             past=past,
         )
 
-    def end(self, subscription: Subscription) -> None:
+    def end(self, subscription: Subscription[Any]) -> None:
         """Nothing more is wanted for one."""
         if subscription.durable is not None:
             subscription.durable.unsubscribed()
         self._local.unsubscribe(subscription.id)
         self._by_id.pop(subscription.id, None)
 
-    def position(self, subscription: Subscription) -> dict[str, tuple[int, int]] | None:
+    def position(self, subscription: Subscription[Any]) -> dict[str, tuple[int, int]] | None:
         """How far one has seen each origin; None if it has ended."""
         return self._local.position(subscription.id)
 
@@ -96,12 +113,17 @@ class Subscriptions:
         """Whether what is being handed over comes from the past."""
         return self._local.delivering_past
 
-    def falls_behind(self, subscription: Subscription) -> None:
+    def calls(self, callbacks: Callbacks[Any]) -> None:
+        """A callback is awaited from now on."""
+        self._calls.add(callbacks)
+        callbacks.when_done(self._calls.discard)
+
+    def falls_behind(self, subscription: Subscription[Any]) -> None:
         """The application does not keep up: stop reading."""
         self._behind.add(subscription)
         self._link.pause()
 
-    def keeps_up(self, subscription: Subscription) -> None:
+    def keeps_up(self, subscription: Subscription[Any]) -> None:
         """The application keeps up again."""
         self._behind.discard(subscription)
         if not self._behind:

@@ -59,6 +59,10 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     """The most notifications that this answer may hold."""
     places: bytes = b""
     """For each of the envelopes, the place in `TIERS` of where it was found."""
+    unstored: int = 0
+    """How many of the brokers that have found nothing keep nothing on disk."""
+    forgotten: int = 0
+    """The instant before which one of those has forgotten something, in microseconds; 0: none, or it is not told."""
 
 
 read_ask = unpacker(Ask)
@@ -71,15 +75,18 @@ def together(answers: Iterable[Found]) -> Found:
     tiers: dict[str, int] = {}
     envelopes: list[Envelope] = []
     places: dict[int, int] = {}
-    more, page = False, 0
+    more, page, unstored, forgotten = False, 0, 0, 0
     for answer in answers:
         places.update(zip(map(id, answer.envelopes), answer.places, strict=False))
         reached.update(answer.reached)
         envelopes += answer.envelopes
         more |= answer.more
         page = max(page, answer.page)
+        unstored += answer.unstored
+        forgotten = max(forgotten, answer.forgotten)
         for tier, count in answer.tiers.items():
             tiers[tier] = tiers.get(tier, 0) + count
     chosen = newest(envelopes, page, PAGE_BYTES)
     more |= len(chosen) < len(envelopes)
-    return Found(reached, chosen, tiers, more, page, bytes(places.get(id(one), len(TIERS)) for one in chosen))
+    order = bytes(places.get(id(one), len(TIERS)) for one in chosen)
+    return Found(reached, chosen, tiers, more, page, order, unstored, forgotten)

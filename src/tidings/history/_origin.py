@@ -40,8 +40,14 @@ class Search:
         recent: list[Envelope],
         shown: Callable[[Identity], bool],
         now: int,
+        *,
+        open: bool = True,
     ) -> None:
-        """`reached` is this broker and how far its publications went; `recent` is what it has in memory."""
+        """`reached` is this broker and how far its publications went; `recent` is what it has in memory.
+
+        `open`: everybody may see everything, because there are no scopes.
+        """
+        self._open = open
         self._ask = ask
         self._reached = reached
         self._recent = recent
@@ -60,10 +66,25 @@ class Search:
         yield from self._look(MEMORY, self._in_memory())
         if log is not None and not self._full:
             yield from self._look(STORE, self._on_shelf(log))
-        if not self._full and (shelf := archive()) is not None:
+        shelf = archive() if not self._full else None
+        if shelf is not None:
             yield from self._look(ARCHIVE, self._on_shelf(shelf))
         places = bytes(self._places[::-1])
-        yield Found(self._reached, self._found[::-1], self._tiers, self._full, self._ask.page, places)
+        unstored, forgotten = (0, 0) if self._found or shelf is not None else self._missing(log)
+        yield Found(
+            self._reached, self._found[::-1], self._tiers, self._full, self._ask.page, places, unstored, forgotten
+        )
+
+    def _missing(self, log: Log | None) -> tuple[int, int]:
+        """Why there may be nothing here: whether there is no store, and before when something was forgotten.
+
+        When a hidden publication was forgotten is nobody's business, so where there are scopes only the start of the
+        broker is told.
+        """
+        if log is not None:
+            return 0, log.forgotten() if self._open else 0
+        ((epoch, _),) = self._reached.values()
+        return 1, epoch
 
     def _look(self, tier: str, steps: Iterator[list[Envelope]]) -> Iterator[None]:
         for step in steps:

@@ -134,7 +134,8 @@ class Strict(Feature):
             return
         context, publications = self.context, self.context.publications
         reached = {context.name: (context.epoch, publications.last)}
-        search = Search(ask, reached, publications.recent, self._shown_to(ask.requester), context.now())
+        shown = self._shown_to(ask.requester)
+        search = Search(ask, reached, publications.recent, shown, context.now(), open=context.scoping.flat)
         self._searches += 1
         self.statistics.searches += 1
         self._go_on(search.steps(self._log, self._archive), answer)
@@ -202,6 +203,7 @@ class _Request:
         """The publications among what was found, by publisher and number."""
         self._size = 0
         self._tiers: dict[str, int] = {}
+        self._unstored = self._forgotten = 0
 
     # --- the hold -------------------------------------------------------------------------------------
 
@@ -280,6 +282,8 @@ class _Request:
 
     def _take(self, found: Found) -> None:
         """Note what was found, and whether that is all."""
+        if self._round == 1:
+            self._unstored, self._forgotten = found.unstored, found.forgotten
         for origin, position in found.reached.items():
             self._reached.setdefault(origin, position)
             self._oldest.setdefault(origin, (position[0], position[1] + 1))
@@ -340,8 +344,9 @@ class _Request:
         context, registration, hold = self._context, self._registration, self._hold
         context.holds.release(hold, self._begins_at(chosen) if ending is Ending.ANSWERED else None)
         brokers = len(self._reached)
+        missing = (self._unstored, self._forgotten) if not chosen else (0, 0)
         report = HistoryReport(
-            registration.id, registration.number, len(chosen), ending, self._tiers, self._capped, brokers
+            registration.id, registration.number, len(chosen), ending, self._tiers, self._capped, brokers, *missing
         )
         context.tell(registration.link, report)
         for form in chosen:

@@ -29,6 +29,9 @@ CLOCK_SKEW = 60_000_000
 MAX_INSTANT = 2**63 - 1
 """The last instant, in microseconds since 1970 UTC."""
 
+MAX_DIGITS = 20
+"""The most digits that are read as a number."""
+
 Reach: TypeAlias = str | float | timedelta | datetime
 """How far back: a duration (`"5m"`, seconds, a timedelta) or an instant (a datetime, UTC if it names no zone)."""
 
@@ -112,6 +115,67 @@ def since(reach: Reach) -> Bound:
     bound = Bound(None, *_reach(reach))
     bound.check()
     return bound
+
+
+def bound_of(given: Bound | int | str | timedelta | datetime) -> Bound:
+    """A bound as people write it, in Python and on the command line.
+
+    A number, as itself or as text, is how many; a text with units is how long; both are joined by a comma. In the place
+    of a duration there may be an instant.
+
+    >>> print(bound_of(10), bound_of("5m"), bound_of("10,5m"), bound_of("2026-11-16T03:00Z"))
+    last(10) since("5m") last(10, since="5m") since("2026-11-16T03:00:00+00:00")
+    """
+    match given:
+        case Bound():
+            given.check()
+            return given
+        case str():
+            return _parsed(given)
+        case bool() | float():
+            pass
+        case int():
+            return last(given)
+        case timedelta() | datetime():
+            return since(given)
+    raise BoundError(
+        f'{given!r:.60} does not say how far back; give 10 for the last ten, "5m" for five minutes, '
+        'or tidings.last(10, since="5m") for both'
+    )
+
+
+def _parsed(text: str) -> Bound:
+    """`10`, `5m`, `10,5m`, or an instant in the place of the duration."""
+    count, comma, reach = text.partition(",")
+    if not comma and not count.isdecimal():
+        count, reach = "", text
+    try:
+        if count and not count.isdecimal():
+            raise BoundError(f"'{count}' is not a number")
+        if comma and not reach:
+            raise BoundError("nothing follows the comma")
+        if len(count) > MAX_DIGITS:
+            raise BoundError(f"a number of {len(count)} digits; give one from 0 to {MAX_COUNT:,}")
+        number = int(count) if count else None
+        if not reach:
+            bound = Bound(number)
+        elif reach[:4].isdecimal() and "-" in reach:
+            bound = Bound(number, None, _instant(_moment_of(reach)))
+        else:
+            bound = Bound(number, duration(reach))
+        bound.check()
+    except BoundError as error:
+        raise BoundError(f"{text[:60]}: {error}; write 10, 5m, or 10,5m") from None
+    return bound
+
+
+def _moment_of(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise BoundError(
+            f"'{text[:40]}' is not an instant; write one like 2026-11-16T03:00Z (UTC if no zone is given)"
+        ) from None
 
 
 def duration(text: str) -> int:

@@ -25,6 +25,7 @@ from ._filter import Filter
 from ._limits import checked_length
 from ._reductions import Reductions
 from ._remedies import unexpected
+from ._subject_texts import subject_misfit
 from ._tokens import END, Misfit, least_cost, tokens
 
 _CACHED_TEXTS = 1_024
@@ -82,7 +83,8 @@ def parse(text: str, *, most: int | None = None) -> Filter:
 def _parsed(text: str) -> Filter:
     try:
         return filter_of(_expression(text))
-    except Misfit as error:
+    except Misfit as misfit:
+        error = subject_misfit(text) or misfit
         raise FilterSyntaxError(error.problem, text, error.at + 1, error.remedy) from None
 
 

@@ -7,7 +7,14 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Self
 
-from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
+from ._encodings import (
+    MAX_NESTING,
+    document_attributes,
+    json_attributes,
+    object_attributes,
+    opaque_attributes,
+    tuple_attributes,
+)
 from ._errors import ValueRefused
 from ._location import Location
 from ._names import MAX_NAME, checked_name, known_names, learn
@@ -87,6 +94,15 @@ class Notification(Mapping[str, Value]):
         Notification(order.items.sku=('A7', 'B2'))
         """
         return cls(json_attributes(document))
+
+    @classmethod
+    def from_document(cls, content: Mapping[str, object]) -> Self:
+        """As `from_json`, of a document that has been decoded; bytes, times and locations may stand in it, too.
+
+        >>> Notification.from_document({"order": {"number": 7, "note": None}, "body": b"..."})
+        Notification(order.number=7, body=b'...')
+        """
+        return cls(document_attributes(content))
 
     @classmethod
     def from_tuple(cls, fields: Sequence[object]) -> Self:

@@ -21,8 +21,8 @@ from ._text import encodable
 Scalar: TypeAlias = bool | int | float | str | bytes | datetime | Location
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
-MAX_TEXT = 65_536
-"""The most characters of a string and bytes of a bytes value."""
+MAX_TEXT = 1_048_576
+"""The most characters of a string and bytes of a bytes value: as many as a whole notification may have bytes."""
 MAX_LIST = 1_024
 """The most elements of a list."""
 INT_RANGE = range(-(2**63), 2**63)

@@ -1,8 +1,8 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
-from tidings.model import guard_log
+from tidings.model import AccessDenied, guard_log
 
-from ._access import Access, AccessDenied, Identity
+from ._access import Access, Identity
 from ._bounds import Bound, Bounds, bounds_of
 from ._names import clashes, owners
 from ._options import DEFAULT_PORT, ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions

@@ -123,7 +123,7 @@ class Congestion:
         self._idle_steps += 1
         if self._idle_steps >= STALL_STEPS:
             self._timer = None
-            self._peer.give_up(f"it acknowledged nothing for {self._step * STALL_STEPS:g} s, and its queue is full")
+            self._peer.give_up(f"its queue is full, and it acknowledged nothing for {self._step * STALL_STEPS:g} s")
         else:
             self._timer = self._loop.call_later(self._step, self._look)
 

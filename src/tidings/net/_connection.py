@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
-from tidings.model import FeatureError, TidingsError
+from tidings.model import AccessDenied, FeatureError, TidingsError
 from tidings.wire import (
     MAX_HELLO,
     SERIALISERS,
@@ -28,7 +28,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._listener import Visitor
 from ._peer import Peer
 from ._turns import HEAVY_IDS, LIGHT, LIGHT_SLICE, SLICE, is_light
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidings.net")
 
-FULL = Reject("full", "this broker has as many connections as it may", retry=True)
+FULL = Reject(
+    "full", "this broker has no room for more connections; try again later, or use another broker", retry=True
+)
 STOPPING = Reject("stopping", "this broker is stopping", retry=True)
 _DATA = int(Part.DATA)  # to compare with it is faster than with a member of an enum
 DENIAL_DELAY = 1.0
@@ -154,7 +156,12 @@ class Connection(Stream):
                     if turns.busy and not in_turn and not is_light(payload):
                         self._put_off([(kind, payload), *left])
                         break
-                    frame = decode(payload)
+                    try:
+                        frame = decode(payload)
+                    except WireError as error:
+                        arrived += 1
+                        self._refuse(peer, payload, error)
+                        continue
                     if type(frame.message) in LIGHT:
                         arrived += 1
                         receive(link, frame)
@@ -195,8 +202,8 @@ class Connection(Stream):
         except TidingsError as error:
             raise WireError(str(error)) from error
         except Exception as error:
-            log.exception("a message of %s could not be handled", self._who())
-            raise WireError("a message could not be handled; the log of this broker says why") from error
+            log.exception("cannot handle a message from %s", self._who())
+            raise WireError("the broker could not handle a message; its log says why") from error
         finally:
             self.host.flush()
             self.host.reading = None
@@ -204,6 +211,15 @@ class Connection(Stream):
                 peer.arrived(arrived)
         if peer.congestion.waits_for:
             self.pause()
+
+    def _refuse(self, peer: Peer, payload: bytes, error: WireError) -> None:
+        """Answer a frame that cannot be read. One of a neighbour ends the session, and so do too many of a client."""
+        if peer.link.is_broker:
+            raise error
+        now = self.loop.time()
+        refusal = peer.unreadable.refuse(peer.link.name, payload, peer.serialiser, error, now)
+        self.host.broker.statistics.refused += 1
+        self.host.broker.send(peer.link, refusal)
 
     def _answer(self, ping: bytes) -> None:
         asked = read_times(ping)
@@ -266,7 +282,7 @@ class Accepted(Connection, Visitor):
 
     def _too_slow(self) -> None:
         if self.peer is None and self.transport is not None:
-            self.reject(Reject("timeout", "no hello came", retry=True))
+            self.reject(Reject("timeout", "no hello arrived in time", retry=True))
 
     def lost(self, error: Exception | None) -> None:
         """The connection is gone."""
@@ -276,7 +292,7 @@ class Accepted(Connection, Visitor):
     def first(self, kind: int, payload: bytes) -> None:
         """The other side says hello."""
         if kind != Part.HELLO:
-            raise WireError(f"a connection begins with HELLO, not with kind {kind}")
+            raise WireError(f"a connection begins with HELLO, not with a part of kind {kind}")
         self._deadline.cancel()
         hello = decode_words(payload, Hello)
         if self.host.stopping:
@@ -285,7 +301,7 @@ class Accepted(Connection, Visitor):
         try:
             self._welcome(hello)
         except AccessDenied as error:
-            log.warning("%s %s at %s was denied: %s", hello.role.value, hello.name[:80], self._who(), error)
+            log.warning("denied %s %s at %s: %s", hello.role.value, hello.name[:80], self._who(), error)
             self.loop.call_later(DENIAL_DELAY, self.reject, Reject("denied", str(error)))
         except TidingsError as error:
             self.reject(Reject("refused", str(error)))
@@ -309,14 +325,14 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
         if objection := host.names.objection_to(name, kind, identity):
-            log.warning("%s at %s was turned away: %s", kind.value, self._who(), objection)
+            log.warning("turned away %s at %s: %s", kind.value, self._who(), objection)
             self.reject(Reject("name", objection))
             return
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
         if kind is LinkKind.BROKER and (objection := _other_routing(host.options, hello)):
-            log.warning("broker %s at %s was turned away: %s", name, self._who(), objection)
+            log.warning("turned away broker %s at %s: %s", name, self._who(), objection)
             self.reject(Reject("routing", objection, retry=True))
             return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
@@ -327,17 +343,19 @@ class Accepted(Connection, Visitor):
         if peer is None or not resumed:
             known = host.peer_of(name, kind)
             if known is not None and not self._replaces(hello, known, identity):
-                self.reject(Reject("duplicate", f"{kind.value} '{name}' is connected already", retry=True))
+                self.reject(Reject("duplicate", f"{kind.value} '{name}' is already connected", retry=True))
                 return
             if host.peer_count - (known is not None) >= host.max_connections:
                 self.reject(FULL)
                 return
             if known is not None:
-                host.end(known, "it started anew")
+                host.end(known, "it started a new session")
             peer = host.admit(name, kind, identity)
             peer.serialiser = serialiser
         elif peer.serialiser.name not in hello.serialisers:
-            self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
+            self.reject(
+                Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or start a new session")
+            )
             return
         elif peer.stream is not None:
             peer.stream.abort()  # the other side gave that connection up before this one noticed

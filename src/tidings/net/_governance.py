@@ -39,6 +39,15 @@ class Governance:
         """Who orders changes of the scope graph here, as it is told to neighbours; "": nobody."""
         return self.scopes.authority_name
 
+    @property
+    def absence(self) -> str:
+        """That the authority has never been heard of, in words; "": it has, or it is this broker, or there is none."""
+        if not self.scopes.is_unheard_of:
+            return ""
+        return (
+            f"broker '{self._name}' has never heard of '{self.scopes.authority_name}', the authority of its scope graph"
+        )
+
     def objection_to(self, broker: str, theirs: str) -> str:
         """Why a broker that names this authority must not be linked; "": it may be."""
         mine = self.scopes.authority_name
@@ -46,7 +55,7 @@ class Governance:
             return ""
         if not theirs:
             return (
-                f"'{mine}' orders the scope graph of '{self._name}', and '{broker}' names no authority; "
+                f"'{mine}' orders the scope graph of '{self._name}', but '{broker}' names no authority; "
                 f"set `authority = \"{mine}\"` in the configuration of '{broker}'"
             )
         return (

@@ -190,11 +190,9 @@ class Host:
         """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""
         unstored = self.broker.statistics.unstored
         if trouble:
-            log.error(
-                "the store does not take publications: %s; those that ask for no quality go on as accepted", trouble
-            )
+            log.error("the store refuses publications: %s; those without a quality continue as accepted", trouble)
         else:
-            log.warning("the store takes publications again; %d have gone on as accepted since the start", unstored)
+            log.warning("the store takes publications again; %d were only accepted since the start", unstored)
 
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""
@@ -257,7 +255,7 @@ class Host:
             self._forget(peer)
             raise
         peer.ask_time()
-        log.info("%s %s has come", peer.link.kind.value, peer.link.name)
+        log.info("%s %s connected", peer.link.kind.value, peer.link.name)
 
     def cut(self, peer: Peer) -> None:
         """The connection of a peer is gone; wait for it to come back."""
@@ -283,7 +281,7 @@ class Host:
         peer.close()
         if stream is not None:
             stream.close()
-        log.info("%s %s has gone: %s", peer.link.kind.value, peer.link.name, why)
+        log.info("%s %s disconnected: %s", peer.link.kind.value, peer.link.name, why)
         self.guarded(lambda: self.broker.link_down(peer.link) if peer.link.is_broker else self.broker.detach(peer.link))
 
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
@@ -331,9 +329,11 @@ class Host:
             clients.remove(peer)
             self.budget.ended += 1
             if peer.stream is None:
-                self.end(peer, "too much waits for it, and it is not there")
+                self.end(peer, "too much is queued for it while it is away")
             else:
-                self._disconnect(peer, Reject("slow", "more waits for this client than the broker has memory for"))
+                self._disconnect(
+                    peer, Reject("slow", "too much is queued for this client, and the broker is out of memory for it")
+                )
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

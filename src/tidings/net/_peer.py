@@ -44,6 +44,7 @@ from ._clock import Clock
 from ._congestion import Congestion
 from ._losses import Losses
 from ._options import SlowPolicy
+from ._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -128,6 +129,8 @@ class Peer:
         """Of a neighbour: its incarnation."""
         self.authority: str | None = None
         """Of a neighbour that connected to this broker: who it says orders changes of the scope graph."""
+        self.unreadable = Unreadable()
+        """Of a client: what it has sent that could not be read."""
         self.dialled = False
         """Whether this side opened the connection."""
         self.clock = Clock(link.name, limits.clock_offset) if link.is_broker else None
@@ -234,7 +237,7 @@ class Peer:
             self._note(gap)
             self._send(part(Part.DATA, self.serialiser.encode(Frame(gap))), gap)
         else:
-            self.host.disconnect(self, "size", f"a {type(message).__name__} is larger than this peer takes")
+            self.host.disconnect(self, "size", f"a {type(message).__name__} exceeds the size that this peer accepts")
 
     def _transmit(self, data: bytes) -> None:
         self.session.sent(data)
@@ -302,7 +305,7 @@ class Peer:
         if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
             self._complained = now
             log.warning(
-                "client %s does not read fast enough: %s notifications were dropped so far, and a Gap tells it so",
+                "client %s reads too slowly: %s notifications were dropped so far, and Gaps tell it so",
                 self.link.name,
                 f"{self.dropped:,}",
             )

@@ -12,6 +12,7 @@ import msgspec
 
 from tidings.broker import Link, Table
 from tidings.history import CachingStrategy, Strict
+from tidings.model import AccessDenied
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
@@ -28,7 +29,7 @@ from tidings.wire import (
     encode_status,
 )
 
-from ._access import AccessDenied, Identity
+from ._access import Identity
 from ._dialler import Dialler
 from ._listener import Listener
 from ._peer import Peer
@@ -65,7 +66,7 @@ class Reporter:
     def _answer(self, link: Link, request: StatusRequest) -> None:
         guard = link.guard
         if isinstance(guard, Identity) and not guard.administer:
-            raise AccessDenied(f"'{guard.name}' may not ask for the status; it needs the right to administer")
+            raise AccessDenied(f"'{guard.name}' may not see the status; it needs the right to administer")
         self._server.host.broker.send(link, StatusReply(request.id, encode_status(self.status())))
 
     @property

@@ -1,6 +1,6 @@
 """Scopes: who sees what. The scope graph, interfaces, mappings, and the service that keeps them."""
 
-from tidings.model import guard_log
+from tidings.model import AuthorityUnreachable, FrozenGraph, NoAuthority, NotAllowed, NotTrusted, guard_log
 
 from ._applying import apply
 from ._audit import AuditEntry, Sight
@@ -47,10 +47,11 @@ from ._messages import (
 from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
 from ._passage import Passage
-from ._refusals import AuthorityUnreachable, NoAuthority, NotTrusted, refusal_in
-from ._rights import Admission, Decision, FrozenGraph, NotAllowed, credential, shown_to
+from ._refusals import refusal_in
+from ._rights import Admission, Decision, credential, shown_to
 from ._service import Scopes
 from ._shelf import TABLE as GRAPH_TABLE
+from ._step import MappingFailed
 from ._versions import Versions
 from ._view import Plan, View
 from ._warnings import warnings
@@ -82,6 +83,7 @@ __all__ = [
     "Leave",
     "Look",
     "Mapping",
+    "MappingFailed",
     "Membership",
     "Mode",
     "NoAuthority",

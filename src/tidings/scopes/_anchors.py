@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tidings.model import ROOT_SCOPE
+from tidings.model import ROOT_SCOPE, AuthorityUnreachable, NotTrusted
 
 from ._changes import Anchor, AnyChange, Unanchor
 from ._messages import Answer
-from ._refusals import AuthorityUnreachable, NotTrusted
 from ._view import View
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, ScopeError
+from tidings.model import ROOT_SCOPE, FrozenGraph, NotTrusted, ScopeError
 
 from ._applying import apply, check_places, check_turn
 from ._changes import (
@@ -28,8 +28,7 @@ from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
 from ._messages import Answer, Ask, Mode, Transaction, encode
-from ._refusals import NotTrusted
-from ._rights import FrozenGraph, admitted, check_rights
+from ._rights import admitted, check_rights
 from ._view import Plan
 from ._warnings import warnings
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.broker import Link
-from tidings.model import ScopeError, TidingsError
+from tidings.model import AuthorityUnreachable, ScopeError, TidingsError
 
 from ._messages import Answer, Ask, Look, Review, Reviewed, Seen, Snapshot, decode, request_in
-from ._refusals import AuthorityUnreachable
 from ._rights import shown_to
 
 if TYPE_CHECKING:
@@ -73,10 +72,13 @@ class Questions:
         link = self._service.broker.adjacency.hop_towards(self._service.authority_name)
         if link is None:
             authority, here = self._service.authority_name, self._service.context.name
-            reason = f"the authority '{authority}' cannot be reached from broker '{here}' now"
-            self.answered(
-                Answer(message.request, error=AuthorityUnreachable.__name__, reason=f"{reason}; try again later")
-            )
+            reason = f"the authority '{authority}' cannot be reached from broker '{here}' now; try again later"
+            if self._service.is_unheard_of:
+                reason = (
+                    f"broker '{here}' has never heard of '{authority}', the authority of its scope graph; check "
+                    "`authority` in its configuration, and that it is linked with that broker"
+                )
+            self.answered(Answer(message.request, error=AuthorityUnreachable.__name__, reason=reason))
         else:
             self._service.send(link, message)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, ScopeError
+from tidings.model import ROOT_SCOPE, NotAllowed
 
 from ._changes import (
     Anchor,
@@ -29,14 +29,6 @@ from ._changes import (
 from ._graph import Graph, client_node, is_client
 from ._interface import Interface
 from ._messages import Ask
-
-
-class NotAllowed(ScopeError):
-    """A change of the graph that whoever asked for it may not make."""
-
-
-class FrozenGraph(NotAllowed):
-    """A change of a graph that is static."""
 
 
 class Decision(NamedTuple):

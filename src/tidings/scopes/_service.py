@@ -342,6 +342,14 @@ class Scopes(Feature):
         return self.questions.forward(template or Ask("", changes), done, who, administrator)
 
     @property
+    def is_unheard_of(self) -> bool:
+        """Whether the authority is another broker that this one has never heard of, nor of any graph."""
+        name = self.authority_name
+        if not name or self.authority is not None or self.versions.newest:
+            return False
+        return not self.broker.recovery.heard_of(name)
+
+    @property
     def graph(self) -> Graph:
         """The newest version that this broker knows."""
         return self.versions.graph

@@ -91,6 +91,10 @@ class SimDisk:
             ]
             yield found[::-1] if newest_first else found
 
+    def forgotten(self) -> int:
+        """Nothing is forgotten here, as long as it was synced."""
+        return 0
+
     def ended(self, epoch: int) -> int | None:
         """Return the last number of an epoch, or None if it is not known.
 
@@ -105,14 +109,13 @@ class SimDisk:
         """Note that this epoch gives numbers to what is not kept."""
         self._put(_UNLOGGED, str(self.incarnations), b"", synced)
 
-    def publishers(self) -> dict[str, int]:
-        """The last number of each publisher among what is synced."""
-        latest: dict[str, int] = {}
+    def publishers(self) -> dict[str, list[int]]:
+        """The numbers of each publisher among what is synced, in ascending order behind 0."""
+        found: dict[str, list[int]] = {}
         for envelopes in self._synced.values():
             for envelope in envelopes:
-                publisher = envelope.identity.publisher
-                latest[publisher] = max(latest.get(publisher, 0), envelope.identity.publisher_seq)
-        return latest
+                found.setdefault(envelope.identity.publisher, []).append(envelope.identity.publisher_seq)
+        return {publisher: [0, *sorted(numbers)] for publisher, numbers in found.items()}
 
     def crash(self) -> None:
         """Lose every write that was not synced."""

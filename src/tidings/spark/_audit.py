@@ -72,6 +72,19 @@ class Report:
     """Records that the disks of brokers have refused; what they were about is not judged."""
     damaged: dict[str, int]
     """Rows of the journals that cannot be read; neither is what they were about."""
+    judged: int = 0
+    """Subscriptions at brokers that noted what they sent."""
+
+    @property
+    def why_nothing(self) -> str | None:
+        """Why nothing at all was judged; None if something was."""
+        if not self.verdict.publications:
+            return "nothing was published in this time; choose an earlier --from, or name the archive with --archive"
+        if not self.subscriptions:
+            return "nobody was subscribed; name the data directories of all brokers with --data"
+        if not self.judged:
+            return "no broker with subscriptions noted what it sent; set deliveries = true in its [store]"
+        return None
 
     @property
     def findings(self) -> list[Finding]:
@@ -142,7 +155,9 @@ def audit(
             verdict.add(part)
         for finding in files.strays:
             verdict.find(finding)
-        return Report(verdict, len(chronicle.lives), tuple(chronicle.silent), chronicle.holes, chronicle.damaged)
+        judged = sum(life.broker not in chronicle.silent for life in chronicle.lives)
+        silent = tuple(chronicle.silent)
+        return Report(verdict, len(chronicle.lives), silent, chronicle.holes, chronicle.damaged, judged)
 
 
 def _check_horizon(store: StoreReader, carried: Carried, early: int) -> None:

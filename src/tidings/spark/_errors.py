@@ -41,7 +41,7 @@ class ArchiveChanged(SourceError):
 
 def not_installed(error: ModuleNotFoundError) -> SparkError:
     """A package of the extra is missing."""
-    return SparkError(f"Spark needs {error.name}; install it with: pip install 'tidings[spark]'")
+    return SparkError(f"Spark needs {error.name}; in a clone of Tidings, run: pip install '.[spark]'")
 
 
 _OURS = re.compile(r"^(?:pyspark\.errors\.\S+: )?(?:\[\w+\] )?tidings\.[\w.]+\.(\w+): (.*)", re.MULTILINE | re.DOTALL)

@@ -60,6 +60,13 @@ def measure(reader: Reader, after: Place, rows: int, size: int) -> LogExtent:
     return LogExtent(forgotten, min(reached, end), end)
 
 
+def forgotten(reader: Reader) -> int:
+    """When the oldest publication in the log was published, if older ones were forgotten; 0: none ever was."""
+    if not any(Forgotten.in_(reader.items(Forgotten.TABLE))):
+        return 0
+    return reader.earliest() or max(reader.epochs())  # nothing is left: everything up to now, or nearly
+
+
 def read(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
     """What follows a position and passes, up to another position or to the limits of a page.
 

@@ -44,6 +44,7 @@ _SIZES = (
     "SELECT epoch, first, last, count, length(batch) FROM publications "
     "WHERE (epoch, last) > (?, ?) ORDER BY epoch, last LIMIT ?"
 )
+_EARLIEST = "SELECT earliest FROM publications ORDER BY id LIMIT 1"
 _JOURNAL_RANGE = "SELECT min(id), max(id) FROM journal WHERE latest >= ? AND earliest < ?"
 _LARGEST = 2**63 - 1
 FIRST = 1
@@ -100,6 +101,11 @@ class Reader:
                 yield self._batch("publications", row, envelopes_in)
             after = rows[-1][3]
 
+    def earliest(self) -> int:
+        """When the oldest publication was published, in microseconds; 0: there is none."""
+        found = self._rows(_EARLIEST)
+        return int(found[0][0]) if found else 0
+
     def newest(self) -> Batch | None:
         found = self.batches(FIRST, _LARGEST, backwards=True, limit=1)
         return found[0] if found else None
@@ -123,20 +129,27 @@ class Reader:
     def envelopes(self, batch: Batch) -> list[Envelope]:
         return self._batch("publications", batch[:4], envelopes_in)
 
-    def publishers(self, newest: int) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications."""
-        found: dict[str, int] = {}
+    def publishers(self, newest: int) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
+        found: dict[str, list[int]] = {}
         before, left = _LARGEST, newest
         while left > 0 and (rows := self._rows(_NEWEST, before, PAGE)):
             before = rows[-1][0]
             for row in rows:
                 heads = self._batch("publications", row, heads_in)
                 for head in heads[-left:] if left > 0 else ():
-                    publisher, number = head.identity.publisher, head.identity.publisher_seq
-                    if found.get(publisher, -1) < number:
-                        found[publisher] = number
+                    found.setdefault(head.identity.publisher, []).append(head.identity.publisher_seq)
                 left -= len(heads)
-        return found
+        whole = left > 0 and self._is_whole()
+        return {publisher: [0] * whole + sorted(numbers) for publisher, numbers in found.items()}
+
+    def _is_whole(self) -> bool:
+        """Whether it is certain that nothing was forgotten: the first epoch is there from its first number on."""
+        first = min(self.epochs(), default=0)
+        return (bounds := self.bounds(first)) is not None and bounds.first == 1
 
     def epochs(self) -> dict[int, int | None]:
         """Every epoch, and the last number of those that ended in order."""

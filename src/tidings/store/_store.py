@@ -36,7 +36,7 @@ from tidings.wire import Envelope
 from ._errors import StoreError
 from ._file import COMPLETE, connect, explain, lock, open_file
 from ._packing import encode
-from ._pages import LogExtent, LogPage, measure, read
+from ._pages import LogExtent, LogPage, forgotten, measure, read
 from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Heard, Line, Operation, Put, Retain, Synced, WriteQueue
@@ -254,9 +254,16 @@ class Store(Queryable):
         """A page of what the synced log holds after one position, up to another; short enough for a loop."""
         return read(self._reader, after, upto, passes)
 
-    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications: a resend is at or below it."""
+    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order: a resend is one of them.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         return self._reader.publishers(newest)
+
+    def forgotten(self) -> int:
+        """When the oldest publication here was published, if older ones were forgotten; 0: none ever was."""
+        return forgotten(self._reader)
 
     def epochs(self) -> tuple[int, ...]:
         """Every epoch that this store has seen, the current one last."""

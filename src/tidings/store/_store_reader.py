@@ -19,6 +19,7 @@ from tidings.wire import Envelope
 from ._carry import Carried
 from ._errors import StoreForeign
 from ._file import CACHE_KIB, FORMAT, explain, is_store, owner_of
+from ._pages import forgotten
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._reader import Reader
 from ._records import Bounds, Damage, Extent, JournalRecord
@@ -59,6 +60,10 @@ class StoreReader(Queryable):
                     return
                 yield [one for one in self._reader.envelopes(batch) if (batch.epoch, one.identity.seq) > (epoch, seq)]
             epoch, seq = batches[-1].epoch, batches[-1].last
+
+    def forgotten(self) -> int:
+        """When the oldest publication here was published, if older ones were forgotten; 0: none ever was."""
+        return forgotten(self._reader)
 
     def epochs(self) -> tuple[int, ...]:
         """Every epoch that the store has seen."""

@@ -6,17 +6,28 @@ import itertools
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import Any, TypeVar, overload
 
 from tidings import client as asynchronous
-from tidings.client import MAX_UNACKNOWLEDGED, ClientStatistics
+from tidings.client import (
+    MAX_UNACKNOWLEDGED,
+    AnyPast,
+    ClientStatistics,
+    Misfit,
+    OnDisconnect,
+    OnReconnect,
+    State,
+)
 from tidings.history import CacheLimits
-from tidings.model import EVERYTHING, Bound, Duplicates, Matches, Notification
+from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Matches, Notification
 from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
 from ._receipt import Receipt
 from ._subscription import Subscription
-from ._thread import BATCH, LoopThread, waiting_for
+from ._thread import BATCH, LoopThread, closed, waiting_for
+
+_T = TypeVar("_T")
 
 
 class Client:
@@ -38,7 +49,19 @@ class Client:
         """The name of this client at the broker."""
         return self._twin.name
 
+    @property
+    def state(self) -> State:
+        """Whether it is open or closed, or on the way."""
+        return self._twin.state
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now. An open client without one is looking for its broker."""
+        return self._twin.connected
+
     def __enter__(self) -> Client:
+        if self._closed:
+            raise closed()
         return self
 
     def __exit__(
@@ -61,7 +84,7 @@ class Client:
 
     def publish(
         self,
-        notification: Mapping[str, object] | None = None,
+        notification: object = None,
         /,
         *,
         quality: Quality | str = Quality.DEFAULT,
@@ -86,7 +109,7 @@ class Client:
 
     def publish_many(
         self,
-        notifications: Iterable[Mapping[str, object]],
+        notifications: Iterable[object],
         *,
         quality: Quality | str = Quality.DEFAULT,
         first: int | None = None,
@@ -95,6 +118,8 @@ class Client:
 
         `first` is the number of the first one, for clients that were connected with `own_numbers`.
         """
+        if isinstance(notifications, Mapping | str | bytes) or not hasattr(notifications, "__iter__"):
+            raise ArgumentRefused(f"notifications={notifications!r:.60}; give a list of mappings or objects")
         source = iter(notifications)  # read here, in the thread of the caller: it may be slow
         count = 0
         while batch := list(itertools.islice(source, BATCH)):
@@ -103,48 +128,93 @@ class Client:
         self._thread.call(self._twin.flush())
         return count
 
-    async def _publish_batch(
-        self, batch: list[Mapping[str, object]], quality: Quality | str, first: int | None
-    ) -> None:
+    async def _publish_batch(self, batch: list[object], quality: Quality | str, first: int | None) -> None:
         for at, notification in enumerate(batch):
             await self._twin.publish(notification, quality=quality, publisher_seq=None if first is None else first + at)
 
+    @overload
     def subscribe(
         self,
         filter: Matches | str,
         *,
-        callback: Callable[[Notification], None] | None = None,
-        on_gap: Callable[[Gap], None] | None = None,
+        callback: Callable[[Notification], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
-        past: Bound | None = None,
+        past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
         respect_ttl: bool = False,
         with_origin: bool = False,
         duplicates: Duplicates | str = Duplicates.DEFAULT,
-    ) -> Subscription:
+        as_: None = None,
+        on_misfit: None = None,
+    ) -> Subscription[Notification]: ...
+
+    @overload
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[_T], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: type[_T],
+        on_misfit: Callable[[Misfit], object] | None = None,
+    ) -> Subscription[_T]: ...
+
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
+        callback: Callable[[Any], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: type[Any] | None = None,
+        on_misfit: Callable[[Misfit], object] | None = None,
+    ) -> Subscription[Any]:
         """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
 
         Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
-        not use this client.
+        not use this client; an `async def` is awaited there, in order. `on_gap` and `on_misfit` run there, too.
         """
 
-        async def work() -> asynchronous.Subscription:
-            subscription = self._twin.subscribe(
-                filter,
-                callback=callback,
-                on_gap=on_gap,
-                receive_own=receive_own,
-                durable=durable,
-                past=past,
-                consistency=consistency,
-                timeout=timeout,
-                respect_ttl=respect_ttl,
-                with_origin=with_origin,
-                duplicates=duplicates,
-            )
-            return await subscription
+        terms: dict[str, Any] = {
+            "callback": callback,
+            "on_gap": on_gap,
+            "receive_own": receive_own,
+            "durable": durable,
+            "past": past,
+            "consistency": consistency,
+            "timeout": timeout,
+            "respect_ttl": respect_ttl,
+            "with_origin": with_origin,
+            "duplicates": duplicates,
+            "as_": as_,
+            "on_misfit": on_misfit,
+        }
+
+        async def work() -> asynchronous.Subscription[Any]:
+            subscription: asynchronous.Subscription[Any] = self._twin.subscribe(filter, **terms)
+            try:
+                return await subscription
+            except BaseException:
+                subscription.unsubscribe()  # nobody waits for it any more, and nobody could end it
+                raise
 
         return Subscription(self._thread, self._thread.call(work()))
 
@@ -188,10 +258,13 @@ def connect(
     remember: CacheLimits | None = None,
     own_numbers: bool = False,
     insecure: bool = False,
+    wait: float = 0.0,
+    on_disconnect: OnDisconnect | None = None,
+    on_reconnect: OnReconnect | None = None,
 ) -> Client:
     """A blocking client of the service, connected. Use it with `with`, or call `close`.
 
-    The parameters are those of `tidings.connect`.
+    The parameters are those of `tidings.connect`. `on_disconnect` and `on_reconnect` run in the background thread.
     """
     return Client(
         lambda: asynchronous.connect(
@@ -204,6 +277,9 @@ def connect(
             remember=remember,
             own_numbers=own_numbers,
             insecure=insecure,
+            wait=wait,
+            on_disconnect=on_disconnect,
+            on_reconnect=on_reconnect,
         )
     )
 

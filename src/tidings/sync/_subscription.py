@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
+from typing import TYPE_CHECKING, Generic
 
 from tidings import client as asynchronous
 from tidings.model import Matches, Notification
@@ -13,14 +14,23 @@ from tidings.wire import Gap, HistoryReport
 
 from ._thread import BATCH, LoopThread, waiting_for
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Subscription(Iterator[Notification]):
+    _T = TypeVar("_T", default=Notification)
+else:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
+
+
+class Subscription(Iterator[_T], Generic[_T]):
     """What `Client.subscribe` returns. Iterating waits for notifications, until the subscription ends."""
 
-    def __init__(self, thread: LoopThread, twin: asynchronous.Subscription) -> None:
+    def __init__(self, thread: LoopThread, twin: asynchronous.Subscription[_T]) -> None:
         self._thread = thread
         self._twin = twin
-        self._here: deque[Notification] = deque()
+        self._here: deque[_T] = deque()
 
     @property
     def id(self) -> str:
@@ -53,29 +63,34 @@ class Subscription(Iterator[Notification]):
         return self._twin.history_report
 
     @property
+    def misfits(self) -> int:
+        """How many notifications did not fit the class that was given as `as_`, and were left out."""
+        return self._twin.misfits
+
+    @property
     def gaps(self) -> list[Gap]:
         """What was lost, as far as it is known."""
         return list(self._twin.gaps)
 
-    def __iter__(self) -> Subscription:
+    def __iter__(self) -> Subscription[_T]:
         return self
 
-    def __next__(self) -> Notification:
+    def __next__(self) -> _T:
         return self._next(None)
 
-    def receive(self, timeout: float | None = None) -> Notification | None:
+    def receive(self, timeout: float | None = None) -> _T | None:
         """The next notification; None if none came in `timeout` seconds, or if the subscription has ended."""
         try:
             return self._next(timeout)
         except (StopIteration, TimeoutError):
             return None
 
-    def within(self, timeout: float) -> Iterator[Notification]:
+    def within(self, timeout: float) -> Iterator[_T]:
         """Iterate until nothing has come for `timeout` seconds."""
         while (notification := self.receive(timeout)) is not None:
             yield notification
 
-    def _next(self, timeout: float | None) -> Notification:
+    def _next(self, timeout: float | None) -> _T:
         while True:
             try:
                 return self._here.popleft()
@@ -110,7 +125,7 @@ class Subscription(Iterator[Notification]):
         """End the subscription; what is waiting can still be read. Ending it again does nothing."""
         self._thread.visit(self._twin.unsubscribe)
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> Subscription[_T]:
         return self
 
     def __exit__(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from tidings.client import ClientNotOpen
 from tidings.model import TidingsError
 
 BATCH = 1_000
@@ -35,13 +37,20 @@ class LoopThread:
             raise TidingsError("a callback must not wait for the client; iterate over the subscription instead")
         if self._loop.is_closed():
             work.close()
-            raise TidingsError("this client is closed; connect again")
+            raise closed()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:  # another thread has closed the client
+            raise closed() from None
         except BaseException:
             future.cancel()  # Ctrl-C: whoever waited no longer does
             raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether the loop and the thread have ended."""
+        return self._loop.is_closed()
 
     def visit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call a function that does not wait, where the loop runs."""
@@ -61,6 +70,11 @@ class LoopThread:
             self.call(self._loop.shutdown_asyncgens())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
+
+
+def closed() -> ClientNotOpen:
+    """What a call of a closed client raises."""
+    return ClientNotOpen("this client is closed; connect a new one with tidings.sync.connect(...)")
 
 
 async def _end_tasks() -> None:

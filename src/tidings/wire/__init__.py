@@ -14,6 +14,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
+from ._dialling import NO_ANSWER, dial_problem
 from ._envelope import (
     Envelope,
     Quality,
@@ -29,6 +30,7 @@ from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._local import exposes_token, is_local
 from ._messages import (
+    WAITING,
     Advertise,
     Attach,
     Deliver,
@@ -106,9 +108,11 @@ __all__ = [
     "MAX_PART",
     "MAX_TABLES",
     "MSGPACK",
+    "NO_ANSWER",
     "SERIALISERS",
     "UNREADABLE",
     "VERSION",
+    "WAITING",
     "Advertise",
     "Answer",
     "AnyMessage",
@@ -185,6 +189,7 @@ __all__ = [
     "decode_body",
     "decode_status",
     "decode_words",
+    "dial_problem",
     "encode",
     "encode_body",
     "encode_status",

@@ -235,6 +235,11 @@ class HistoryReport(Message, frozen=True):
     """Whether a limit of a broker cut off notifications that the bound would have allowed."""
     brokers: int = 0
     """How many brokers have answered."""
+    unstored: int = 0
+    """If nothing comes: how many of them keep nothing on disk."""
+    forgotten: int = 0
+    """If nothing comes: the instant before which one of them has forgotten something, in microseconds since 1970 UTC;
+    0: none, or it is not told because there are scopes."""
 
 
 # --- waves and recovery -------------------------------------------------------------------------------
@@ -297,6 +302,10 @@ class Routed(Message, frozen=True):
 
 
 # --- features -----------------------------------------------------------------------------------------
+
+
+WAITING = "waiting"
+"""The feature of an `Extension` to a client that tells what a request of its waits for: its reference, and why."""
 
 
 class Extension(Message, frozen=True):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.model import Filter, Negated
+from tidings.model import Filter, Negated, Notification
 from tidings.model._automaton import UNDECIDED, find
 from tidings.model.operators import Equal, Like, Prefix, Range, like
 from tidings.model.operators.like import ANY, MAX_PATTERN, ONE, Tokens
@@ -108,3 +108,27 @@ def test_what_takes_too_long_to_compare_is_left_undecided() -> None:
     assert long.meets(like("x", "a%"))
     assert not like("x", "a%_b").includes(long)
     assert not Range("x", "a").includes(Negated(long))
+
+
+def test_a_pattern_without_single_wildcards_takes_time_in_proportion_to_the_text() -> None:
+    text = Notification(x="a" * 1_000_000)
+    for pattern in ("%" + "a" * 8_000 + "b%c%", "a%" + "a" * 8_000 + "%b%c", "%" + "ab" * 4_000 + "%c%"):
+        begun = time.process_time()
+        assert not Filter.parse(f"x LIKE '{pattern}'").matches(text)
+        assert time.process_time() - begun < 2, "it took half a minute when each place was compared"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cost"),
+    [
+        ("a%b%", 3),
+        ("%" + "a" * 8_000 + "%b", 3),
+        ("a_b", 2),
+        ("%" + "a" * 31 + "_%", 4),
+        ("%" + "a" * 41 + "_%", 14),
+        ("%" + "a" * 41 + "_%" + "b" * 41 + "_%", 26),
+    ],
+    ids=["parts", "long", "one", "short with one", "long with one", "two of them"],
+)
+def test_a_long_part_with_a_single_wildcard_costs_more(pattern: str, cost: int) -> None:
+    assert Filter.parse(f"x LIKE '{pattern}'").cost == cost

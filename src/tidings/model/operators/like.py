@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from tidings.model._automaton import NONE, UNDECIDED, Automaton, Pattern, Verdict, settled, walk
@@ -36,6 +36,8 @@ Tokens: TypeAlias = tuple[str | Wild, ...]
 
 MAX_PATTERN = 1_024
 """The most characters of a pattern that is compared with others; a longer one is only matched."""
+CHEAP_PART = 32
+"""The most characters of a part with `_` in it that cost nothing beside its wildcards."""
 
 
 class Like(Constraint):
@@ -53,12 +55,17 @@ class Like(Constraint):
 
     def holds(self, scalar: Scalar) -> bool:
         """Whether the whole text fits the pattern."""
-        return type(scalar) is str and _compiled(self.tokens).fullmatch(scalar) is not None
+        return type(scalar) is str and _test(self.tokens)(scalar)
 
     @property
     def cost(self) -> int:
-        """Every wildcard counts: a pattern is read with each of them at once."""
-        return 1 + sum(isinstance(token, Wild) for token in self.tokens)
+        """Every wildcard counts: a pattern is read with each of them at once.
+
+        A part with `_` in it is compared at every place of the text, character by character, so a long one costs more.
+        """
+        parts = [part for part in _parts(self.tokens) if ONE in part]
+        long = sum(max(0, sum(map(_length, part)) - CHEAP_PART) for part in parts)
+        return 1 + sum(isinstance(token, Wild) for token in self.tokens) + long
 
     @property
     def expression(self) -> str:
@@ -188,8 +195,44 @@ def _compared(outer: Tokens, inner: Tokens) -> tuple[str | Verdict, int]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(tokens: Tokens) -> re.Pattern[str]:
-    return re.compile(_expression(tokens), re.DOTALL)
+def _test(tokens: Tokens) -> Callable[[str], bool]:
+    """Whether a text fits. Without `_`, in a time that grows with the text alone, however long the pattern is."""
+    if ONE in tokens:
+        fullmatch = re.compile(_expression(tokens), re.DOTALL).fullmatch
+        return lambda text: fullmatch(text) is not None
+    parts = ["".join([token for token in part if isinstance(token, str)]) for part in _parts(tokens)]
+    if len(parts) == 1:
+        return parts[0].__eq__
+    head, *middle, tail = parts
+    least = sum(map(len, parts))
+
+    def fits(text: str) -> bool:
+        if len(text) < least or not text.startswith(head) or not text.endswith(tail):
+            return False
+        at, end = len(head), len(text) - len(tail)
+        for part in middle:
+            found = text.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
+
+    return fits
+
+
+def _parts(tokens: Tokens) -> list[list[str | Wild]]:
+    """What stands before, between and behind the `%`."""
+    parts: list[list[str | Wild]] = [[]]
+    for token in tokens:
+        if token is ANY:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _length(token: str | Wild) -> int:
+    return len(token) if isinstance(token, str) else 1
 
 
 def _expression(tokens: Tokens) -> str:
