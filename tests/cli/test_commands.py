@@ -461,8 +461,6 @@ def test_help_shows_what_is_written_of_each_option(words: tuple[str, ...], comma
 
 @EVERY_COMMAND
 def test_help_shows_no_types_of_python(words: tuple[str, ...], command: Any) -> None:
-    if words == ("demo",):
-        pytest.skip("the demonstration is rewritten")
     for shown in (tidings_(*words, "--help"), tidings_(*words[:-1], "--help")):
         assert "<" not in shown.stdout, "no <bool>, <str>, <path>"
         assert "x>=" not in shown.stdout
@@ -470,8 +468,6 @@ def test_help_shows_no_types_of_python(words: tuple[str, ...], command: Any) -> 
 
 @EVERY_COMMAND
 def test_every_option_that_is_no_text_refuses_in_our_words(words: tuple[str, ...], command: Any) -> None:
-    if words == ("demo",):
-        pytest.skip("the demonstration is rewritten")
     for option in command.params:
         annotation = str(option.type_descriptor.annotation)
         if option.param_type_name == "option" and not option.is_flag and not re.search("str|Path", annotation):
