@@ -84,9 +84,7 @@ def _scalar(text: str) -> object:
     if text == "null":
         raise UsageError(f"null is not a value; leave the attribute out, or write {_quoted(text)} for the text")
     if _NO_NUMBER.fullmatch(text):
-        raise UsageError(
-            f"{text} compares with nothing; leave the attribute out, or write {_quoted(text)} for the text"
-        )
+        raise UsageError(f"{text} cannot be compared; leave the attribute out, or write {_quoted(text)} for the text")
     if _INTEGER.fullmatch(text):
         if len(text) > MAX_DIGITS:
             remedy = "write it as a float, like 1e20, or as a text: '\"...\"'"

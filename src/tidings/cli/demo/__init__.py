@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tidings.cli._option_values import one_of, words_of
+
 
 class Scene(enum.StrEnum):
     """The parts of the demonstration, in their order."""
@@ -19,7 +21,13 @@ class Scene(enum.StrEnum):
 
 def demo(
     scene: Annotated[
-        Scene | None, typer.Option(help="Play one scene alone.", show_default="all, one after the other")
+        Scene | None,
+        typer.Option(
+            parser=one_of("--scene", Scene),
+            metavar=words_of(Scene),
+            help="Play one scene alone.",
+            show_default="all, one after the other",
+        ),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Without pauses, for tests and the impatient.")] = False,
 ) -> None:
