@@ -16,6 +16,8 @@ import time
 from functools import partial
 
 import tidings
+from tidings.broker import MAX_COST
+from tidings.broker._covering import COMPARED_COST
 from tidings.cli._quiet import Quiet
 from tidings.model import Filter
 from tidings.net import Options, serve
@@ -52,22 +54,33 @@ KEPT = 60
 """How many registrations the client has at a time."""
 
 
-def disjunction(rng: random.Random) -> str:
-    """250 alternatives, of which few cover another one."""
-    return " OR ".join(f"a{rng.randrange(1_000)} > {rng.randrange(10**6)}" for _ in range(250))
+def disjunction(rng: random.Random, alternatives: int = MAX_COST) -> str:
+    """As many alternatives as a broker takes, of which few cover another one."""
+    return " OR ".join(f"a{rng.randrange(1_000)} > {rng.randrange(10**6)}" for _ in range(alternatives))
 
 
-def pattern(rng: random.Random, wildcards: int = 250) -> str:
-    """A text with so many wildcards."""
+def larger(rng: random.Random) -> str:
+    """250 alternatives: parsed and refused."""
+    return disjunction(rng, 250)
+
+
+def pattern(rng: random.Random, wildcards: int = COMPARED_COST - 1) -> str:
+    """A text with as many wildcards as a filter that is compared with others may have."""
     return "s LIKE '%" + "%".join(rng.choice("abcdefghij") for _ in range(wildcards - 1)) + "%'"
 
 
-def too_long(rng: random.Random) -> str:
-    """What is read and refused."""
-    return pattern(rng, 400)
+def listed(rng: random.Random) -> str:
+    """1,800 values: refused before it is parsed."""
+    return "a IN (" + ", ".join(str(rng.randrange(10**6)) for _ in range(1_800)) + ")"
 
 
-ATTACKS = {"none": None, "250 disjuncts": disjunction, "250 wildcards": pattern, "400 wildcards, refused": too_long}
+ATTACKS = {
+    "none": None,
+    f"{MAX_COST} disjuncts": disjunction,
+    f"{COMPARED_COST - 1} wildcards": pattern,
+    "250 disjuncts, refused": larger,
+    "1,800 values, refused": listed,
+}
 
 
 def run(report: Report) -> None:

@@ -18,7 +18,7 @@ class Ear:
     def __init__(self) -> None:
         self.disk = SimDisk(Scheduler(), 1_000)
         self.statistics = Statistics()
-        self.remembering = Remembering(self.disk, self.statistics)
+        self.remembering = Remembering(self.disk, self.statistics, {})
         self.said: list[str] = []
         self.remembering.told = self.said.append
 
@@ -38,7 +38,7 @@ def test_an_episode_is_told_once_and_ends_with_something_published_after_it() ->
     assert ear.remembering.trouble
     ear.remembering.synced(5, all_of_it=False)
     assert not ear.remembering.trouble
-    assert ear.said == ["more waits for the disk than its queue holds", ""]
+    assert ear.said == ["the queue of writes for its disk is full", ""]
     assert ear.statistics.unstored == 3
 
 

@@ -11,7 +11,7 @@ from tidings.broker import Link, LocalBroker, RoutingOptions
 from tidings.broker._repetitions import Repetitions
 from tidings.model import ROOT_ROUTE, EventKey, Identity, Notification
 from tidings.sim import SAFETY, Network, Op, check, satisfies
-from tidings.wire import Deliver, Envelope, Frame, Message, Quality, encode_body
+from tidings.wire import Deliver, Envelope, Frame, Message, Publish, Quality, Refused, encode_body
 
 
 def pair() -> Network:
@@ -191,3 +191,18 @@ def test_the_latest_deliveries_are_known_in_whatever_order_they_came(numbers: li
         assert not known or (publisher, number) in noted
         if not known:
             noted.append((publisher, number))
+
+
+@pytest.mark.parametrize("reference", ["9" * 5_000, "", "s1", "٣", "-1", "1.0"], ids=lambda text: text[:9])
+def test_a_refusal_with_a_strange_reference_concerns_no_publication(reference: str) -> None:
+    sent: list[Frame] = []
+    local = LocalBroker("bob", sent.append)
+    number = local.publish(Notification(n=1), quality=Quality.ACCEPTED)
+    local.receive(Frame(Refused("StoreFull", "no room", reference)))
+    sent.clear()
+    local.announce()
+    assert [frame.message.seq for frame in sent if isinstance(frame.message, Publish)] == [number]
+    local.receive(Frame(Refused("StoreFull", "no room", str(number))))
+    sent.clear()
+    local.announce()
+    assert sent == []

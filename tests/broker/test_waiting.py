@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from tidings.broker import Link, LinkKind, RoutingOptions, Timer
 from tidings.broker import _waiting as limits
 from tidings.broker._waiting import Waiting
 from tidings.model import TidingsError
+from tidings.net import Identity
 from tidings.sim import Network, SimClient, Weather, check
 from tidings.wire import Publish, Quality, Unadvertise
 
@@ -124,6 +126,46 @@ def publication(size: int) -> Publish:
     return Publish(1, b"x" * size, Quality.ACCEPTED)
 
 
+def fill(waiting: Waiting, client: Link, size: int = 1_000_000) -> int:
+    """Let a client's publications wait until one is refused; the bytes that do then."""
+    before = waiting.bytes
+    with contextlib.suppress(TidingsError):
+        while True:
+            waiting.add(client, publication(size))
+    return waiting.bytes - before
+
+
+def test_one_identity_leaves_room_for_others_however_many_names_it_has() -> None:
+    waiting, mallory, vera = Waiting("b"), Identity("mallory"), Identity("vera")
+    for n in range(6):
+        fill(waiting, Link(f"mallory/{n}", LinkKind.CLIENT, mallory))
+    assert waiting.bytes <= limits.MAX_WAITING_BYTES
+    assert waiting.refused == 6
+    waiting.add(Link("vera", LinkKind.CLIENT, vera), publication(300_000))
+    assert waiting.refused == 6
+
+
+def test_who_comes_late_finds_room_as_long_as_something_is_left_for_everybody() -> None:
+    waiting = Waiting("b")
+    shares = [fill(waiting, Link(f"c{n}", LinkKind.CLIENT), 10_000) for n in range(8)]
+    assert waiting.bytes <= limits.MAX_ALL_WAITING_BYTES
+    assert min(shares) > 200_000
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_what_has_gone_makes_room_for_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_WAITING_BYTES", 3 * limits.MESSAGE_OVERHEAD)
+    waiting, owner = Waiting("b"), Identity("o")
+    one, two = (Link(f"o/{n}", LinkKind.CLIENT, owner) for n in range(2))
+    for _ in range(2):
+        assert fill(waiting, one, 0) == 3 * limits.MESSAGE_OVERHEAD
+        assert fill(waiting, two, 0) == 0
+        assert waiting.release(one, lambda link, message: True, 100) == 97
+        assert fill(waiting, two, 0) == 3 * limits.MESSAGE_OVERHEAD
+        waiting.abandon(two)
+        assert waiting.bytes == 0
+
+
 def test_what_waits_is_bounded_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_WAITING_BYTES", 3 * limits.MESSAGE_OVERHEAD + 30)
     waiting, client, other = Waiting("b"), Link("c", LinkKind.CLIENT), Link("d", LinkKind.CLIENT)
@@ -136,15 +178,30 @@ def test_what_waits_is_bounded_for_each_client(monkeypatch: pytest.MonkeyPatch) 
     assert len(waiting) == 4
 
 
+def test_those_who_wait_take_turns_and_what_is_large_counts_for_more() -> None:
+    waiting = Waiting("b")
+    small, large = Link("small", LinkKind.CLIENT), Link("large", LinkKind.CLIENT)
+    for _ in range(10):
+        waiting.add(small, publication(0))
+        waiting.add(large, publication(3 * limits.LARGE_MESSAGE))
+    assert waiting.clients == [small, large]
+    assert waiting.release(small, lambda link, message: True, 4) == 0
+    assert waiting.clients == [large, small]
+    assert waiting.release(large, lambda link, message: True, 4) == 0
+    assert len(waiting) == 20 - 4 - 1
+    assert waiting.release(small, lambda link, message: True, 10) == 4
+    assert waiting.clients == [large]
+
+
 def test_what_waits_is_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_ALL_WAITING_BYTES", limits.MESSAGE_OVERHEAD + 100)
+    monkeypatch.setattr(limits, "MAX_ALL_WAITING_BYTES", limits.MESSAGE_OVERHEAD + 300)
     waiting = Waiting("b")
     links = [Link(f"c{n}", LinkKind.CLIENT) for n in range(3)]
     waiting.add(links[0], publication(60))
-    with pytest.raises(TidingsError, match="260 bytes of all clients together"):
-        waiting.add(links[1], publication(1))
+    with pytest.raises(TidingsError, match="0 bytes of 'c1' and 260 of all clients together"):
+        waiting.add(links[1], publication(41))
     assert links[1] not in waiting
-    waiting.release(lambda link, message: True, 100)
+    waiting.release(links[0], lambda link, message: True, 100)
     waiting.add(links[1], publication(100))
     waiting.abandon(links[1])
     waiting.add(links[2], publication(100))

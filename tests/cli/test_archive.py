@@ -39,7 +39,7 @@ def test_compact_says_what_it_would_do_and_does_it(home: Path) -> None:
     done = archive("compact", home)
     assert done.exit_code == 0, done.output
     assert f"{files} files with 900 publications merged into 3" in done.stdout
-    assert "nothing to do" in archive("compact", home).stdout
+    assert "Nothing to do" in archive("compact", home).stdout
     assert len(list(ArchiveReader(home).query())) == 900
 
 
@@ -56,7 +56,7 @@ def test_retain_asks_before_it_removes(home: Path) -> None:
     assert archive("retain", home, "--for", "1d", input="n\n").exit_code == 1
     assert len(list(ArchiveReader(home).query())) == 900
     assert json.loads(archive("retain", home, "--for", "1d", "--dry-run", "--json").stdout)["rows"] == 900
-    assert "nothing to do" in archive("retain", home, "--for", "5200w").stdout
+    assert "Nothing to do" in archive("retain", home, "--for", "5200w").stdout
     assert archive("retain", home, "--for", "1d", "--yes").exit_code == 0
     assert list(ArchiveReader(home).query()) == []
     wrong = archive("retain", home, "--for", "long")
@@ -68,7 +68,7 @@ def test_verify_tells_the_file_and_what_is_wrong_with_it(home: Path) -> None:
     sound = archive("verify", home)
     assert sound.exit_code == 0
     assert "900 publications" in sound.stdout
-    assert "all is well" in sound.stdout
+    assert "everything is in order" in sound.stdout
     path = min(files_in(home)).path
     path.write_bytes(path.read_bytes()[:500])
     found = archive("verify", home, "--json")
@@ -89,11 +89,11 @@ def test_a_query_finds_what_history_finds(home: Path) -> None:
     words = ["type = 'trade' AND n < 500", "--limit", 7, "--json"]
     found = archive("query", home, *words)
     assert found.exit_code == 0, found.output
-    assert [json.loads(line)["attributes"]["n"] for line in found.stdout.splitlines()] == list(range(0, 70, 10))
+    assert [json.loads(line)["n"] for line in found.stdout.splitlines()] == list(range(0, 70, 10))
     history = CliRunner().invoke(app, ["history", "query", *map(str, words), "--archive", str(home)])
     assert history.stdout == found.stdout
     late = archive("query", home, "--since", "2025-11-24T18:29:50Z", "--json")
-    assert [json.loads(line)["attributes"]["n"] for line in late.stdout.splitlines()] == [899]
+    assert [json.loads(line)["n"] for line in late.stdout.splitlines()] == [899]
     assert ArchiveReader(home).extent().latest == HOUR * 2 + START + 1_790_000_000
 
 

@@ -39,12 +39,12 @@ def test_a_query_finds_by_content_time_and_count(home: Path, tier: str) -> None:
     done = history("query", "type = 'trade' AND n < 500", "--since", since, "--json", *where)
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [line["attributes"]["n"] for line in lines] == list(range(360, 500, 10))
-    assert lines[0]["published_at"] == since.replace("+00:00", "Z")
-    assert lines[0]["origin"] == "berlin"
-    assert lines[0]["seq"] == 2 * 361
+    assert [line["n"] for line in lines] == list(range(360, 500, 10))
+    assert lines[0]["$event"]["published_at"] == since.replace("+00:00", "Z")
+    assert lines[0]["$event"]["origin"] == "berlin"
+    assert lines[0]["$event"]["seq"] == 2 * 361
     last = history("query", "--limit", 3, "--newest-first", "--json", *where)
-    assert [json.loads(line)["attributes"]["n"] for line in last.stdout.splitlines()] == [899, 898, 897]
+    assert [json.loads(line)["n"] for line in last.stdout.splitlines()] == [899, 898, 897]
 
 
 def test_a_query_is_readable(home: Path) -> None:
@@ -96,7 +96,7 @@ def test_damage_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     done = history("query", "--json", "--archive", tmp_path / "archive")
     assert done.exit_code == 0
     assert len(done.stdout.splitlines()) == 540
-    assert f"{damaged} cannot be read and is left out" in done.stderr
+    assert f"{damaged} cannot be read and was skipped" in done.stderr
 
 
 # --- how times and sizes are written ------------------------------------------------------------------
@@ -151,13 +151,13 @@ def test_the_configuration_of_store_and_archive(tmp_path: Path) -> None:
         ('[store]\njournal_for = "10s"', "out of range"),
         ("[store]\njournal_for = true", "write a duration"),
         ('[store]\nretain_bytes = "many"', "is not a size"),
-        ('[store]\nindex = ["a", "a"]', "stands there twice"),
+        ('[store]\nindex = ["a", "a"]', "appears twice"),
         ("[archive]", "the directory is missing"),
         ('[archive]\ndirectory = "a"\nroll_after = "0s"', "out of range"),
         ('[archive]\ndirectory = "a"\npromote = ["seq"]', "cannot be promoted"),
         ('[archive]\ndirectory = "a"\npromote = ["a:money"]', "write name or name:kind"),
         ('[archive]\ndirectory = "a"\npromote = ["a", "a:float"]', "one column, of one kind"),
-        ('data = "d"\n[archive]\ndirectory = "d"', "where the store is"),
+        ('data = "d"\n[archive]\ndirectory = "d"', "in the directory of the store"),
     ],
 )
 def test_a_wrong_configuration_is_explained(tmp_path: Path, text: str, told: str) -> None:

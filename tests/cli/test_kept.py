@@ -23,13 +23,16 @@ run = CliRunner()
 @pytest.mark.parametrize(
     ("bounds", "told"),
     [
-        (Bounds(10**9, None, True), "at most 1 GB, the oldest go first (by default; [store] retain_bytes changes it)"),
+        (
+            Bounds(10**9, None, True),
+            "at most 1 GB, and drops the oldest first (by default; [store] retain_bytes changes it)",
+        ),
         (
             Bounds(25 * 10**7, 75 * 10**7, True),
-            "at most 250 MB in the store and 750 MB in the archive, the oldest go first "
+            "at most 250 MB in the store and 750 MB in the archive, and drops the oldest first "
             "(by default; [store] retain_bytes changes it)",
         ),
-        (Bounds(10**10, None, False), "at most 10 GB, the oldest go first ([store] retain_bytes changes it)"),
+        (Bounds(10**10, None, False), "at most 10 GB, and drops the oldest first ([store] retain_bytes changes it)"),
         (Bounds(None, None, False), "everything, until its disk is full; [store] retain_bytes sets a bound"),
     ],
 )
@@ -39,7 +42,10 @@ def test_the_bound_in_words(bounds: Bounds, told: str) -> None:
 
 def test_the_banner_and_the_configuration_have_the_number_that_holds(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
-    for file, expected in (("", "(by default;"), ('[store]\nretain_bytes = "5MB"\n', "at most 5 MB, the oldest")):
+    for file, expected in (
+        ("", "(by default;"),
+        ('[store]\nretain_bytes = "5MB"\n', "at most 5 MB, and drops the oldest"),
+    ):
         (tmp_path / "broker.toml").write_text(f'data = "data"\nport = 0\n{file}')
         command = [sys.executable, "-m", "tidings", "serve", "--config", "broker.toml"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path) as server:

@@ -31,12 +31,12 @@ def records() -> list[logging.LogRecord]:
         raise ValueError(EVIL)
     except ValueError:
         failed = logging.LogRecord("tidings.net", logging.ERROR, "", 1, "%s failed", (EVIL,), sys.exc_info())
-    return [logging.LogRecord("tidings.net", logging.INFO, "", 1, "client %s has come", (EVIL,), None), failed]
+    return [logging.LogRecord("tidings.net", logging.INFO, "", 1, "client %s connected", (EVIL,), None), failed]
 
 
 def test_a_record_is_one_line_and_what_follows_it_looks_like_no_record() -> None:
     plain, failed = (LineFormatter("%(levelname)s %(message)s").format(one) for one in records())
-    assert plain == f"INFO client {printable(EVIL)} has come"
+    assert plain == f"INFO client {printable(EVIL)} connected"
     first, *trace = failed.split("\n")
     assert first == f"ERROR {printable(EVIL)} failed"
     assert len(trace) > 2

@@ -76,7 +76,7 @@ def test_a_name_is_taken_only_where_it_can_be_heard_and_the_command_checks_it(ru
     again = run("create", "floor", "--within", "bank")
     assert (again.exit_code, "a scope 'bank/floor' exists already; choose another name" in again.stderr) == (1, True)
     far = run("show", "floor")
-    assert (far.exit_code, "elsewhere there is 'bank/floor' or 'market/floor': write the id" in far.stderr) == (1, True)
+    assert (far.exit_code, "there is 'bank/floor' or 'market/floor' elsewhere: write the id" in far.stderr) == (1, True)
     done(run("destroy", "market/floor", "--cascade"))
     done(run("join", "bank/floor", "root"))
     assert json.loads(done(run("show", "floor", "--json")))["scope"] == "bank/floor"
@@ -136,7 +136,7 @@ def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: igno
     file.write_text('{"outward": [{"step": "fly"}]}')
     wrong = run("join", "inner", "outer", "--mapping", str(file))
     assert wrong.exit_code == 2
-    assert "no mapping" in wrong.stderr
+    assert "is not a mapping" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_mapping_comes_from_a_file(run, tmp_path: Path) -> None:  # type: igno
         (["create", "a", "--input", "price >"], 2, "column"),
         (["create", "root"], 2, "root scope"),
         (["create", "a//b"], 1, "cannot name a scope"),
-        (["set", "root"], 2, "nothing to set"),
+        (["set", "root"], 2, "nothing to change"),
         (["create", "a", "--attribute", "x"], 2, "NAME=VALUE"),
         (["show", "nowhere"], 1, "no scope 'nowhere'"),
     ],
@@ -233,7 +233,7 @@ def test_an_authority_that_would_forget_does_not_start(commands: Commands) -> No
     process = commands.start("serve", "--port", "0", "--name", "berlin", "--authority", "berlin", "--no-store")
     code, _, said = process.end()
     assert code == 5
-    assert "'berlin' is the authority of its network and has no data directory" in said
+    assert "'berlin' is the authority of its network but has no data directory" in said
     assert "set `data`" in said
 
 

@@ -225,7 +225,9 @@ async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch
     monkeypatch.setattr(_bounds, "MAX_ENTRIES", 2)
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         first, _ = await client.subscribe("n = 1"), await client.subscribe("n = 2")
-        with pytest.raises(TidingsError, match="a client has at most 2 of these; end some, or use wider filters"):
+        with pytest.raises(
+            TidingsError, match="at most 2 subscriptions and as many advertisements; end some, or use wider"
+        ):
             await client.subscribe("n = 3")
         first.update("n = 4")
         await first
@@ -274,8 +276,8 @@ def test_the_token_of_a_broker_does_not_leave_its_machine_in_the_clear_either() 
     away = options(neighbours=("tidings://127.0.0.1", "tidings://192.0.2.1:99"), neighbour_token=TOKEN)
     with pytest.raises(StartError) as caught:
         Server(away)
-    assert "would go to tidings://192.0.2.1:99 in the clear" in str(caught.value)
-    assert "write tidings+tls://192.0.2.1:99, or say --insecure" in str(caught.value)
+    assert "would go to tidings://192.0.2.1:99 unencrypted" in str(caught.value)
+    assert "write tidings+tls://192.0.2.1:99, or pass --insecure" in str(caught.value)
     assert TOKEN not in str(caught.value)
     Server(replace(away, insecure=True))
     Server(replace(away, neighbour_token=None))

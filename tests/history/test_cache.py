@@ -92,7 +92,7 @@ def test_a_full_index_says_so_once_and_goes_on() -> None:
     assert cache.retain(f("n > 2")) is None
     assert cache.rejected == 2
     (warning,) = warnings
-    assert "remembers 1 filters and no more; 'n > 1' is delivered but not remembered: raise max_filters" in warning
+    assert "is full with 1 filters; 'n > 1' is delivered but not remembered: raise max_filters" in warning
     cache.release(None)
     filled(cache, 3)
     assert numbers(cache.query(Question(filter=f("n > 0")))) == [2, 3]

@@ -420,7 +420,7 @@ def test_what_a_neighbour_says_and_nobody_can_read_stops_nobody(make: type[Cachi
     client._send(Frame(Extension("history", body)))
     network.run()
     (refusal,) = client.refusals
-    assert "clients ask for the past by `past` in a subscription" in refusal.reason
+    assert "clients ask for the past with `past` in a subscription" in refusal.reason
 
 
 @pytest.mark.req("HIS-057")

@@ -295,8 +295,7 @@ def test_a_broker_without_history_says_so() -> None:
     carol.subscribe("price > 1", past=Past(Bound(None, None, network.scheduler.now + 10**9)))
     network.run()
     assert (
-        "broker 'g' keeps no history, so last(5) cannot be had here; subscribe without `past`"
-        in carol.refusals[0].reason
+        "broker 'g' keeps no history, so it cannot answer last(5); subscribe without `past`" in carol.refusals[0].reason
     )
     assert "lies in the future" in carol.refusals[1].reason
 
@@ -359,7 +358,9 @@ def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     network.run()
     assert len(carol.reports) == 3
     assert [refusal.reference for refusal in carol.refusals] == ["s4", "s5"]
-    assert "3 subscriptions of 'carol' wait for their past at broker 'g', of 3 in all" in carol.refusals[0].reason
+    assert (
+        "broker 'g' holds 3 subscriptions of 'carol' that wait for their past, and 3 in all" in carol.refusals[0].reason
+    )
     carol.subscribe("price > 0", past=last(1))
     network.run()
     assert len(carol.reports) == 4

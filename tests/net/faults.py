@@ -16,7 +16,7 @@ from pathlib import Path
 from net.proxy import Proxy
 
 import tidings
-from tidings.model import EventKey, Notification
+from tidings.model import EventKey, Filter, Notification
 from tidings.sim import Op, Trace, check, describe
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Quality, Refused, Settled, Welcome
 
@@ -26,6 +26,9 @@ heartbeat = 1.5
 broker_resume = 1.5
 client_resume = 5.0
 """
+
+
+ADVERTISED = f"{SETTINGS}\n[routing]\nadvertisements = true\n"
 
 
 class Clock:
@@ -241,6 +244,10 @@ class TracedClient(tidings.Client):
             detail=(quality,),
         )
 
+    async def record_advertisement(self, filter: str) -> None:
+        id = await self.advertise(filter)
+        self.trace.add(Op.ADV, self.name, subscription=id, filter=Filter.parse(filter))
+
     def record_subscription(self, filter: str, *, receive_own: bool = True) -> tidings.Subscription:
         names: list[str] = []
         subscription = self.subscribe(filter, callback=lambda n: self._notified(names[0], n), receive_own=receive_own)
@@ -280,7 +287,7 @@ class TracedClient(tidings.Client):
         if self._attached:
             self.trace.add(Op.LOST, self.name)
         self._attached = True
-        self.trace.add(Op.ATTACH, self.name, detail=(welcome.name,))
+        self.trace.add(Op.ATTACH, self.name, detail=(welcome.name, welcome.epoch))
         super()._renewed(welcome)
 
     def settled(self, id: str, advertisement: bool) -> None:
@@ -326,7 +333,7 @@ async def cluster(
         await one.stop()
 
 
-async def judged(cluster: Cluster, patience: float) -> None:
+async def judged(cluster: Cluster, patience: float, *, advertisements: bool = False) -> None:
     """Wait until every promise is kept; what is still broken then is an error."""
     trace = cluster.trace
     loop = asyncio.get_running_loop()
@@ -338,7 +345,7 @@ async def judged(cluster: Cluster, patience: float) -> None:
             continue
         trace.quiesce()
         # In a thread: the proxies and clients of this process must not fall silent meanwhile.
-        violations = await asyncio.to_thread(check, list(trace.records))
+        violations = await asyncio.to_thread(check, list(trace.records), advertisements=advertisements)
         if not violations:
             return
         if loop.time() > end:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
+import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from net.proxy import proxy
 from net.test_status import fetch, metrics
-from net.world import Raw, options, running, take, until, url
+from net.world import Raw, connected, options, running, take, until, url
 
 import tidings
 from tidings.net import Server, serve
+from tidings.store import Store
+from tidings.store._queue import Operation
+from tidings.store._writer import Writer
 from tidings.wire import Deliver, Publish, PublishAck, Quality, Subscribe, encode_body
 
 
@@ -159,8 +165,8 @@ async def test_a_full_queue_lets_the_default_go_on_and_says_so(
         assert kept(server) == [(3, Quality.STORED)]
     said = [record.message for record in caplog.records if "the store" in record.message]
     assert len(said) == 2
-    assert "does not take publications: more waits for the disk" in said[0]
-    assert "takes publications again; 3 have gone on as accepted" in said[1]
+    assert "refuses publications: more waits for the disk" in said[0]
+    assert "takes publications again; 3 were only accepted" in said[1]
 
 
 @running
@@ -184,7 +190,7 @@ async def test_a_disk_that_refuses_lets_the_default_go_on_and_says_so(
                 await (await client.publish(n=4, noise=noise, quality="stored"))
             code, body = await fetch(server.metrics_port, "/health")
             assert code == 503
-            assert "those that ask for no quality are accepted only" in body
+            assert "those without a quality are only accepted" in body
         await (receipt := await client.publish(n=5))
         assert receipt.quality is Quality.STORED
         assert (await fetch(server.metrics_port, "/health"))[0] == 200
@@ -201,9 +207,10 @@ async def test_a_full_queue_shows_in_health_until_it_is_worked_off(tmp_path: Pat
         serve(options("b", data=tmp_path, metrics_port=0)) as server,
         tidings.connect(url(server)) as client,
     ):
+        await (await client.publish(n=0, quality="accepted"))  # the disk has noted that not everything is stored
         with slow_disk(server):
             waiting = await client.publish(n=1)
-            await until(lambda: server.host.broker.publications.last == 1)  # it is in the queue, and not on disk
+            await until(lambda: server.host.broker.publications.last == 2)  # it is in the queue, and not on disk
             with full_queue(server):
                 await (fallen := await client.publish(n=2))
                 assert fallen.quality is Quality.ACCEPTED
@@ -214,6 +221,65 @@ async def test_a_full_queue_shows_in_health_until_it_is_worked_off(tmp_path: Pat
         assert waiting.quality is Quality.STORED
         await until(lambda: server.store is not None and not server.store.statistics().queued)
         assert (await fetch(server.metrics_port, "/health"))[0] == 200
+
+
+def noted(directory: Path) -> bool:
+    """Whether the disk, as a crash would leave it, knows that numbers were given to what is not on it."""
+    with contextlib.closing(sqlite3.connect(directory / "store.sqlite")) as disk:
+        return disk.execute("SELECT count(*) FROM state WHERE name = 'complete'").fetchone() == (0,)
+
+
+@running
+async def test_what_is_not_stored_is_acknowledged_only_when_a_crash_would_be_told(tmp_path: Path) -> None:
+    gaps: list[tidings.Gap] = []
+    async with contextlib.AsyncExitStack() as stack:
+        a = await stack.enter_async_context(serve(options("a")))
+        reader = await stack.enter_async_context(tidings.connect(url(a)))
+        subscription = await reader.subscribe("EXISTS(n)", on_gap=gaps.append)
+        async with serve(options("b", data=tmp_path / "b", neighbours=(url(a),))) as b:
+            await until(lambda: connected([a, b]))
+            client = await stack.enter_async_context(tidings.connect(url(b)))
+            with full_queue(b):
+                with slow_disk(b):
+                    receipts = [await client.publish(n=0, quality="accepted"), await client.publish(n=1)]
+                    await client.publish(n=2, quality="fire")
+                    broker = b.host.broker
+                    await until(lambda: broker.publications.last + len(broker.delivery.waiting) == 3)
+                    assert not noted(tmp_path / "b")
+                    assert broker.publications.last == 0
+                    assert [receipt.quality for receipt in receipts] == [None, None]
+                    assert subscription.waiting == 0
+                for receipt in receipts:
+                    await receipt
+                    assert receipt.quality is Quality.ACCEPTED
+            assert noted(tmp_path / "b")
+            assert not broker.publications.unnoted
+            assert [n["n"] for n in await take(subscription, 3)] == [0, 1, 2]
+            epoch = b.host.epoch
+            shutil.copytree(tmp_path / "b", tmp_path / "crashed")
+        assert gaps == []
+        async with serve(options("b", data=tmp_path / "crashed", neighbours=(url(a),))) as b:
+            await until(lambda: gaps)
+    assert [(gap.origin, gap.epoch, gap.first, gap.last) for gap in gaps] == [("b", epoch, 4, None)]
+
+
+@running
+async def test_a_disk_that_could_not_take_the_note_is_asked_again(tmp_path: Path) -> None:
+    async with (
+        serve(options("b", data=tmp_path, metrics_port=0)) as server,
+        tidings.connect(url(server)) as client,
+    ):
+        assert server.store is not None
+        server.store._writing.execute("PRAGMA query_only = 1")
+        await (receipt := await client.publish(n=1, quality="accepted"))
+        assert receipt.quality is Quality.ACCEPTED
+        assert not noted(tmp_path)
+        code, body = await fetch(server.metrics_port, "/health")
+        assert code == 503
+        assert "the disk could not note that some publications are not stored" in body
+        server.store._writing.execute("PRAGMA query_only = 0")
+        await until(lambda: noted(tmp_path))
+        await until(lambda: not server.host.broker.publications.unnoted)
 
 
 @running
@@ -237,3 +303,36 @@ async def test_a_publication_that_comes_again_is_answered_as_the_first_time(tmp_
                 (2, 0, Quality.ACCEPTED),
             ]
         assert server.host.broker.statistics.repeated_publications == 2
+
+
+@running
+async def test_a_broker_stops_in_time_however_much_waits_for_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.store._queue.COMMIT_COUNT", 10)
+    commit = Writer._commit
+
+    def slowly(self: Writer, operations: list[Operation]) -> object:
+        time.sleep(0.1)
+        return commit(self, operations)
+
+    monkeypatch.setattr(Writer, "_commit", slowly)
+    body = encode_body(tidings.Notification(n=1))
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serve(options("b", data=tmp_path, limits={"drain": 0.5})))
+        raw = await stack.enter_async_context(await Raw.open(server))
+        await raw.hello("p")
+        raw.send(*(Publish(seq, body, Quality.STORED) for seq in range(1, 2_001)))  # 20 s of writing
+        await until(lambda: server.host.broker.publications.storing > 1_900)
+        epoch, loop = server.host.epoch, asyncio.get_running_loop()
+        before = loop.time()
+        await server.stop()
+        assert loop.time() - before < 5
+        acknowledged = []
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                acknowledged.append((await raw.expect(PublishAck)).seq)
+    with Store.open(tmp_path, owner="b", post=lambda call: call()) as store:
+        last = store.ended(epoch)
+        assert last is not None
+        assert max(acknowledged, default=0) <= last < 2_000

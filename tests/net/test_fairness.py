@@ -7,8 +7,10 @@ import contextlib
 import signal
 from pathlib import Path
 
+import pytest
 from net.faults import Process
 from net.proxy import proxy
+from net.test_default_quality import slow_disk
 from net.world import Raw, brokers, connected, options, running, until, url
 
 import tidings
@@ -150,6 +152,37 @@ async def test_a_stopped_neighbour_is_given_up_and_gets_later_what_it_missed(tmp
 
 
 @running
+async def test_publications_that_have_waited_wait_for_a_slow_neighbour_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.net._peer.OVERSHOOT_PARTS", 100)
+    count = 1_500
+    async with contextlib.AsyncExitStack() as stack:
+        a = await stack.enter_async_context(serve(options("a", limits=SMALL)))
+        link = await stack.enter_async_context(proxy(a.port))
+        b = await stack.enter_async_context(serve(options("b", data=tmp_path, neighbours=(link.url,), limits=SMALL)))
+        await until(lambda: connected([a, b]))
+        reader = await stack.enter_async_context(tidings.connect(url(a)))
+        got: list[int] = []
+        await reader.subscribe("EXISTS(n)", callback=lambda n: got.append(n["n"]))
+        writer = await stack.enter_async_context(tidings.connect(url(b), max_unacknowledged=count))
+        link.bytes_per_second = 400_000
+        broker = b.host.broker
+        with slow_disk(b):  # which has yet to note that not everything is stored
+            for n in range(count):
+                await writer.publish(n=n, filling=b"x" * 500, quality="accepted")
+            await until(lambda: len(broker.delivery.waiting) == count)
+        most = 0
+        while len(got) < count:
+            await asyncio.sleep(0.005)
+            most = max([most, *(peer.queued for peer in b.host.peers if peer.link.is_broker)])
+        await writer.flush()
+        assert got == list(range(count))
+        assert SMALL["queue_parts"] < most < SMALL["queue_parts"] + 100, "the queue was full, and that was all"
+        assert link.connections == 1
+
+
+@running
 async def test_who_fills_two_queues_waits_for_both() -> None:
     limits = {**SMALL, "block_seconds": 30.0}
     async with brokers("b", limits=limits, slow_policy=SlowPolicy.BLOCK) as servers, contextlib.AsyncExitStack() as at:
@@ -217,3 +250,36 @@ async def test_a_neighbour_that_waits_for_a_slow_one_behind_it_is_not_taken_for_
         assert held_up > 1.6
         now = [peer for server in servers.values() for peer in server.host.peers if peer.link.is_broker]
         assert now == peers
+
+
+@running
+async def test_the_tree_goes_round_a_stopped_broker_and_nothing_is_lost(tmp_path: Path) -> None:
+    """A ring a - b - c - d of which b stops. At a its queue fills, and heartbeats would take minutes to tell; c sends
+    it nothing, and hears by the heartbeats that it is silent."""
+    limits = {**SMALL, "stall_seconds": 1.0, "heartbeat": 60.0}
+    watchful = {"heartbeat": 0.5}
+    async with contextlib.AsyncExitStack() as at:
+        stopped = Process("b", tmp_path, (), "[limits]\nheartbeat = 60.0\n")
+        await stopped.start()
+        at.push_async_callback(stopped.end)
+        beyond = f"tidings://127.0.0.1:{stopped.port}"
+        d = await at.enter_async_context(serve(options("d", limits=watchful)))
+        a = await at.enter_async_context(serve(options("a", neighbours=(beyond, url(d)), limits=limits)))
+        c = await at.enter_async_context(serve(options("c", neighbours=(beyond, url(d)), limits=watchful)))
+        for server in (a, c, d):
+            await until(lambda broker=server.host.broker: len(broker.adjacency.tree.hops) == 3)
+            await until(lambda broker=server.host.broker: broker.recovery.baseline)
+        assert a.host.broker.adjacency.tree.hops["c"] == "b"
+        got: list[int] = []
+        reader = await at.enter_async_context(tidings.connect(url(c)))
+        await reader.subscribe("EXISTS(n)", callback=lambda n: got.append(n["n"]))
+        await until(lambda: len(a.host.broker.root.subscriptions) == 1)
+        writer = await at.enter_async_context(tidings.connect(url(a)))
+        stopped.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.wait_for(flood(writer, 2_000), 20)
+            assert a.host.broker.adjacency.tree.hops["c"] == "d"
+            await until(lambda: len(got) >= 2_000)
+        finally:
+            stopped.send_signal(signal.SIGCONT)
+        assert sorted(got) == list(range(2_000))

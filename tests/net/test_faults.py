@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
-from net.faults import Cluster, TracedClient, cluster, judged
+from net.faults import ADVERTISED, SETTINGS, Cluster, TracedClient, cluster, judged
 from net.world import until
 
 from tidings.sim import Op
@@ -38,10 +38,13 @@ async def change_of_mind(client: TracedClient, rng: random.Random) -> None:
         client.record_change(subscription, f"topic <= {rng.randrange(4)}")
 
 
-async def run(directory: Path, seed: int, rounds: int, seconds: float, every: tuple[float, float]) -> None:
+async def run(
+    directory: Path, seed: int, rounds: int, seconds: float, every: tuple[float, float], *, advertised: bool
+) -> None:
     rng = random.Random(seed)
     async with contextlib.AsyncExitStack() as stack:
-        world: Cluster = await stack.enter_async_context(cluster(directory, NAMES, LINKS))
+        settings = ADVERTISED if advertised else SETTINGS
+        world: Cluster = await stack.enter_async_context(cluster(directory, NAMES, LINKS, settings))
         urls = [way.url for way in world.ways.values()]
         clients = []
         for at in range(7):
@@ -51,6 +54,8 @@ async def run(directory: Path, seed: int, rounds: int, seconds: float, every: tu
         readers, writers = clients[:5], clients[3:]
         for at, client in enumerate(readers):
             await client.record_subscription(("EXISTS(n)", "topic < 2", "topic = 3")[at % 3])
+        for client in writers if advertised else ():
+            await client.record_advertisement("EXISTS(topic)")
         await until(lambda: all_reach(world))
         for _ in range(rounds):
             tasks = [asyncio.create_task(chatter(client, rng, 0.02 * rounds)) for client in writers]
@@ -60,7 +65,7 @@ async def run(directory: Path, seed: int, rounds: int, seconds: float, every: tu
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(client.flush() for client in clients))
-            await judged(world, 60 * rounds)
+            await judged(world, 60 * rounds, advertisements=advertised)
             await asyncio.sleep(10 if rounds > 1 else 0)  # so that the next round is not the same long trouble
         crashes = [record for record in world.trace.records if record.op is Op.FAULT and record.detail[0] == "crash"]
         delivered = sum(record.op is Op.NOTIFY for record in world.trace.records)
@@ -82,11 +87,14 @@ def all_reach(world: Cluster) -> bool:
 
 
 @pytest.mark.req("ARC-001")
-def test_a_short_storm_keeps_every_promise(tmp_path: Path) -> None:
-    asyncio.run(asyncio.wait_for(run(tmp_path, 1, rounds=1, seconds=8, every=(0.3, 1.0)), 140))
+@pytest.mark.parametrize("advertised", [False, True], ids=["plain", "advertised"])
+def test_a_short_storm_keeps_every_promise(tmp_path: Path, advertised: bool) -> None:
+    storm = run(tmp_path, 1, rounds=1, seconds=8, every=(0.3, 1.0), advertised=advertised)
+    asyncio.run(asyncio.wait_for(storm, 140))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SOAK_STORMS", "3"))))
 def test_minutes_of_storms_keep_every_promise(tmp_path: Path, seed: int) -> None:
-    asyncio.run(asyncio.wait_for(run(tmp_path, 100 + seed, rounds=2, seconds=35, every=(0.5, 3.0)), 500))
+    storm = run(tmp_path, 100 + seed, rounds=2, seconds=35, every=(0.5, 3.0), advertised=seed % 2 == 1)
+    asyncio.run(asyncio.wait_for(storm, 500))

@@ -113,7 +113,7 @@ async def test_management_takes_so_many_requests_at_a_time_and_health_is_still_t
             await until(lambda: b.pages.managed == MAX_MANAGED)
             answer = await asked(b.metrics_port, question.decode().rstrip())
             assert answer.startswith(b"HTTP/1.1 503")
-            assert f"{MAX_MANAGED} requests already".encode() in answer
+            assert f"already working on {MAX_MANAGED} requests".encode() in answer
             async with silent(b.metrics_port, MAX_REQUESTS):
                 assert await healthy(b)
         way.flow()
@@ -270,7 +270,7 @@ def test_fewer_descriptors_than_connections_are_warned_of_and_bound_the_connecti
     assert broker.descriptors == 600
     assert broker.connections == 600 - RESERVE
     (warning,) = broker.end()
-    assert warning.startswith("WARNING 600 file descriptors are enough for 344 connections, not for 20000; allow 20256")
+    assert warning.startswith("WARNING 600 file descriptors suffice for 344 connections, not for 20000; allow 20256")
 
 
 @running
@@ -283,6 +283,6 @@ async def test_running_out_of_descriptors_is_told_once_and_passes() -> None:
         async with await Raw.open(broker.port) as raw:
             assert isinstance(await raw.hello(), Welcome)
     (error,) = await asyncio.to_thread(broker.end)
-    assert error.startswith(f"ERROR no connection can be accepted on port {broker.port}")
+    assert error.startswith(f"ERROR cannot accept connections on port {broker.port}")
     assert "too many open files" in error
     assert "ulimit -n" in error

@@ -155,10 +155,15 @@ def test_a_broker_is_watched_and_changed_from_other_machines(tmp_path: Path) -> 
 async def test_what_is_wrong_is_answered_and_changes_nothing() -> None:
     async with serve(options("a", metrics_port=0, management=True)) as server:
         cases = [
-            (400, "cannot be read", b"{"),
-            (400, "cannot be read", b'{"changes": [{"type": "Explode"}]}'),
-            (400, "cannot be read", b'{"changes": [{"type": "Impose", "scope": "s", "interface": {"input": "a <"}}]}'),
-            (400, "unknown field", b'{"changes": [], "modus": "drain"}'),
+            (400, "cannot be read: it ends too early, after '{'; close", b"{"),
+            (400, 'changes[0].type: "Explode" is not known here', b'{"changes": [{"type": "Explode"}]}'),
+            (
+                400,
+                "a value is missing after <",
+                b'{"changes": [{"type": "Impose", "scope": "s", "interface": {"input": "a <"}}]}',
+            ),
+            (400, "changes: 5 is a whole number, not a list", b'{"changes": 5}'),
+            (400, "there is no 'modus' here", b'{"changes": [], "modus": "drain"}'),
             (409, "not a member of 's'", b'{"changes": [{"type": "Leave", "member": "@a", "scope": "s"}]}'),
         ]
         for status, text, body in cases:
@@ -211,7 +216,7 @@ async def test_management_is_for_those_who_may(monkeypatch: pytest.MonkeyPatch) 
 @running
 async def test_it_is_not_there_unless_it_is_wanted() -> None:
     async with serve(options("a", metrics_port=0)) as server:
-        assert await ask(server, "GET /scopes") == (404, "there are /metrics, /health and /ready\n")
+        assert await ask(server, "GET /scopes") == (404, "not found; there are /metrics, /health and /ready\n")
         assert (await ask(server, "POST /scopes", MARKET))[0] == 405
 
 

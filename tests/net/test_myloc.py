@@ -16,7 +16,7 @@ NEAR = "place WITHIN myloc(1)"
 @running
 async def test_a_client_is_told_before_anything_is_sent() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"]), name="alice") as alice:
-        with pytest.raises(FilterError, match=r"'place WITHIN myloc\(1\)' speaks of myloc.*name the place"):
+        with pytest.raises(FilterError, match=r"'place WITHIN myloc\(1\)' uses myloc.*name the place"):
             alice.subscribe(NEAR)
         with pytest.raises(FilterError, match="myloc"):
             await alice.advertise(f"NOT {NEAR}")

@@ -299,7 +299,7 @@ async def test_a_refusal_says_which_names_may_be_used() -> None:
         for name in ("shops", "sho", "Shop", "billing/1", "xfeed-1", "a\nb"):
             with pytest.raises(NotAdmitted) as caught:
                 await tidings.connect(url(server), name=name, token="t").__aenter__()
-            assert f"{name!r} is no name of 'shop'" in str(caught.value)
+            assert f"{name!r} does not belong to 'shop'" in str(caught.value)
             assert "'shop', 'shop/*', 'billing', 'feed-*'" in str(caught.value)
             assert caught.value.code == "name"
             assert not caught.value.retry
@@ -450,9 +450,9 @@ async def test_records_of_before_belong_to_whoever_may_use_their_name(
             await (await writer.publish(n=1, quality="stored"))
     entries = {VERA: Identity("vera", names=("billing",)), MALLORY: Identity("mallory")}
     async with serve(options("a", data=tmp_path, access=Access(entries))) as server:
-        assert "kept for 'lost', and no [[access]] entry may use that name" in caplog.text
+        assert "kept for 'lost', but no [[access]] entry may use that name" in caplog.text
         assert "'billing'" not in caplog.text
-        with pytest.raises(NotAdmitted, match="'billing' is no name of 'mallory'"):
+        with pytest.raises(NotAdmitted, match="'billing' does not belong to 'mallory'"):
             await tidings.connect(url(server), name="billing", token=MALLORY).__aenter__()
         async with tidings.connect(url(server), name="billing", token=VERA) as vera:
             assert (await take(await vera.subscribe("n > 0", durable="d"), 1))[0]["n"] == 1
@@ -490,7 +490,7 @@ async def test_neighbours_warn_if_names_mean_others_there(
             peer = _peer(a, "b", LinkKind.BROKER)
             (before := peer.stream).abort()
             await until(lambda: peer.stream not in (before, None) and b.diallers[0].connected)
-    told = [record.getMessage() for record in caplog.records if "same names" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "assigns names" in record.getMessage()]
     assert len(told) == (2 if warned else 0)  # once at each
     assert {line.split()[1] for line in told} == ({"a", "b"} if warned else set())
     assert all("tidings config names" in line for line in told)

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 from net.proxy import proxy
-from net.world import brokers, running, until, url
+from net.world import brokers, connected, options, running, until, url
 
 import tidings
-from tidings.net import SlowPolicy
+from tidings.broker import Role
+from tidings.net import SlowPolicy, serve
 from tidings.sim import Promises, Scenario
 from tidings.wire import Gap
 
@@ -74,3 +75,19 @@ def test_tiny_answers_keep_every_promise_in_random_networks(monkeypatch, first: 
     for seed in range(first, first + 40, 2):
         result = Scenario.random(seed).run(promises)
         assert not result.violations, result.report()
+
+
+@pytest.mark.parametrize("role", [Role.INNER, Role.BORDER])
+@running
+async def test_a_broker_without_a_store_tells_a_gap_when_it_is_back_only_if_it_can_have_lost_something(
+    role: Role,
+) -> None:
+    gaps: list[Gap] = []
+    async with brokers("a") as servers, tidings.connect(url(servers["a"])) as reader:
+        a = servers["a"]
+        await reader.subscribe("EXISTS(n)", callback=lambda n: None, on_gap=gaps.append)
+        for _ in range(3):
+            async with serve(options("b", role=role, neighbours=(url(a),))) as b:
+                await until(lambda b=b: connected([a, b]) and not a.host.broker.recovery.suspended)  # type: ignore[misc]
+        await until(lambda: a.host.broker.statistics.gaps == len(gaps))
+    assert len(gaps) == (0 if role is Role.INNER else 2)

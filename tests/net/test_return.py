@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from net.faults import SETTINGS, cluster
+from net.faults import ADVERTISED, cluster
 from net.world import until
 
 import tidings
@@ -19,7 +19,7 @@ def test_what_is_published_around_the_return_of_its_origin_arrives_with_advertis
 
 
 async def _three_returns(directory: Path) -> None:
-    settings = f"{SETTINGS}\n[routing]\nadvertisements = true\n"
+    settings = ADVERTISED
     async with cluster(directory, "amb", ["am", "mb"], settings) as world:
         got: list[int] = []
         gaps: list[Gap] = []

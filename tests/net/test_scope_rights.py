@@ -278,7 +278,7 @@ async def test_nobody_takes_a_name_that_the_graph_speaks_of() -> None:
             await root.admin.create_scope("hers", administrators=["alice"])
             await root.admin.join("@alice/pc", "hers")
             for name in ("alice", "alice/pc"):
-                with pytest.raises(tidings.ConnectionFailed, match=f"'{name}' is no name of 'bob'"):
+                with pytest.raises(tidings.ConnectionFailed, match=f"'{name}' does not belong to 'bob'"):
                     async with tidings.connect(url(server), name=name, token=BOB):
                         pass
                 async with tidings.connect(url(server), name=name, token=ALICE):

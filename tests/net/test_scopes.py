@@ -86,7 +86,7 @@ async def test_a_client_hears_that_its_scope_has_ended(caplog: pytest.LogCapture
         assert ended == [ScopeEnded("market", isolated=True)]
         assert caplog.messages == [
             "scope 'market', of which this client was a member, has ended; "
-            "it is a member of nothing now, and neither hears nor is heard"
+            "it is now a member of nothing, and neither hears nor is heard"
         ]
 
 
@@ -307,7 +307,7 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         assert set((await admin.graph()).scopes) == {"", "m/floor"}
         with pytest.raises(ScopeError, match="'input' and 'output'"):
             await admin.join("@x", "m/floor", selective={"in": "TRUE"})
-        with pytest.raises(ScopeError, match="cannot be taken back"):
+        with pytest.raises(ScopeError, match="cannot be inverted"):
             await admin.set_mapping("m/floor", "m", mapping(Drop(("price",))))
         await admin.set_delivery("m/floor", ordered=True)
         await admin.extend("m/floor", "a")

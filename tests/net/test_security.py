@@ -108,7 +108,7 @@ async def test_a_broker_does_not_dial_a_stranger(authority: Authority, tmp_path:
         for tls in (authority.sign("b"), None):  # without [tls], too: never in the clear
             async with serve(options("b", tls=tls, neighbours=(secure(first),))) as second:
                 await until(lambda second=second: second.diallers[0].problem)
-                assert "CERTIFICATE_VERIFY_FAILED" in str(second.diallers[0].problem)
+                assert "certificate of the broker is not trusted" in str(second.diallers[0].problem)
 
 
 @running
@@ -126,7 +126,7 @@ async def test_a_wrong_token_gets_a_slow_clear_answer() -> None:
     async with serve(options("b", access=Access({SECRET: QUOTES}))) as server:
         for token, told in (
             ("guess", "this token is not known here"),
-            (None, "neither a token nor a certificate says"),
+            (None, "showed neither a token nor a certificate"),
         ):
             start = time.monotonic()
             with pytest.raises(NotAdmitted, match=told) as caught:
@@ -145,7 +145,7 @@ async def test_filters_decide_what_each_may_do() -> None:
         tidings.connect(url(server), token="all") as everybody,
     ):
         heard = await everybody.subscribe("TRUE")
-        with pytest.raises(tidings.TidingsError, match="may only publish what passes type = 'quote'"):
+        with pytest.raises(tidings.TidingsError, match="may only publish notifications that pass type = 'quote'"):
             await (await feed.publish(type="order", price=1))
         with pytest.raises(tidings.TidingsError, match="may only advertise"):
             await feed.advertise("type = 'order'")
@@ -184,7 +184,7 @@ async def test_secrets_appear_in_no_log_and_no_repr(caplog: pytest.LogCaptureFix
             await tidings.connect(url(first), token=SECRET + "x").__aenter__()
         shown += [repr(caught.value), repr(first.options), repr(second.options), repr(access), repr(first)]
     shown.append(repr(Hello((1,), PeerRole.CLIENT, "x", token=SECRET, session="session-" + SECRET)))
-    assert "was denied" in caplog.text
+    assert "denied client" in caplog.text
     assert SECRET not in caplog.text
     assert not [text for text in shown if SECRET in text]
 
@@ -196,7 +196,7 @@ def test_listening_beyond_this_machine_needs_tls_and_authentication(certificate:
         (Options(host="0.0.0.0", access=known), "TLS"),
         (Options(host="192.0.2.1", tls=certificate), "authentication"),
     ):
-        with pytest.raises(StartError, match=f"without {missing} would let everybody in"):
+        with pytest.raises(StartError, match=f"without {missing} would let anyone in"):
             check(refused)
     for allowed in (
         Options(host="0.0.0.0", tls=certificate, access=known),

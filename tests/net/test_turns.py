@@ -8,7 +8,8 @@ import pytest
 from net.world import Raw, brokers, running, until
 
 import tidings
-from tidings.broker._bounds import MAX_COST
+from tidings.broker import MAX_COST
+from tidings.broker._covering import COMPARED_COST
 from tidings.model import Filter, FilterTooLarge
 from tidings.model.operators.like import _compared
 from tidings.net._turns import LIGHT, is_light
@@ -122,7 +123,7 @@ async def test_one_registration_compares_no_more_patterns_than_it_can_afford() -
         await raw.hello("hard")
         most = 0
         for number in range(80):
-            pattern = "%".join(rng.choice("ab") for _ in range(200))
+            pattern = "%".join(rng.choice("ab") for _ in range(COMPARED_COST - 2))
             before = _compared.cache_info().misses
             raw.send(Subscribe(f"s{number}", Filter.parse(f"s LIKE '%{pattern}%'")))
             await raw.expect(Settled)

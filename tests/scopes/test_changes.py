@@ -191,13 +191,13 @@ def ladder(levels: int, width: int, prefix: str = "s") -> tuple[AnyChange, ...]:
 def test_there_are_only_so_many_ways_up() -> None:
     before = apply(Graph(), ladder(6, 3))  # 3 + 9 + 27 + 81 + 243 = 363 ways from the lowest
     changes = (CreateScope("low"), *(Join("low", f"s5.{number}") for number in range(3)))
-    refused(before, *changes, match=f"ways up from 'low', at most {MAX_PATHS:,} are allowed")
+    refused(before, *changes, match=rf"'low' has [\d,]+ paths upwards, at most {MAX_PATHS:,} are allowed")
     assert apply(before, changes[:-1]).superscopes("low")
 
 
 def test_an_edge_between_two_ladders_is_refused_without_walking_all_ways() -> None:
     before = apply(Graph(), ladder(6, 3, "s") + ladder(6, 3, "low"))
-    refused(before, Join("low0.0", "s5.0"), match=r"there are \d+,\d+ ways up from 'low")
+    refused(before, Join("low0.0", "s5.0"), match=r"'low\S*' has \d+,\d+ paths upwards")
 
 
 def test_scopes_are_nested_only_so_deep() -> None:
@@ -254,10 +254,10 @@ def test_a_gateway_is_named_exactly_where_there_is_one() -> None:
     placed = apply(SMALL, (SetPlacement("S", "T", Placement.GATEWAY, "b1"),)).membership("S", "T")
     assert (placed.placement, placed.gateway) == (Placement.GATEWAY, "b1")
     refused(SMALL, SetPlacement("S", "T", Placement.GATEWAY), match="name the broker that is the gateway")
-    refused(SMALL, SetPlacement("S", "T", Placement.ONCE, "b1"), match="'b1' is no gateway unless")
+    refused(SMALL, SetPlacement("S", "T", Placement.ONCE, "b1"), match="'b1' is a gateway only if")
     refused(SMALL, SetPlacement("@x", "S", Placement.GATEWAY, "b1"), match="'@x' is a client")
     refused(SMALL, Join("@y", "S", placement=Placement.EVERYWHERE), match="'@y' is a client")
-    refused(SMALL, Join("S", "R", gateway="b1"), match="'b1' is no gateway unless")
+    refused(SMALL, Join("S", "R", gateway="b1"), match="'b1' is a gateway only if")
 
 
 # --- what people say about a scope ----------------------------------------------------------------------

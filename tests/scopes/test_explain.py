@@ -132,7 +132,9 @@ def test_an_abstract_scope_in_common_is_nothing_in_common() -> None:
             Join("@y", "T"),
         ),
     )
-    assert "they meet in A only, and in an abstract scope nothing" in str(explain(some, "@x", note(1), "@y"))
+    assert "they meet only in A, and nothing is ever published in an abstract scope" in str(
+        explain(some, "@x", note(1), "@y")
+    )
 
 
 def test_a_publisher_is_told_about_its_own_publications() -> None:
@@ -153,7 +155,7 @@ def test_of_many_ways_some_are_shown() -> None:
     edges = [f"T{n} < S" for n in range(many)] + [f"c1 < T{n}" for n in range(many)]
     text = str(explain(graph(*edges, "c2 < S"), "@c1", note(1), "@c2"))
     assert text.count("visible by") == MAX_SHOWN
-    assert text.endswith("... and 5 more ways")
+    assert text.endswith("... and 5 more paths")
 
 
 # --- the effective interface ----------------------------------------------------------------------------

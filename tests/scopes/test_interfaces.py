@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scopes.graph_world import node
+from scopes.network_world import Watched
 from strategies import filters, notifications
 
+from tidings.broker import MAX_COST
 from tidings.model import EVERYTHING, NOTHING, Filter, FilterSyntaxError, Notification
+from tidings.scopes import EdgeMapping, Join, mapping
 from tidings.scopes._graph import Graph, Membership, Scope
 from tidings.scopes._interface import CLOSED, OPEN, Interface, both
 from tidings.scopes._mapping import decode, encode
 from tidings.scopes._passage import Passage
+from tidings.scopes.steps import Rename
 
 
 def test_a_direction_that_is_not_named_is_open() -> None:
@@ -73,3 +78,23 @@ def test_any_subscription_can_be_an_interface_and_lets_pass_what_it_matches(
         passage = Passage(some, some.membership("S", "T"))
         assert (passage.inward(notification) is notification) == one.matches(notification)
         assert (passage.outward(notification) is notification) == one.matches(notification)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_costly_subscription_behind_an_interface_is_announced_within_the_limit_and_gets_what_it_wants(
+    mapped: bool,
+) -> None:
+    """Each alternative is joined with each one of the interface; neighbours are told something wider instead."""
+    world = Watched("abc", ["ab", "bc"], {"reader": "a", "writer": "c"})
+    interface = Interface(input=Filter.parse("x = 1 AND y = 2 OR z = 3"))
+    edge = EdgeMapping(mapping(Rename("a1", "b1")), mapping(Rename("b1", "a1"))) if mapped else None
+    world.make("reader < S", "writer < S", reader_S=Join(node("reader"), "S", selective=interface, mapping=edge))
+    world.subscribe("reader", filter=" OR ".join(f"a{at} = {at}" for at in range(1, MAX_COST)))
+    entries = [list(broker.scoping.tables["S"].subscriptions) for broker in world.network.brokers.values()]
+    assert [len(some) for some in entries] == [1, 1, 1]
+    assert all(entry.filter.cost <= MAX_COST for some in entries for entry in some)
+    wanted = {"b1" if mapped else "a1": 1}
+    world.publish("writer", **wanted, z=3)
+    world.publish("writer", **wanted, z=4)
+    world.publish("writer", a2=3, z=3)
+    assert world.got("reader") == [Notification(a1=1, z=3)]

@@ -213,3 +213,14 @@ def test_a_computation_needs_its_operands() -> None:
     assert wanted(Compute("a", "a * 2"), "a > 5") == "a EXISTS"
     assert wanted(Compute("a", "a * 2"), "a = 'x' OR a IS NULL") == "a IS NULL"
     assert offered(Compute("x", "a * 2"), "a > 5 AND x = 1") == "a > 5 AND x EXISTS"
+
+
+def test_what_was_called_by_the_new_name_of_a_renaming_is_lost_unless_it_is_renamed_first() -> None:
+    """Decision 95: after a renaming, the new name means one thing."""
+    step = mapping(Rename("preis", "price"))
+    assert step.apply(Notification(price=1, n=2)) == Notification(n=2)
+    assert step.wanted(Filter.parse("price = 1")) == Filter.parse("preis = 1")
+    kept = mapping(Rename("price", "list_price"), Rename("preis", "price"))
+    assert kept.apply(Notification(price=1)) == Notification(list_price=1)
+    assert kept.apply(Notification(price=1, preis=2)) == Notification(list_price=1, price=2)
+    assert mapping(Convert("preis", 1, to="price")).apply(Notification(price=1)) == Notification(price=1)

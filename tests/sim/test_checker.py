@@ -23,8 +23,8 @@ class Writer:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.add(Op.ATTACH, "X", detail=("a",))
-        self.add(Op.ATTACH, "Y", detail=("b",))
+        self.add(Op.ATTACH, "X", detail=("a", 1))
+        self.add(Op.ATTACH, "Y", detail=("b", 1))
 
     def add(self, op: Op, component: str = "", **fields: object) -> Writer:
         self.records.append(Record(len(self.records), len(self.records), op, component, **fields))  # type: ignore[arg-type]
@@ -48,14 +48,18 @@ class Writer:
         quality: Quality = Quality.ACCEPTED,
         ack: bool = True,
         who: str = "X",
+        epoch: int = 1,
+        reached: Quality | None = None,
     ) -> Writer:
         self.add(Op.PUB, who, publication=number, publisher=who, notification=notification, detail=(quality,))
         if ack and quality is not Quality.FIRE:
-            self.add(Op.ACK, who, publication=number, publisher=who, detail=("a", 1, number))
+            self.add(Op.ACK, who, publication=number, publisher=who, detail=("a", epoch, number, reached))
         return self
 
-    def notify(self, number: int, notification: Notification = GOOD, who: str = "X", id: str = "s") -> Writer:
-        detail = ("a", 1, number, 0)
+    def notify(
+        self, number: int, notification: Notification = GOOD, who: str = "X", id: str = "s", epoch: int = 1
+    ) -> Writer:
+        detail = ("a", epoch, number, 0)
         return self.add(
             Op.NOTIFY, "Y", subscription=id, publication=number, publisher=who, notification=notification, detail=detail
         )
@@ -69,9 +73,19 @@ class Writer:
     def quiesce(self) -> Writer:
         return self.add(Op.QUIESCE)
 
+    def then(self, continuation: Callable[[Writer], Writer]) -> Writer:
+        return continuation(self)
+
     @property
     def broken(self) -> list[str]:
         return [violation.guarantee for violation in check(self.records)]
+
+
+def _crashed(writer: Writer) -> Writer:
+    """Broker a has died and is back, and so is X."""
+    epoch = 2 + sum(record.op is Op.FAULT and record.detail[0] == "restart" for record in writer.records)
+    writer.fault("crash", "a").add(Op.LOST, "X").fault("restart", "a")
+    return writer.add(Op.ATTACH, "X", detail=("a", epoch))
 
 
 @pytest.mark.req("VIS-126", "VIS-123")
@@ -114,6 +128,30 @@ GOOD_TRACES: dict[str, Callable[[], Writer]] = {
     ),
     "stored, and the origin is gone": lambda: (
         Writer().sub().settled().pub(1, quality=Quality.STORED).fault("crash", "a").gap(1, None).quiesce()
+    ),
+    "an origin is gone twice, and was back in between": lambda: (
+        Writer().sub().settled().pub(1).fault("crash", "a").gap(1, None).gap(2, None).quiesce()
+    ),
+    "an origin is gone again after something of it came": lambda: (
+        Writer().sub().settled().fault("crash", "a").gap(1, None).pub(3).notify(3).gap(4, None).quiesce()
+    ),
+    "each epoch of an origin has a gap of its own": lambda: (
+        _crashed(Writer().sub().settled().pub(1))
+        .gap(1, None)
+        .pub(2, epoch=2)
+        .then(_crashed)
+        .gap(2, None, epoch=2)
+        .quiesce()
+    ),
+    "a default that the disk did not take": lambda: (
+        _crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.ACCEPTED))
+        .gap(1, None)
+        .quiesce()
+    ),
+    "a default that was never answered, and the disk was full": lambda: (
+        _crashed(Writer().sub().settled().fault("fill", "a").pub(1, quality=Quality.DEFAULT, ack=False))
+        .gap(1, None)
+        .quiesce()
     ),
     "own publications not wanted": lambda: Writer().sub(receive_own=False).settled().pub(1, who="Y").quiesce(),
     "two subscriptions, one publication each": lambda: (
@@ -164,7 +202,7 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
     ),
     "missing after moving": (
         "delivery of accepted",
-        lambda: Writer().sub().settled().add(Op.DETACH, "Y").pub(1).add(Op.ATTACH, "Y", detail=("a",)).quiesce(),
+        lambda: Writer().sub().settled().add(Op.DETACH, "Y").pub(1).add(Op.ATTACH, "Y", detail=("a", 1)).quiesce(),
     ),
     "gap without a fault": ("gap", lambda: Writer().sub().settled().pub(1).gap(1, 1).quiesce()),
     "gap where only a link was cut": (
@@ -222,6 +260,53 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
             .quiesce()
         ),
     ),
+    "gap of an epoch where everything was stored, after one where not": (
+        "gap",
+        lambda: (
+            _crashed(Writer().sub().settled().pub(1))
+            .gap(1, None)
+            .pub(2, quality=Quality.STORED, epoch=2)
+            .notify(2, epoch=2)
+            .quiesce()
+            .then(_crashed)
+            .gap(3, None, epoch=2)
+            .quiesce()
+        ),
+    ),
+    "gap of an epoch whose defaults had a disk": (
+        "gap",
+        lambda: (
+            _crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.STORED).notify(1))
+            .gap(2, None)
+            .quiesce()
+        ),
+    ),
+    "gap with an end where everything was stored, although the origin was gone": (
+        "gap",
+        lambda: (
+            Writer()
+            .sub()
+            .settled()
+            .pub(1, quality=Quality.STORED)
+            .pub(2, quality=Quality.STORED)
+            .fault("crash", "a")
+            .gap(1, 1)
+            .gap(2, None)
+            .quiesce()
+        ),
+    ),
+    "gap in an epoch that goes on": (
+        "gap",
+        lambda: _crashed(Writer().sub().settled().pub(1)).gap(1, None).pub(2, epoch=2).gap(1, 2, epoch=2).quiesce(),
+    ),
+    "gaps that overlap": (
+        "gap",
+        lambda: _crashed(Writer().sub().settled().pub(1).pub(2)).gap(2, None).gap(1, 2).quiesce(),
+    ),
+    "gap told twice of an origin that is gone": (
+        "gap",
+        lambda: Writer().sub().settled().pub(1).fault("crash", "a").gap(1, None).gap(1, None).quiesce(),
+    ),
     "never answered": ("answered", lambda: Writer().pub(1, ack=False).quiesce()),
 }
 
@@ -253,7 +338,7 @@ def test_what_was_acknowledged_is_owed_whether_or_not_its_advertisement_has_sett
 def test_what_was_handed_over_again_is_owed_with_advertisements_too() -> None:
     writer = Writer().add(Op.ADV, "X", subscription="adv", filter=F).sub().settled()
     writer.pub(1, quality=Quality.STORED, ack=False).fault("crash", "a").add(Op.LOST, "X").fault("restart", "a")
-    writer.add(Op.ATTACH, "X", detail=("a",)).add(Op.ACK, "X", publication=1, publisher="X", detail=("a", 2, 1))
+    writer.add(Op.ATTACH, "X", detail=("a", 2)).add(Op.ACK, "X", publication=1, publisher="X", detail=("a", 2, 1))
     assert [v.guarantee for v in check(writer.quiesce().records, advertisements=True)] == ["delivery of stored"]
 
 

@@ -37,7 +37,7 @@ def test_the_weakest_cell_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("| a | b | core | perhaps |", "'perhaps' is no outcome"),
+        ("| a | b | core | perhaps |", "'perhaps' is not an outcome"),
         ("| a | b | core | gap |\n| a | b | core | nothing |", "is promised twice"),
     ],
 )

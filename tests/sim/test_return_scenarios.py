@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from soaking import spread_seeds
 
@@ -12,7 +14,9 @@ from tidings.broker import Link
 from tidings.broker._delivery import Delivery
 from tidings.broker._table import advertises
 from tidings.model import Notification
-from tidings.sim import Promises, Scenario
+from tidings.sim import Promises, Scenario, Verb
+from tidings.sim._disk import SimDisk
+from tidings.wire import Quality
 
 PROMISES = Promises.load()
 CHUNK = 10
@@ -48,7 +52,22 @@ def test_a_broker_that_does_not_wait_for_advertisements_is_found_out(monkeypatch
 
 def test_a_broker_that_forgets_how_an_epoch_ended_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.sim._disk.SimDisk.ended", lambda self, epoch: None)
-    assert any("everything that was published there was stored" in text for text in found(0, 30))
+    assert any("in epoch 1 was to be stored" in text for text in found(0, 30))
+
+
+def test_a_broker_that_does_not_note_what_is_not_stored_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_noted(self: SimDisk, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        self._scheduler.after(0, synced)
+
+    monkeypatch.setattr(SimDisk, "note_unlogged", not_noted)
+    assert any(text.startswith("delivery of accepted: it never reached") for text in found(10, 30))
+
+
+def test_disks_are_full_at_times_and_some_leave_the_quality_to_the_broker() -> None:
+    steps = [step for seed in range(30) for step in Scenario.of_return(seed).steps]
+    assert {step.quality for step in steps if step.verb is Verb.PUBLISH} == set(Quality)
+    filled = [Scenario.of_return(seed) for seed in range(30)]
+    assert 5 < sum(any(step.verb is Verb.FILL for step in one.steps) for one in filled) < 25
 
 
 @pytest.mark.soak

@@ -99,7 +99,7 @@ def test_a_damaged_row_of_a_journal_is_told_and_nobody_is_accused(tmp_path: Path
     assert max(judged) > 0, "what has nothing to do with it is judged"
     said = CliRunner().invoke(app, ["audit", "--from", "1h", *_data(tmp_path / str(rows[0]))])
     assert said.exit_code == 0, said.output
-    assert "1 rows of the journal of broker 'b' are damaged; what they were about is not judged" in said.stderr
+    assert "1 rows of the journal of broker 'b' are damaged; what they describe is not judged" in said.stderr
 
 
 def _data(home: Path) -> list[str]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from net.proxy import Proxy
+from serving import serving
 from spark.audit_world import World, found, publish
 from spark_processes import Child, free_port, until
+from typer.testing import CliRunner
 
 import tidings
+from tidings import sync
+from tidings.cli import app
 from tidings.net import Limits, Options, Server, StoreOptions, serve
 from tidings.store.archive import Promoted, roll
 
@@ -233,6 +239,32 @@ def test_brokers_that_note_nothing_are_named(tmp_path: Path) -> None:
     report = World(tmp_path).audit()
     assert report.silent == ("quiet",)
     assert report.clean
+
+
+@pytest.mark.parametrize(
+    ("publishes", "subscribes", "deliveries", "told"),
+    [
+        (False, True, True, "nothing was published in this time"),
+        (True, False, True, "nobody was subscribed"),
+        (True, True, False, "no broker with subscriptions noted what it sent; set deliveries = true"),
+        (True, True, True, None),
+    ],
+)
+def test_an_audit_that_could_judge_nothing_fails(
+    tmp_path: Path, publishes: bool, subscribes: bool, deliveries: bool, told: str | None
+) -> None:
+    options = Options("b", port=0, data=tmp_path / "b", store=StoreOptions(deliveries=deliveries))
+    with serving(options) as url, sync.connect(url, name="bob") as bob:
+        if subscribes:
+            bob.subscribe("n > 0", callback=lambda _: None)
+        if publishes:
+            bob.publish(n=1, quality="stored")
+    said = CliRunner().invoke(app, ["audit", "--from", "1h", "--data", str(tmp_path / "b")])
+    assert said.exit_code == (0 if told is None else 1), said.output
+    assert (f"nothing was judged: {told}" in said.stderr) == (told is not None)
+    in_json = CliRunner().invoke(app, ["audit", "--from", "1h", "--data", str(tmp_path / "b"), "--json"])
+    assert in_json.exit_code == said.exit_code
+    assert (json.loads(in_json.stdout)["why_nothing"] is None) == (told is None)
 
 
 def test_a_broker_that_is_killed_leaves_a_journal_that_can_be_trusted(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ master, archive, origin, target, home, *data = sys.argv[1:]
 spark = session(master, options={"spark.executor.memory": "512m", "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "4",
-    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false",
     "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"})
 with explained():
     table = spark.read.format("tidings").load(archive)
@@ -63,7 +63,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, audited: World) -> Done:
             ran = subprocess.run(words, capture_output=True, text=True, timeout=340, check=False)
         assert ran.returncode == 0, ran.stderr[-3_000:]
         flow, _, audit = ran.stdout.partition("audit\n")
-        return Done(archive, flow.splitlines(), target.numbers(), audit.splitlines())
+        return Done(archive, flow.splitlines(), target.numbers(), audit.splitlines(), ran.stderr)
     finally:
         for broker in brokers:
             broker.kill()
@@ -76,6 +76,11 @@ class Done(NamedTuple):
     flow: list[str]
     published: list[int]
     audit: list[str]
+    complaints: str
+
+
+def test_a_driver_on_a_cluster_is_quiet(done: Done) -> None:
+    assert done.complaints == ""
 
 
 def test_source_and_sink_on_a_cluster(done: Done) -> None:

@@ -201,5 +201,5 @@ def test_promoted_columns_reach_the_files(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_filter_that_speaks_of_myloc_is_refused() -> None:
-    with pytest.raises(UnsupportedFilter, match="myloc, and a table is nowhere; name the place"):
+    with pytest.raises(UnsupportedFilter, match="myloc, but a table has no place; name the place"):
         column("place WITHIN myloc")

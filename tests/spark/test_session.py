@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType
 
 from tidings.spark import NoJava, SparkError, explained, progress, session, warm
 from tidings.spark._java import find_java, java_home, version_of
+from tidings.spark._session import _settings
 from tidings.spark._warm import _path, _size, kept
 
 
@@ -55,6 +56,23 @@ def test_what_spark_itself_says_comes_without_a_stack_trace(spark: SparkSession)
     assert str(caught.value).startswith("Spark says: [PATH_NOT_FOUND]")
     assert "\n" not in str(caught.value)
     assert "at org.apache" not in str(caught.value)
+
+
+def test_an_error_is_raised_and_not_logged_as_well(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    for query in ("SELECT nothing", "SELECT * FROM nowhere", "SELECT 1 / 0"):
+        with pytest.raises(SparkError), explained():
+            spark.sql(query).collect()
+    with pytest.raises(SparkError), explained():
+        spark.range(1).select(F.col("nothing")).collect()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_driver_of_a_cluster_is_quiet_too() -> None:
+    for master in ("spark://host:7077", "yarn", "k8s://host", "local[2]"):
+        java = " ".join(value for key, value in _settings(master).items() if key.endswith("JavaOptions"))
+        assert "-Dlog4j2.configurationFile=file:" in java
+    assert not any("Java" in key for key in _settings("sc://host")), "its driver runs elsewhere"
 
 
 def test_an_error_that_is_not_sparks_passes_as_it_is() -> None:

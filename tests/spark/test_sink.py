@@ -79,15 +79,27 @@ def test_a_writer_has_a_name_of_its_identity(spark: SparkSession, tmp_path: Path
     table = spark.range(0, 20, numPartitions=1).select(F.col("id").alias("n"))
     with serving(Options(name="hub", port=0, data=tmp_path / "hub", access=access)) as url:
         with pytest.raises(SparkError) as caught:
-            write(table, url, id="one", token=token)
-        assert "'spark/one/0' is no name of 'nightly'" in str(caught.value)
+            write(table, url, id="one", token=token, clientName="weekly")
+        assert "'weekly/one/0' does not belong to 'nightly'" in str(caught.value)
         assert "'nightly/*'" in str(caught.value)
         assert '.option("clientName"' in str(caught.value)
         for _ in range(2):
-            write(table, url, id="one", token=token, clientName="nightly")
+            write(table, url, id="one", token=token)  # the same name again, so nothing comes twice
+            write(table, url, id="two", token=token, clientName="nightly")
         with sync.connect(url, token=token) as client:
             found = [one for page in client.read_log((0, 0), END) for one in page.envelopes]
-        assert Counter(one.identity.publisher for one in found) == {"nightly/one/0": 20}
+        assert Counter(one.identity.publisher for one in found) == {"nightly/spark/one/0": 20, "nightly/two/0": 20}
+
+
+def test_a_writer_with_a_token_at_a_broker_without_identities_is_called_as_one_without(
+    spark: SparkSession, url: str
+) -> None:
+    table = spark.range(0, 5, numPartitions=1).select(F.col("id").alias("n"))
+    write(table, url, id="one", token="a-token-that-nobody-knows")
+    write(table, url, id="one")
+    with sync.connect(url) as client:
+        found = [one for page in client.read_log((0, 0), END) for one in page.envelopes]
+    assert Counter(one.identity.publisher for one in found) == {"spark/one/0": 5}
 
 
 def test_a_write_with_an_id_can_be_repeated(spark: SparkSession, url: str) -> None:
@@ -147,7 +159,7 @@ def test_a_micro_batch_that_is_tried_again_publishes_nothing_twice(
 @pytest.mark.parametrize(
     ("columns", "options", "complaint"),
     [
-        ({"n": 1.5}, {"broker": "a, b"}, "rows are published at one broker"),
+        ({"n": 1.5}, {"broker": "a, b"}, "rows are published at exactly one broker"),
         ({"n": Decimal(5)}, {}, "column 'n' is decimal(38,18), which no notification can hold; cast it to one of"),
         ({"seq": 5}, {}, "no column is left to publish: all of them belong to the archive"),
         ({"n": 5}, {"attributes": "only"}, "there is no column 'attributes'"),

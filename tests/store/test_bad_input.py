@@ -126,7 +126,7 @@ def test_a_batch_with_a_wrong_checksum_is_left_out_and_reported(tmp_path: Path, 
         assert 301 <= damage.first <= damage.last <= 400
         assert "checksum" in damage.problem
         assert store.statistics().damaged == len(store.damage)
-        assert store.publishers() == {"p": 1_000}
+        assert {name: numbers[-1] for name, numbers in store.publishers().items()} == {"p": 1_000}
 
 
 def test_a_damaged_line_of_the_journal_is_left_out_and_reported(tmp_path: Path, loop: Loop) -> None:

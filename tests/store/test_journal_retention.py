@@ -181,7 +181,7 @@ def test_a_journal_that_cannot_be_read_is_kept_and_told_and_nobody_else_suffers(
         store.put("lives", "c", b"nonsense")
         wait(loop, store)
         (told,) = forget(loop, store, 100)
-        assert "stays, because its journal cannot be read" in told
+        assert "because its journal cannot be read" in told
         assert "restore the store from a backup" in told
         assert store.statistics().forget_failures == 1
         loop.append_all(store, 1)
@@ -231,7 +231,7 @@ def test_a_damaged_row_goes_and_is_counted_and_told(tmp_path: Path) -> None:
         with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
             connection.execute("UPDATE journal SET checksum = checksum + 1 WHERE id = 1")
         (told,) = forget(loop, store, 100)
-        assert "1 damaged rows of the journal were forgotten unread" in told
+        assert "1 damaged rows of the journal were deleted unread" in told
         assert (store.statistics().damaged, store.statistics().forget_failures) == (1, 0)
         assert forget(loop, store, 100) == ["done"]
     assert state(tmp_path)[0].horizon == 3
@@ -251,7 +251,7 @@ def test_what_cannot_be_deleted_undoes_nothing_of_what_others_write(tmp_path: Pa
         loop.append_all(store, 2)
         assert (loop.synced, loop.failed) == ([1, 2], [])
         assert [str(error).partition(";")[0] for error in told] == [
-            f"what is old in '{store.path}' stays, because it cannot be deleted: no"
+            f"old data stays in '{store.path}', because it cannot be deleted: no"
         ]
         assert store.statistics().forget_failures == 1
         assert bool(list(store.journal())) == (table == "journal"), "the other one is not to blame"

@@ -379,7 +379,7 @@ def crash(home: Path, kills: int, seed: int) -> None:
     roll(data, archive)
     compact(archive)
     found = verify(archive)
-    told = ("overlaps", "numbers", "has gone")
+    told = ("overlaps", "numbers", "is missing")
     assert [one for one in found.problems if any(word in one.problem for word in told)] == []
     with StoreReader(data) as log:
         assert held(archive) == list(log.query())

@@ -37,7 +37,7 @@ def paths(root: Path) -> list[Path]:
 
 def missed(root: Path) -> list[Path]:
     """The files that verification says have gone."""
-    return [one.path for one in verify(root).problems if "has gone" in one.problem]
+    return [one.path for one in verify(root).problems if "is missing" in one.problem]
 
 
 def test_a_deleted_file_is_missed_wherever_it_was(root: Path) -> None:

@@ -85,7 +85,7 @@ def test_damage_in_the_middle_is_told_with_what_is_lost(crashed: Path, loop: Loo
     at_least, _, at_most = warning.partition(" commits")[0].rpartition(" or ")
     assert int(at_least.rpartition(" ")[2]) <= lost <= int(at_most) + 1
     where_to = f"publication {found[-1]} of epoch" if found else "the beginning"
-    assert f"everything behind {where_to}" in warning
+    assert f"everything after {where_to}" in warning
     assert "check the disk" in warning
     saved = crashed / "store.sqlite-wal.damaged"
     assert saved.read_bytes() == before
@@ -99,7 +99,7 @@ def test_a_damaged_beginning_of_the_log_is_told(crashed: Path, loop: Loop, at: i
     with loop.open(crashed) as store:
         assert all(not numbers(store, epoch) for epoch in store.epochs())
         (warning,) = store.warnings
-    assert "everything behind the beginning" in warning
+    assert "everything after the beginning" in warning
     assert "commits that were stored are lost" in warning
 
 
@@ -135,8 +135,8 @@ def test_a_store_whose_log_has_gone_says_so(crashed: Path, loop: Loop) -> None:
     log(crashed).unlink()
     with loop.open(crashed) as store:
         (warning,) = store.warnings
-    assert "was not closed in order, and its write-ahead log 'store.sqlite-wal' has gone" in warning
-    assert "behind the beginning is lost" in warning
+    assert "was not closed cleanly, and its write-ahead log 'store.sqlite-wal' is missing" in warning
+    assert "after the beginning is lost" in warning
     with loop.open(crashed) as again:
         assert again.warnings == (), "once"
 

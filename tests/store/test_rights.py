@@ -90,6 +90,6 @@ def test_what_everybody_may_read_is_told_and_left(tmp_path: Path) -> None:
     (tmp_path / "data" / "store.sqlite").chmod(0o644)
     with loop.open(tmp_path / "data") as store:
         (warning,) = store.warnings
-    assert "everybody on this machine may look into" in warning
+    assert "every user of this machine can look into" in warning
     assert "chmod -R o=" in warning
     assert stat.S_IMODE((tmp_path / "data" / "store.sqlite").stat().st_mode) == 0o644

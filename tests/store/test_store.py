@@ -169,15 +169,25 @@ def test_large_bodies_are_cut_into_batches_and_come_back(tmp_path: Path, loop: L
         assert [len(found.body) > 640_000 for found in store.read(store.epoch, 0)] == [True] * 8
 
 
-def test_the_resend_window_knows_the_last_number_of_each_publisher(tmp_path: Path, loop: Loop) -> None:
+def test_the_resend_window_knows_the_numbers_of_each_publisher(tmp_path: Path, loop: Loop) -> None:
     with loop.open(tmp_path) as store:
         for seq in range(1, 2_001):
             publisher = "early" if seq <= 100 else f"p{seq % 3}"
             store.append(envelope(store.epoch, seq, publisher, seq * 10), lambda: None)
     with loop.open(tmp_path) as store:
-        assert store.publishers() == {"early": 1_000, "p0": 19_980, "p1": 19_990, "p2": 20_000}
-        assert store.publishers(newest=1_000) == {"p0": 19_980, "p1": 19_990, "p2": 20_000}
-        assert store.publishers(newest=1) == {"p2": 20_000}
+        everything = store.publishers()
+        assert {name: numbers[-1] for name, numbers in everything.items()} == {
+            "early": 1_000,
+            "p0": 19_980,
+            "p1": 19_990,
+            "p2": 20_000,
+        }
+        assert everything["early"] == list(range(0, 1_001, 10)), "from 0: nothing came before"
+        assert everything["p0"] == [0, *range(1_020, 19_981, 30)]
+        newest = store.publishers(newest=1_000)
+        assert {name: numbers[-1] for name, numbers in newest.items()} == {"p0": 19_980, "p1": 19_990, "p2": 20_000}
+        assert all(numbers[0] > 10_000 for numbers in newest.values()), "something may have come before"
+        assert store.publishers(newest=1) == {"p2": [20_000]}
         assert store.publishers(newest=0) == {}
 
 

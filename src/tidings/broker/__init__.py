@@ -1,7 +1,7 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
 from ._book import Book, Entry
-from ._bounds import MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
+from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
 from ._broker import Broker, Role
 from ._context import Context
 from ._covering import Covering
@@ -24,6 +24,7 @@ __all__ = [
     "ALGORITHMS",
     "FLAT",
     "FROM_PAST",
+    "MAX_COST",
     "MAX_ID",
     "MAX_NUMBER",
     "MAX_TIMEOUT",

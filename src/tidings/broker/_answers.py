@@ -4,7 +4,7 @@ A whole commit of the log is answered at once, with one acknowledgement for each
 
 If the disk refuses a publication, the notification is out all the same. A publisher that insisted on `stored` is
 refused, and stays refused. The others hear that it is `accepted`; but first the log notes that numbers are given to
-what is not on disk, if it can.
+what is not on disk, unless the disk fails to write that, too.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ class Answers:
             else:
                 remembering.fell(identity.publisher, identity.publisher_seq, identity.seq, str(error))
                 self._fallen.append(identity)
-        if self._fallen and (publications.open or publications.begin(self._opened)):
+        if self._fallen and publications.open:
             self.opened()
+        elif self._fallen:
+            publications.begin(self._opened)
 
     def opened(self) -> None:
         """Numbers may be given to what is not on disk: acknowledge what has fallen."""

@@ -131,11 +131,9 @@ class Book:
         return self._entries.get((link, id))
 
     def of(self, link: Link) -> list[Entry]:
-        """The entries of a link."""
         return list(self._of_link.get(link, {}).values())
 
     def count(self, link: Link) -> int:
-        """How many entries a link has."""
         return len(self._of_link.get(link, ()))
 
     def told(self, link: Link) -> dict[str, Matches]:

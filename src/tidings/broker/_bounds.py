@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, TidingsError
-from tidings.wire import Advertise, Publish, Subscribe, UnreadableFilter
+from tidings.wire import CLIENT_COST, Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
 """The largest number of anything: what disks and other languages can hold."""
@@ -17,8 +17,10 @@ MAX_META = 16_384
 """The most characters of what an application adds to a subscription."""
 MAX_TIMEOUT = 3_600_000_000
 """The most microseconds that a subscription may wait for the past."""
-MAX_COST = 256
-"""The most comparisons and wildcards of a filter that a client registers."""
+MAX_COST = CLIENT_COST
+"""The most that a filter costs that a broker makes or takes from a client."""
+TURN_STEPS = 4_000
+"""How many steps all comparisons of filters in one turn may take together (about 2 ms); see `Effort`."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one subscription names."""
 
@@ -31,14 +33,23 @@ def check_publication(message: Publish) -> None:
         raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
 
 
-def check_filter(filter: Matches) -> None:
-    """Raise the `TidingsError` of a filter that could not be read, or that is too much work for a broker."""
+def check_readable(filter: Matches) -> None:
+    """Raise the `TidingsError` of a filter that could not be read.
+
+    A neighbour's filter may cost more than one of a client: brokers of another version have other limits.
+    """
     if isinstance(filter, UnreadableFilter):
         raise filter.error
+
+
+def check_filter(filter: Matches) -> None:
+    """Raise the `TidingsError` of a filter that could not be read, or that is too much work for a broker."""
+    check_readable(filter)
     if isinstance(filter, Filter) and (cost := filter.cost) > MAX_COST:
         raise FilterTooLarge(
-            f"the filter costs {cost:,}, counting its comparisons and wildcards; a broker takes at most {MAX_COST:,}: "
-            "use IN for many values of one attribute, fewer wildcards, or several subscriptions"
+            f"the filter costs {cost:,}, counting its comparisons, its wildcards and every fourth value of an IN; a "
+            f"broker takes at most {MAX_COST:,}: use IN for many values of one attribute, fewer wildcards, or several "
+            "subscriptions"
         )
 
 
@@ -46,7 +57,7 @@ def check_place(filter: Matches) -> None:
     """Raise `FilterError` for a filter that speaks of `myloc`: it would be accepted and never pass anything."""
     if isinstance(filter, Filter) and filter.has_marker:
         raise FilterError(
-            f"'{filter}' speaks of myloc, and no broker knows where a client is; name the place, as in "
+            f"'{filter}' uses myloc, but no broker knows where a client is; name the place, as in "
             "WITHIN LOCATION '/berlin', or fill it in with filter.resolve(Location('/berlin'))"
         )
 
@@ -54,20 +65,23 @@ def check_place(filter: Matches) -> None:
 def check_request(message: Subscribe | Advertise, held: Collection[str], now: int) -> None:
     """Raise `TidingsError` for what asks for too much; `held` are the ids that the client has of its kind so far."""
     if len(held) >= MAX_ENTRIES and message.id not in held:
-        raise TidingsError(f"a client has at most {MAX_ENTRIES:,} of these; end some, or use wider filters")
+        raise TidingsError(
+            f"a client may have at most {MAX_ENTRIES:,} subscriptions and as many advertisements; "
+            "end some, or use wider filters"
+        )
     if len(message.id) > MAX_ID:
         raise TidingsError(f"an id of {len(message.id):,} characters; at most {MAX_ID} are allowed")
     if message.scope != ROOT_SCOPE:
-        raise TidingsError("a client does not choose its scopes; administrators make it a member, so name none")
+        raise TidingsError("a client does not choose its scopes, administrators do; leave the scopes out")
     if isinstance(message, Subscribe):
         if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
-            raise TidingsError(f"at most {MAX_META:,} characters can be added to a subscription")
+            raise TidingsError(f"the `meta` of a subscription may have at most {MAX_META:,} characters")
         check_progress(message.after)
         if message.past is not None:
             message.past.bound.check(now)
             if message.past.timeout is not None and not 0 <= message.past.timeout <= MAX_TIMEOUT:
                 raise TidingsError(
-                    f"a subscription into the past that waits {message.past.timeout / 1_000_000:g} seconds; "
+                    f"a subscription cannot wait {message.past.timeout / 1_000_000:g} seconds for its past; "
                     f"give at most {MAX_TIMEOUT // 1_000_000:,}"
                 )
 
@@ -75,7 +89,9 @@ def check_request(message: Subscribe | Advertise, held: Collection[str], now: in
 def check_progress(after: Mapping[str, tuple[int, int]]) -> None:
     """Raise `TidingsError` for positions in origins that are too many or cannot be."""
     if len(after) > MAX_POSITIONS or any(len(origin) > MAX_ID for origin in after):
-        raise TidingsError(f"positions of at most {MAX_POSITIONS:,} origins, with names of {MAX_ID} characters")
+        raise TidingsError(
+            f"give positions of at most {MAX_POSITIONS:,} origins, with names of at most {MAX_ID} characters"
+        )
     check_positions(after.values())
 
 

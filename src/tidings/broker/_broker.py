@@ -50,6 +50,7 @@ from tidings.wire import (
 )
 
 from ._adjacency import Adjacency
+from ._bounds import TURN_STEPS
 from ._context import Context
 from ._crossing import Crossing
 from ._delivery import NO_HOP, Delivery
@@ -72,9 +73,6 @@ from ._statistics import Statistics
 from ._table import Table
 from ._topology import Tree
 from ._waves import Waves
-
-TURN_STEPS = 8_000
-"""How many steps all comparisons of filters in one turn may take together (about 4 ms); see `Effort`."""
 
 
 class Role(enum.Enum):
@@ -121,14 +119,18 @@ class Broker:
         self.statistics = Statistics()
         self.crowded: Callable[[Link], bool] = lambda link: False
         """Whether so much waits on a link that what can wait should wait; whoever runs this broker knows."""
+        self.held_up: Callable[[Link], bool] = lambda link: False
+        """Whether a client has filled the queue of somebody who has yet to make room."""
+        self.charge: Callable[[Link, Callable[[], int]], int] = lambda link, action: action()
+        """Do something, and let what it sends count as the doing of this client; what the action gives."""
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self.attachments: dict[Link, dict[str, bytes]] = {}
         """What the next message to each link carries for features; it lives for one step."""
         self._arrived: dict[str, bytes] = {}
         self._clients: dict[str, Link] = {}
-        self.publications = Publications(self.epoch, runtime.log)
-        self.remembering = Remembering(runtime.log, self.statistics)
+        self.publications = Publications(self.epoch, runtime.log, publishes=role is not Role.INNER)
+        self.remembering = Remembering(runtime.log, self.statistics, self.publications.publishers)
         self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
         self.scoping = Scoping(self)
         self.waves = Waves(self)

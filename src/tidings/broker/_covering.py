@@ -11,6 +11,9 @@ Both questions are answered without looking at every filter:
 - Who covers F? Whoever does accepts a *witness* of F, a notification that passes F: ask the matching index of the
   maximal filters for that one notification, then test the few answers.
 - Whom does F cover? Whoever is covered has its witness inside F: `Points` finds the witnesses that F may accept.
+
+A filter that costs more than `COMPARED_COST` is not compared with others: to index its alternatives for each neighbour
+takes milliseconds, and it is rarely covered. It is announced as it is, once for all subscriptions that share it.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from tidings.matching import Index, Points
 from tidings.model import Filter, Matches, Notification
 
 from ._reduction import ALGORITHMS, Delta, Key, algebraic
+
+COMPARED_COST = 32
+"""The most that a filter may cost (see `Filter.cost`) to be compared with others."""
 
 
 class CoverSet:
@@ -35,7 +41,6 @@ class CoverSet:
 
     @property
     def maximal(self) -> Mapping[str, Filter]:
-        """The maximal filters."""
         return {id: self._filters[id] for id in self._hidden}
 
     def __contains__(self, id: str) -> bool:
@@ -63,6 +68,9 @@ class CoverSet:
         return delta
 
     def _place(self, id: str, filter: Filter) -> Delta:
+        if filter.cost > COMPARED_COST:
+            self._hidden[id] = {}
+            return Delta(announce={id: filter})
         witness = filter.witness()
         if (cover := self._find_cover(filter, witness)) is not None:
             self._parents[id] = cover
@@ -82,8 +90,9 @@ class CoverSet:
 
     def _demote(self, id: str) -> dict[str, None]:
         """Take a filter from the maximal ones; what it hid is left without a parent."""
-        self._index.remove(id)
-        self._points.remove(id)
+        if id in self._index:
+            self._index.remove(id)
+            self._points.remove(id)
         hidden = self._hidden.pop(id)
         for other in hidden:
             del self._parents[other]
@@ -91,7 +100,7 @@ class CoverSet:
 
     def _find_cover(self, filter: Filter, witness: Notification | None) -> str | None:
         candidates = self._hidden if witness is None else self._index.match(witness)
-        for candidate in sorted(candidates):
+        for candidate in sorted(one for one in candidates if one in self._index):
             if self._filters[candidate].covers(filter):
                 return candidate
         return None

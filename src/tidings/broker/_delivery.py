@@ -53,11 +53,13 @@ from ._links import Link, LinkKind
 from ._registration import Registration
 from ._table import advertises
 from ._visibility import Passage, View
-from ._waiting import RELEASE_STEP, Said, Waiting
+from ._waiting import Release, Said, Waiting
 
 if TYPE_CHECKING:
     from ._broker import Broker
 
+NOTE_INTERVAL = 1_000_000
+"""Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 NO_HOP = Hop()  # clients know nothing of trees
 _ROOT_ONLY = (ROOT_ROUTE,)
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -92,14 +94,12 @@ class Delivery:
         self._inside: dict[Link, list[Entry]] | None = None
         """The latest targets that get a notification of their own scope as it is there."""
         self.waiting = Waiting(broker.name)
-        self._releasing = False
-        """Whether more of what waits goes in the next turn."""
+        self.release = Release(broker, self.waiting, self._lets_go)
         self._answers = Answers(broker, self._opened)
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
     def published(self, link: Link, message: Publish) -> None:
-        """A client publishes."""
         check_publication(message)
         if self._broker.publications.is_known(link.name, message.seq):
             self._answers.repeated(link, message)
@@ -125,7 +125,8 @@ class Delivery:
             publications.check_room()
         elif message.quality is _DEFAULT and self._broker.remembering.takes:
             pass  # it will be on disk
-        elif not publications.open and not publications.begin(self._opened):
+        elif not publications.open:
+            publications.begin(self._opened)
             return False
         publications.use(link.name, message.seq, link.owner)
         self._accept(link, message, notification, passages)
@@ -187,16 +188,6 @@ class Delivery:
         self.release()
         return True
 
-    def release(self) -> None:
-        """Something that publications wait for may be there now: publish them, some in each turn."""
-        if not self._releasing and self.waiting.release(self._lets_go, RELEASE_STEP):
-            self._releasing = True
-            self._broker.call_later(0, self._release_more)
-
-    def _release_more(self) -> None:
-        self._releasing = False
-        self.release()
-
     def _lets_go(self, link: Link, message: Said) -> bool:
         """Whether what has waited longest has gone, or has been refused."""
         broker = self._broker
@@ -214,7 +205,10 @@ class Delivery:
         return True
 
     def _opened(self) -> None:
-        """The log has noted that this epoch gives numbers to what is not on disk, in a turn of its own."""
+        """The log has noted that this epoch gives numbers to what is not on disk, or has failed to: in its own turn."""
+        publications = self._broker.publications
+        if publications.unnoted:
+            self._broker.call_later(NOTE_INTERVAL, lambda: publications.begin(self._opened))
         self._answers.opened()
         self.release()
         self._broker.settling.end_turn()
@@ -222,6 +216,7 @@ class Delivery:
     def abandon(self, link: Link) -> None:
         """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
         self.waiting.abandon(link)
+        self._matching, self._targets = [], {}  # it may be in there
 
     def notified(self, link: Link, message: Notify) -> None:
         """A notification has come from a neighbour."""
@@ -305,11 +300,14 @@ class Delivery:
         targets: dict[Link, list[Entry]] = {}
         if self._floods:
             targets = {link: [] for link in self._broker.scoping.flooded(route.scope) if link is not source}
+        leaving = self._broker.registrations.leaving
         for entry in matching:
             link = entry.link
             if not link.is_client:
                 if link is not source:
                     targets[link] = []
+            elif link in leaving:
+                continue
             elif link is not source or entry.receive_own:
                 targets.setdefault(link, []).append(entry)
         if self.plain and not self._floods:  # advice could change the targets; other links can come to be flooded

@@ -20,7 +20,7 @@ from tidings.model import Matches
 from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
-from ._bounds import check_filter
+from ._bounds import check_readable
 from ._links import Link
 from ._reduction import Announcement, Delta, algebraic
 from ._table import Gate, Table
@@ -46,19 +46,18 @@ class Entries:
 
     def subscribed(self, link: Link, message: Subscribe) -> None:
         """A neighbour wants what passes a filter from now on."""
-        check_filter(message.filter)
+        check_readable(message.filter)
         self.check(message.filter)
         if (table := self._table(link, message.scope)) is not None:
             self._put(table.subscriptions, link, message.id, message.filter, message.number)
 
     def unsubscribed(self, link: Link, message: Unsubscribe) -> None:
-        """It no longer does."""
         if (table := self._table(link, message.scope)) is not None:
             self._end(table.subscriptions, link, message.id)
 
     def advertised(self, link: Link, message: Advertise) -> None:
         """A neighbour may bring what passes a filter."""
-        check_filter(message.filter)
+        check_readable(message.filter)
         if not self._broker.routing.advertisements:
             self._broker.send(link, Settled(message.id, message.scope, True, number=message.number))  # nobody must know
             return
@@ -67,7 +66,6 @@ class Entries:
             self._put(table.advertisements, link, message.id, message.filter, message.number)
 
     def unadvertised(self, link: Link, message: Unadvertise) -> None:
-        """It no longer does."""
         if (table := self._table(link, message.scope)) is not None:
             self._end(table.advertisements, link, message.id)
 
@@ -227,19 +225,15 @@ class Entries:
     # --- the steps that features advise ---------------------------------------------------------------
 
     def sub_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take a subscription into the table."""
         return self._tables[scope].subscribe(entry)
 
     def sub_del(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take a subscription out of the table."""
         return self._tables[scope].unsubscribe(entry)
 
     def ad_add(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take an advertisement into the table."""
         return self._tables[scope].advertisements.add(entry)
 
     def ad_del(self, scope: str, entry: Entry) -> dict[Link, Delta]:
-        """Take an advertisement out of the table."""
         return self._tables[scope].advertisements.remove(entry)
 
     def sub_send(self, scope: str, announcement: Announcement, source: Link, targets: list[Link]) -> None:

@@ -127,8 +127,8 @@ class Holds:
         own = sum(registration.link.owner == client.owner for registration in self.all)
         if own >= (HOLDS_SHARE if total >= MAX_HOLDS else MAX_OWN_HOLDS):
             raise TidingsError(
-                f"{own:,} subscriptions of '{client.owner}' wait for their past at broker '{self._broker.name}', of "
-                f"{total:,} in all; subscribe again later, or without `past`"
+                f"broker '{self._broker.name}' holds {own:,} subscriptions of '{client.owner}' that wait for their "
+                f"past, and {total:,} in all; subscribe again later, or without `past`"
             )
 
     def begin(self, registration: Registration, holder: Holder) -> Hold:

@@ -129,7 +129,6 @@ class Failures:
         self.by_feature: dict[str, int] = {}
 
     def count(self, feature: Feature) -> None:
-        """One more."""
         self.by_feature[feature.name] = self.by_feature.get(feature.name, 0) + 1
 
 

@@ -293,7 +293,7 @@ class LocalBroker:
                 if not message.subscriptions:
                     return
             case Refused():
-                self._unacknowledged.pop(int(message.reference) if message.reference.isdecimal() else 0, None)
+                self._unacknowledged.pop(message.publication or 0, None)
         if self.observer is not None:
             self._observe(self.observer, message)
 

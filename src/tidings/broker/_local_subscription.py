@@ -84,16 +84,18 @@ class LocalSubscription:
         return False
 
     def has_heard(self, gap: Gap) -> bool:
-        """Whether just this gap was told before; if not, it is now.
+        """Whether all of this gap was told before, and nothing has come since; if not, it is told now.
 
         Another border broker tells it again if no mark has come since: this subscription still asks from before it.
+        An origin that was gone knows more when it is back, but nothing that is news.
         """
-        lost, told = (gap.epoch, gap.first, gap.last), self.gaps.setdefault(gap.origin, set())
-        if lost in told:
+        reached = self._reached(gap.origin)
+        told = self.gaps[gap.origin] = {one for one in self.gaps.get(gap.origin, ()) if one[:2] > reached}
+        if any(_contains(one, gap) for one in told):
             return True
         if len(told) >= MAX_GAPS:
             told.clear()
-        told.add(lost)
+        told.add((gap.epoch, gap.first, gap.last))
         return False
 
     @property
@@ -115,8 +117,9 @@ class LocalSubscription:
         """The border broker has sent everything up to here."""
         for origin, mark in marks.items():
             self.marks[origin] = max(mark, self.marks.get(origin, mark))
-        for origin, told in self.gaps.items():
-            told.difference_update([gap for gap in told if gap[:2] <= self.marks.get(origin, _NOWHERE)])
+            if origin in self.gaps:
+                reached = self._reached(origin)
+                self.gaps[origin] = {gap for gap in self.gaps[origin] if gap[:2] > reached}
 
     def has_settled(self, marks: dict[str, Position]) -> None:
         """The border broker knows the filter of now, and so does everybody behind it."""
@@ -144,8 +147,13 @@ class LocalSubscription:
     @property
     def after(self) -> dict[str, Position]:
         """How far it has seen each origin."""
-        after = dict(self.marks)
-        for origin, (epoch, seq) in self.last.items():
-            last = (epoch, seq - (origin in self.partial))
-            after[origin] = max(last, after.get(origin, last))
-        return after
+        return {origin: self._reached(origin) for origin in {**self.marks, **self.last}}
+
+    def _reached(self, origin: str) -> Position:
+        epoch, seq = self.last.get(origin, _NOWHERE)
+        return max((epoch, seq - (origin in self.partial)), self.marks.get(origin, _NOWHERE))
+
+
+def _contains(told: tuple[int, int, int | None], gap: Gap) -> bool:
+    epoch, first, last = told
+    return epoch == gap.epoch and first <= gap.first and (last is None or (gap.last is not None and gap.last <= last))

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from tidings.model import Filter, Matches
 
-from ._covering import CoverSet
+from ._covering import COMPARED_COST, CoverSet
 from ._reduction import ALGORITHMS, Delta, Key, RoutingOptions, algebraic
 
 MERGE_TRIES = 8
@@ -102,7 +102,7 @@ class Merging:
     def _join(self, id: str, filter: Filter) -> _Group:
         for group in self._alike(filter):
             merger = group.merger.merge(filter, precision=self._precision)
-            if merger is not None and len(merger.conjunctions) == 1:
+            if merger is not None and len(merger.conjunctions) == 1 and merger.cost <= COMPARED_COST:
                 group.members[id] = filter
                 self._forget(group)
                 group.merger = merger
@@ -141,7 +141,7 @@ class Merging:
                     yield group
 
     def _keys(self, filter: Filter) -> Iterator[Hashable]:
-        if len(filter.conjunctions) != 1:
+        if len(filter.conjunctions) != 1 or filter.cost > COMPARED_COST:
             return
         by_name = filter.conjunctions[0].by_name
         for name in by_name:

@@ -9,19 +9,23 @@ given numbers only to what was stored, the epoch ended with the last number on d
 acknowledged, and its client hands it over again. When a number is to be given to something that is not stored, the
 epoch is *opened*: the log notes that, and only when the note is synced does the first such publication leave or get
 its acknowledgement. If an open epoch crashes, nobody knows how many publications it had: its tail is reported as
-lost, without an end. A log that cannot take the note does not stop the traffic: until it can, a crash may lose what
-was not stored without a report.
+lost, without an end. The note has its place however much waits for the disk. A disk that fails to write it does not
+stop the traffic: until it can, a crash may lose what was not stored without a report. A broker without a disk knows
+nothing of earlier epochs, except that they were empty if clients cannot publish there.
 
 A client that did not hear of its publication's fate sends it again, with the same number of its own. The latest
-numbers of each publisher are remembered, from disk after a restart, so that it is published once. What was refused
+numbers of each publisher are remembered, from disk after a restart, so that it is published once. A number that is
+missing on disk below the latest was refused, or is lost: it is new when it comes again. What was refused
 uses up no number, and stays refused: as many refusals as there is room for are remembered, and whoever causes more than
 its share of them pushes out its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tidings.model import Filter, Identity, StoreError, StoreFull, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Refused
@@ -63,8 +67,12 @@ MAX_EPOCHS = 1_000
 class Publications:
     """What entered the network here, in the order of its numbers."""
 
-    def __init__(self, epoch: int, log: Log | None, limit: int = MEMORY_PUBLICATIONS) -> None:
+    def __init__(
+        self, epoch: int, log: Log | None, limit: int = MEMORY_PUBLICATIONS, *, publishes: bool = True
+    ) -> None:
+        """`publishes`: whether clients can publish here at all."""
         self.epoch = epoch
+        self._publishes = publishes
         self.last = 0
         """The number of the latest publication of this epoch."""
         self._log = log
@@ -76,15 +84,18 @@ class Publications:
         self._has_heard = self._heard  # one object, by which the log knows what belongs together
         self.heard: Callable[[Sequence[Envelope], Sequence[bool], Exception | None], None] = lambda *_: None
         """Called with what is on disk, or with what went wrong; and for each, whether its publisher insisted on it."""
-        self._publishers: dict[str, int] = dict(log.publishers()) if log is not None else {}
+        on_disk = log.publishers() if log is not None else {}
+        self._publishers = {publisher: numbers[-1] for publisher, numbers in on_disk.items()}
+        self._gapped = {publisher: numbers for publisher, numbers in on_disk.items() if _has_gaps(numbers)}
+        """The numbers of publishers of which earlier epochs do not have all: the others were refused, or are lost."""
         self._names: dict[str, dict[str, None]] = {}
         """The names of those that have several, the newest last."""
         self._newest: str | None = None
         """The publisher that came last."""
         self.open = log is None
         """Whether numbers may be given to what is not on disk."""
-        self._opened: Callable[[], None] | None = None
-        """Whom to tell when the log has noted it; None: it is not being noted for the first time."""
+        self._noting = False
+        """Whether the note is on its way to the disk."""
         self.unnoted = False
         """Whether numbers are given to what is not on disk, and the log could not note it."""
         self._refusals: dict[str, dict[int, Refused]] = {}
@@ -105,12 +116,23 @@ class Publications:
 
     def is_known(self, publisher: str, seq: int) -> bool:
         """Whether the publisher has used this number of its own, or it was refused."""
-        if seq <= self._publishers.get(publisher, 0):
+        if seq <= self._publishers.get(publisher, 0) and not self._is_gap(publisher, seq):
             return True
         return self._refused > 0 and self.refusal(publisher, seq) is not None
 
+    def _is_gap(self, publisher: str, seq: int) -> bool:
+        """Whether a number is known not to be on disk, though later ones of an earlier epoch are."""
+        numbers = self._gapped.get(publisher)
+        if numbers is None or not numbers[0] < seq < numbers[-1]:
+            return False
+        at = bisect_left(numbers, seq)
+        return numbers[at] != seq
+
     def use(self, publisher: str, seq: int, owner: str) -> None:
         """From now on the publisher has used this number of its own, and those before it."""
+        if self._is_gap(publisher, seq):
+            insort(self._gapped[publisher], seq)
+            return
         publishers = self._publishers
         if publisher != self._newest:
             self._newest = publisher
@@ -131,38 +153,31 @@ class Publications:
             del names[oldest]
             self._publishers.pop(oldest, None)
 
-    def begin(self, opened: Callable[[], None]) -> bool:
-        """Have the log note that numbers are given to what is not on disk.
+    def begin(self, opened: Callable[[], None]) -> None:
+        """Have the log note that numbers are given to what is not on disk; once, however often this is called.
 
-        Whether they may be given at once, because the log takes nothing; otherwise `opened` is called in a later turn.
+        In a later turn, when they may be given, `opened` is called. If the disk has failed to write the note, they may
+        be given all the same, `unnoted` is set, and this is to be called again. A closed log takes no note: `opened` is
+        never called.
         """
-        if self._opened is None:
-            self._opened = opened
-            self._note()
-        return self.open
-
-    def _note(self) -> None:
+        if self._noting:
+            return
         assert self._log is not None, "without a log everything is open"
 
-        def refused(error: Exception) -> None:
-            self.unnoted = True  # the traffic goes on; the note is tried again when the disk takes something
-            self._open()
-
-        def noted() -> None:
-            self.unnoted = False
-            self._open()
-
-        try:
-            self._log.note_unlogged(noted, refused)
-        except TidingsError:  # too much waits for the disk
-            self.unnoted = self.open = True
-            self._opened = None
-
-    def _open(self) -> None:
-        opened, self._opened = self._opened, None
-        self.open = True
-        if opened is not None:
+        def noted(error: Exception | None = None) -> None:
+            self._noting = False
+            self.unnoted = error is not None
+            self.open = True
             opened()
+
+        with contextlib.suppress(TidingsError):  # it has been closed: nobody is acknowledged anything any more
+            self._log.note_unlogged(noted, noted)
+            self._noting = True
+
+    @property
+    def publishers(self) -> Mapping[str, int]:
+        """The largest number of its own of each publisher that is remembered."""
+        return self._publishers
 
     def latest(self, publisher: str) -> int:
         """The largest number of its own that a publisher has used; 0 if that is not remembered."""
@@ -200,8 +215,6 @@ class Publications:
         take = self._unsynced.pop
         identities = [envelope.identity for envelope in envelopes]
         self.heard(envelopes, [take((one.publisher, one.publisher_seq), True) for one in identities], error)
-        if error is None and self.unnoted:
-            self._note()
 
     def remember(self, envelope: Envelope) -> None:
         """Keep a publication in memory for a while."""
@@ -259,11 +272,18 @@ class Publications:
                     yield Fetched(question.requester, question.number, tuple(found))
                     found = []
                     piece = 0
-            end = self.last if epoch == self.epoch else self._log.ended(epoch) if self._log is not None else None
+            end = self.last if epoch == self.epoch else self._ended(epoch, question)
             upto[epoch] = expected - 1 if end is None else max(end, expected - 1)
             if end is None or expected <= end:
                 lost.append((epoch, expected, end))
         yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost))
+
+    def _ended(self, epoch: int, question: Fetch) -> int | None:
+        """The last number of an earlier epoch; None if nobody knows."""
+        if self._log is not None:
+            return self._log.ended(epoch)
+        silent = not self._publishes and not question.after.get(epoch)  # or else clients could publish here before
+        return 0 if silent else None
 
     def _epochs(self, question: Fetch) -> list[int]:
         oldest = min(question.after, default=self.epoch)
@@ -282,3 +302,7 @@ class Publications:
                 yield envelope
         if epoch == self.epoch:
             yield from (envelope for envelope in self._recent if envelope.identity.seq > after)
+
+
+def _has_gaps(numbers: list[int]) -> bool:
+    return numbers[-1] - numbers[0] + 1 != len(numbers)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Gap, Mark
 
-from ._bounds import check_filter, check_positions
+from ._bounds import check_positions, check_readable
 from ._links import Link
 from ._progress import Position, decode_marks
 from ._registration import Registration
@@ -335,7 +335,7 @@ class Recovery:
         """A broker asks an origin; answer if it is this one, pass it on otherwise."""
         check_positions(message.after.items())
         for filter in message.filters:
-            check_filter(filter)
+            check_readable(filter)
         if message.origin != self._broker.name:
             self._forward(message, message.origin)
             return
@@ -399,16 +399,19 @@ class Recovery:
         since: Position,
         message: Fetched,
     ) -> None:
-        for epoch, first, last in message.lost:
-            self._broker.delivery.report_gap(Gap(suspension.origin, epoch, first, last), suspension.owed)
-        for at in sorted(fetched.keys() | held.keys()):
+        """Deliver what has come and tell what is lost, each in its place."""
+        delivery, owed = self._broker.delivery, suspension.owed
+        lost = {(epoch, first): Gap(suspension.origin, epoch, first, last) for epoch, first, last in message.lost}
+        for at in sorted(fetched.keys() | held.keys() | lost.keys()):
+            if at in lost:
+                delivery.report_gap(lost[at], owed)
             if at <= since:
                 continue
             if at in fetched:
-                self._broker.delivery.deliver_late(fetched[at], suspension.owed)
+                delivery.deliver_late(fetched[at], owed)
             else:
-                for one in held[at]:
-                    self._broker.delivery.deliver_held(one.envelope, one.subscriptions)
+                for one in held.get(at, ()):
+                    delivery.deliver_held(one.envelope, one.subscriptions)
 
     def _end(self, suspension: Suspension) -> None:
         remaining = self._suspended[suspension.origin]

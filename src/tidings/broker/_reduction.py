@@ -99,15 +99,12 @@ class Flooding:
     announced: Mapping[str, Matches] = {}
 
     def add(self, key: Key, id: str, filter: Matches) -> Delta:
-        """Nothing to tell."""
         return Delta()
 
     def remove(self, key: Key) -> Delta:
-        """Nothing to tell."""
         return Delta()
 
     def representative(self, key: Key) -> None:
-        """Nothing needs to be told."""
         return
 
 
@@ -130,13 +127,11 @@ class Simple:
         return Delta(announce={id: filter})
 
     def remove(self, key: Key) -> Delta:
-        """Withdraw it."""
         id = self._ids.pop(key)
         del self._announced[id]
         return Delta(withdraw={id: None})
 
     def representative(self, key: Key) -> str:
-        """Itself."""
         return self._ids[key]
 
 

@@ -6,14 +6,16 @@ member of; `_place` makes these entries agree with its memberships whenever eith
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import Filter, TidingsError
+from tidings.model import Effort, Filter, TidingsError
+from tidings.model.operators import Member
 from tidings.wire import Advertise, Past, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Entry
-from ._bounds import check_filter, check_place, check_request
+from ._bounds import MAX_COST, TURN_STEPS, check_filter, check_place, check_request
 from ._links import Link
 from ._registration import Registration
 from ._table import Table
@@ -26,6 +28,8 @@ COMPARISON_BYTES = 2_000
 """What a comparison or wildcard of a registered filter takes, with its share of the tables."""
 CHARACTER_BYTES = 45
 """What a character of its text takes: the values of an IN stand in several tables."""
+LEAVING_COST = 2 * MAX_COST
+"""The cost of the filters of a client that is gone that are taken out of the tables in one turn."""
 
 
 class Registrations:
@@ -37,6 +41,8 @@ class Registrations:
         self._tables = broker.scoping.tables
         self._subscriptions: dict[Link, dict[str, Registration]] = {}
         self._advertisements: dict[Link, dict[str, Registration]] = {}
+        self.leaving: dict[Link, deque[tuple[Registration, bool]]] = {}
+        """What clients that are gone still have in the tables, and whether it is an advertisement."""
 
     # --- what clients ask for -------------------------------------------------------------------------
 
@@ -154,14 +160,22 @@ class Registrations:
             self._broker.settling.tell(known, advertisement=advertisement)
 
     def _end(self, registration: Registration, *, advertisement: bool) -> None:
+        self._withdraw(registration, advertisement=advertisement)
+        self._take_out(registration, advertisement=advertisement)
+
+    def _withdraw(self, registration: Registration, *, advertisement: bool) -> None:
+        """The client no longer asks for it."""
         of_link = (self._advertisements if advertisement else self._subscriptions)[registration.link]
         del of_link[registration.id]
-        self._broker.register(registration.link, -_size(registration))
         if not of_link:
             del (self._advertisements if advertisement else self._subscriptions)[registration.link]
         if not advertisement:
             self._broker.holds.end(registration)
             self._broker.recovery.ended(registration)
+
+    def _take_out(self, registration: Registration, *, advertisement: bool) -> None:
+        """Remove it from the tables."""
+        self._broker.register(registration.link, -_size(registration))
         for scope in list(registration.entries):
             self._entries.remove(self._entries.book(scope, advertisement), registration.entries.pop(scope))
 
@@ -214,11 +228,27 @@ class Registrations:
         )
 
     def end(self, link: Link) -> None:
-        """Everything that a link has said ends."""
-        for registration in list(self.subscriptions(link).values()):
-            self._end(registration, advertisement=False)
-        for registration in list(self.advertisements(link).values()):
-            self._end(registration, advertisement=True)
+        """A client has gone: it gets nothing more. The tables forget what it asked for in this turn and later ones."""
+        ending = [(one, False) for one in self.subscriptions(link).values()]
+        ending += [(one, True) for one in self.advertisements(link).values()]
+        for registration, advertisement in ending:
+            self._withdraw(registration, advertisement=advertisement)
+        if ending:
+            self.leaving[link] = deque(ending)
+            self._leave(link)
+
+    def _leave(self, link: Link) -> None:
+        """Take some of what a gone client asked for out of the tables: the rest in another turn."""
+        left, cost = self.leaving[link], 0
+        with Effort(TURN_STEPS):
+            while left and cost < LEAVING_COST:
+                registration, advertisement = left.popleft()
+                self._take_out(registration, advertisement=advertisement)
+                cost += _cost(registration)
+        if left:
+            self._broker.call_later(0, lambda: self._leave(link))
+        else:
+            del self.leaving[link]
 
     def dissolved(self, table: Table) -> None:
         """A table is gone, and what clients had in it."""
@@ -233,17 +263,22 @@ class Registrations:
         """Take a subscription of a client. What reaches into the past needs somebody who remembers."""
         if registration.past is not None:
             raise TidingsError(
-                f"broker '{self._broker.name}' keeps no history, so {registration.past.bound} cannot be had here; "
+                f"broker '{self._broker.name}' keeps no history, so it cannot answer {registration.past.bound}; "
                 "subscribe without `past`, or switch history on in its configuration"
             )
 
 
 def _size(registration: Registration) -> int:
     """About how many bytes it takes, with its share of the tables."""
-    filter = registration.filter
-    comparisons = filter.cost if isinstance(filter, Filter) else 1
     told = sum(len(key) + len(value) for key, value in registration.meta.items())
+    filter, comparisons = registration.filter, _cost(registration)
+    if isinstance(filter, Filter):  # the values of an IN count by their characters
+        comparisons -= sum(one.cost - 1 for each in filter.conjunctions for one in each if isinstance(one, Member))
     return comparisons * COMPARISON_BYTES + len(str(filter)) * CHARACTER_BYTES + len(registration.id) + told
+
+
+def _cost(registration: Registration) -> int:
+    return registration.filter.cost if isinstance(registration.filter, Filter) else 1
 
 
 def _past(message: Subscribe) -> Past | None:

@@ -37,10 +37,10 @@ _ACCEPTED, _STORED = Quality.ACCEPTED, Quality.STORED
 class Remembering:
     """Chooses for those who do not, and knows how well that goes."""
 
-    def __init__(self, log: Log | None, statistics: Statistics) -> None:
+    def __init__(self, log: Log | None, statistics: Statistics, before: Mapping[str, int]) -> None:
         self._log = log
         self._statistics = statistics
-        self._before: Mapping[str, int] = dict(log.publishers()) if log is not None else {}
+        self._before = dict(before)
         """The last stored number of each publisher when this epoch began."""
         self._fallen: dict[tuple[str, int], None] = {}
         self._in_doubt = False
@@ -62,7 +62,7 @@ class Remembering:
         if self._log is None:
             return _ACCEPTED
         if self._log.full:
-            self.fell(publisher, seq, number, "more waits for the disk than its queue holds")
+            self.fell(publisher, seq, number, "the queue of writes for its disk is full")
             return _ACCEPTED
         return _STORED
 

@@ -63,7 +63,10 @@ class Log(Protocol):
         ...
 
     def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
-        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `append` does."""
+        """Note that this epoch gives numbers to what is not kept here; call back in a later turn, as `put` does.
+
+        A log that is `full` takes the note all the same. `TidingsError` if it takes nothing any more.
+        """
         ...
 
     def put(
@@ -85,8 +88,11 @@ class Log(Protocol):
         """The small state of a table, by key."""
         ...
 
-    def publishers(self) -> Mapping[str, int]:
-        """For each publisher among the latest stored publications, the last number of its own."""
+    def publishers(self) -> Mapping[str, list[int]]:
+        """For each publisher among the latest stored publications, the numbers of its own, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         ...
 
 

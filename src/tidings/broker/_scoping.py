@@ -154,7 +154,6 @@ class Scoping:
             self._broker.delivery.release()
 
     def detached(self, client: Link) -> None:
-        """A client has gone."""
         self._passages.pop(client, None)
 
     def flooded(self, scope: str) -> list[Link]:

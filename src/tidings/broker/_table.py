@@ -68,7 +68,6 @@ class Table:
 
     @property
     def books(self) -> tuple[Book, Book]:
-        """Both books."""
         return self.subscriptions, self.advertisements
 
     @property

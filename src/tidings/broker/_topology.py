@@ -92,7 +92,7 @@ class Topology:
     def learn(self, state: LinkState) -> bool:
         """Take a state from a neighbour; False if it is not newer than what is known."""
         if not (0 <= state.epoch < MAX_NUMBER and 0 <= state.version < MAX_NUMBER):
-            raise TopologyError(f"a link state of epoch {state.epoch}, version {state.version} cannot be")
+            raise TopologyError(f"epoch {state.epoch}, version {state.version} is not a valid link state")
         if state.broker == self.name:
             return False
         known = self._states.get(state.broker)
@@ -101,7 +101,7 @@ class Topology:
         if known is None and len(self._states) >= MAX_BROKERS:
             self._forget_unreachable()
         if (known is None and len(self._states) >= MAX_BROKERS) or len(state.neighbours) > MAX_BROKERS:
-            raise TopologyError(f"more than {MAX_BROKERS:,} brokers; the network cannot be that large")
+            raise TopologyError(f"a network may have at most {MAX_BROKERS:,} brokers")
         self._states[state.broker] = state
         return True
 

@@ -22,25 +22,35 @@ before they have arrived goes nowhere. But then each broker fetches from this on
 a wave that visits this broker on the new tree (see `_recovery`). An advertisement that was here before that tree is
 told ahead of the answer to the wave, and the subscriptions that it draws have settled before they fetch: nothing is
 missed. Only an advertisement that came behind the wave could be overlooked, and that one has yet to settle.
+
+What waits is bounded in all, and for the clients of one owner: by a limit, and by what is still left for everybody. So
+whoever comes late finds room, however many names the others have.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidings.model import TidingsError
 from tidings.wire import Advertise, Publish, Unadvertise
 
 from ._links import Link
+from ._recovery import CONTINUE_INTERVAL
+
+if TYPE_CHECKING:
+    from ._broker import Broker
 
 MAX_WAITING_BYTES = 33_554_432
-"""The most bytes of one client's publications that wait until they may go; further ones are refused."""
+"""The most bytes of the publications of one owner's clients that wait until they may go; more are refused."""
 MAX_ALL_WAITING_BYTES = 134_217_728
-"""The same for all clients together."""
+"""The same for all clients together; nobody gets more of it than is left for the others."""
 RELEASE_STEP = 20
 """How many go in one turn: each may pass thousands of subscriptions, and others must be served in between."""
+LARGE_MESSAGE = 16_384
+"""Bytes for which a message counts as one more of these, so that a turn does not overfill a queue."""
 MESSAGE_OVERHEAD = 200
 """Bytes that a message takes beside its body, about."""
 
@@ -63,8 +73,12 @@ class Waiting:
     def __init__(self, broker: str) -> None:
         self._broker = broker
         self._lines: dict[Link, _Line] = {}
+        self._owners: dict[str, int] = {}
+        """The bytes that wait for the clients of each owner."""
         self.bytes = 0
         """Of all that waits."""
+        self.refused = 0
+        """What has not been let wait, for want of room."""
 
     def __contains__(self, client: Link) -> bool:
         return client in self._lines
@@ -80,32 +94,91 @@ class Waiting:
         """Let something wait; `TidingsError` if too much does already."""
         line = self._lines.get(client, _Line())
         size = _size(message)
-        if line.bytes + size > MAX_WAITING_BYTES or self.bytes + size > MAX_ALL_WAITING_BYTES:
+        own = self._owners.get(client.owner, 0) + size
+        if own > min(MAX_WAITING_BYTES, MAX_ALL_WAITING_BYTES - self.bytes):
+            self.refused += 1
             raise TidingsError(
-                f"{len(line.messages):,} publications of '{client.name}' wait at broker '{self._broker}' for scopes or "
-                f"advertisements to be ready, {self.bytes:,} bytes of all clients together; publish again later"
+                f"{len(line.messages):,} publications of '{client.name}' wait at broker '{self._broker}' for scopes, "
+                f"advertisements or the disk to be ready, {own - size:,} bytes of '{client.owner}' and {self.bytes:,} "
+                "of all clients together; publish again later"
             )
         self._lines[client] = line
         line.messages.append(message)
+        self._count(client, line, size)
+
+    def _count(self, client: Link, line: _Line, size: int) -> None:
         line.bytes += size
         self.bytes += size
+        own = self._owners.get(client.owner, 0) + size
+        if own:
+            self._owners[client.owner] = own
+        else:
+            self._owners.pop(client.owner, None)
 
-    def release(self, lets_go: Callable[[Link, Said], bool], most: int) -> bool:
-        """Let go what may go, in order: of each client as much as `lets_go` has nothing against, but not more than so
-        many in all; whether that was reached."""
-        for client, line in list(self._lines.items()):
-            while line.messages and most and lets_go(client, line.messages[0]):
-                size = _size(line.messages.popleft())
-                line.bytes -= size
-                self.bytes -= size
-                most -= 1
-            if not line.messages:
-                del self._lines[client]
-        return not most
+    @property
+    def clients(self) -> list[Link]:
+        """Whose publications wait, those first who had a turn longest ago."""
+        return list(self._lines)
+
+    def release(self, client: Link, lets_go: Callable[[Link, Said], bool], most: int) -> int:
+        """Let go what may go of a client, in order: as much as `lets_go` has nothing against, but not more than so many
+        messages; how many more could have gone, 0: the client has used up the turn."""
+        line = self._lines[client]
+        while line.messages and most > 0 and lets_go(client, line.messages[0]):
+            size = _size(line.messages.popleft())
+            self._count(client, line, -size)
+            most -= 1 + size // LARGE_MESSAGE
+        if not line.messages:
+            del self._lines[client]
+        elif most <= 0:
+            self._lines[client] = self._lines.pop(client)
+        return max(0, most)
 
     def abandon(self, client: Link) -> None:
         """A client has gone: nothing of it waits any longer."""
-        self.bytes -= self._lines.pop(client, _Line()).bytes
+        line = self._lines.pop(client, _Line())
+        self._count(client, line, -line.bytes)
+
+
+class Release:
+    """Called when something that publications wait for may be there: it publishes them, some in each turn.
+
+    What goes is the doing of its publisher, whoever's turn it is; a publisher that has filled a queue is held up.
+    """
+
+    def __init__(self, broker: Broker, waiting: Waiting, lets_go: Callable[[Link, Said], bool]) -> None:
+        self._broker = broker
+        self._waiting = waiting
+        self._lets_go = lets_go
+        self._going_on = False
+        """Whether more goes in the next turn."""
+        self._returning = False
+        """Whether to come back to those that were held up."""
+
+    def __call__(self) -> None:
+        if self._going_on:
+            return
+        broker, left, held_up = self._broker, RELEASE_STEP, False
+        for client in self._waiting.clients:
+            if broker.held_up(client):
+                held_up = True
+                continue
+            left = broker.charge(client, partial(self._waiting.release, client, self._lets_go, left))
+            if not left:
+                self._going_on = True
+                broker.call_later(0, self._go_on)
+                return
+        if held_up and not self._returning:
+            self._returning = True
+            broker.call_later(CONTINUE_INTERVAL, self._return)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        self()
+
+    def _return(self) -> None:
+        self._returning = False
+        self()
 
 
 def _size(message: Said) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from tidings import __version__
 
@@ -15,6 +14,7 @@ from ._browse import browse
 from ._config_commands import config
 from ._demo import demo
 from ._errors import readable
+from ._help import Commands, Group
 from ._history import history
 from ._logs import guard_warnings
 from ._pub import pub
@@ -27,20 +27,23 @@ from ._top import top
 from ._warm import warm
 
 
-class _Group(TyperGroup):
+class _Group(Group):
     """Runs a command so that errors are readable."""
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with readable(debug=False):
+            return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         with readable(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
 
-app = typer.Typer(
+app = Commands(
     cls=_Group,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Content-based publish/subscribe: say what you want to hear, and hear it.",
-    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not let in, "
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 no broker reached, 4 not admitted, "
     "5 the broker cannot run, 6 wrong configuration, 130 interrupted.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -70,7 +73,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version, and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", hidden=True, help="Show where an error came from.")] = False,
 ) -> None:

@@ -19,19 +19,20 @@ from rich.table import Table
 
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
+from ._help import Commands
 from ._history import query_archive, size_of
 from ._past import Limit, Master, NewestFirst, Since, Until, Wanted, archives, instant_of
 from ._times import as_iso, duration
 
-archive = typer.Typer(no_args_is_help=True, help="Look after an archive on this machine, and ask it.")
+archive = Commands(help="Maintain and query an archive on this machine.")
 
-Directory = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The directory that brokers archive to.")]
-HoursSince = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began then or later.")]
+Directory = Annotated[Path, typer.Argument(metavar="ARCHIVE", help="The directory of the archive.")]
+HoursSince = Annotated[str | None, typer.Option(metavar="WHEN", help="Only hours that began at this time or later.")]
 HoursUntil = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="Only hours that had ended by then.", show_default="the hours before this"),
+    typer.Option(metavar="WHEN", help="Only hours that ended by this time.", show_default="before the current hour"),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without doing it.")]
 
 
 @archive.command()
@@ -42,7 +43,7 @@ def compact(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge small files. Brokers and readers may go on meanwhile; it may be interrupted, and goes on next time."""
+    """Merge small files. Brokers and readers may keep running; an interrupted run continues the next time."""
     job = archives().compact
     with progress_bar("merging", as_json) as progress:
         done = job(directory, **_range(since, until), dry_run=dry_run, progress=progress)
@@ -61,7 +62,7 @@ def sort(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give files other promoted columns, and sort them by these, so that readers who ask for them read less."""
+    """Promote other attributes to columns and sort by them, so that queries for them read less."""
     module = archives()
     promoted = [module.Promoted.parse(text) for name in by for text in name.split(",")]
     with progress_bar("sorting", as_json) as progress:
@@ -72,12 +73,14 @@ def sort(
 @archive.command()
 def retain(
     directory: Directory,
-    keep: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long to keep, like 30d or 52w.")],
+    keep: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="How long to keep publications, like 30d or 52w.")
+    ],
     dry_run: DryRun = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what was published longer ago, hour by hour. What is removed does not come back."""
+    """Remove older publications, hour by hour. This cannot be undone."""
     job = archives().retain
     try:
         before = time.time_ns() // 1_000 - int(duration(keep) * 1e6)
@@ -97,7 +100,7 @@ def retain(
 
 @archive.command()
 def verify(directory: Directory, as_json: AsJson = False) -> None:
-    """Read every file to its last byte: checksums, order, names, statistics. Exit code 1 if anything is wrong."""
+    """Check every file completely: checksums, order, names, statistics. The exit code is 1 if anything is wrong."""
     with progress_bar("reading", as_json) as progress:
         found = archives().verify(directory, progress=progress)
     for problem in found.problems:
@@ -108,7 +111,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
         problems = [{"path": str(one.path), "problem": one.problem} for one in found.problems]
         print(json.dumps({**asdict(found), "problems": problems}))
     else:
-        verdict = f"{len(found.problems):,} problems" if found.problems else "all is well"
+        verdict = f"{len(found.problems):,} problems" if found.problems else "everything is in order"
         print(f"{found.files:,} files, {found.rows:,} publications, {size_of(found.bytes)}: {verdict}")
     if found.problems:
         raise typer.Exit(ExitCode.FAILED)
@@ -116,7 +119,7 @@ def verify(directory: Directory, as_json: AsJson = False) -> None:
 
 @archive.command()
 def stats(directory: Directory, as_json: AsJson = False) -> None:
-    """Show what there is, by day and origin, and what `compact` would merge."""
+    """Show the size of the archive by day and origin, and what `compact` would merge."""
     module = archives()
     days: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     reader = module.ArchiveReader(directory)
@@ -126,7 +129,7 @@ def stats(directory: Directory, as_json: AsJson = False) -> None:
             day[at] += value
     merging = module.compact(directory, dry_run=True)
     for damage in reader.damage:
-        complain(f"warning: {damage.path} cannot be read and is left out: {damage.problem}")
+        complain(f"warning: {damage.path} cannot be read and was skipped: {damage.problem}")
     names = ("date", "origin", "files", "publications", "bytes")
     if as_json:
         rows = [dict(zip(names, (*key, *values), strict=True)) for key, values in sorted(days.items())]
@@ -153,7 +156,7 @@ def query(
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find publications by content and time without asking a broker, oldest first."""
+    """Find publications by content and time without a broker, oldest first."""
     query_archive(directory, filter, since, until, limit, newest_first, as_json, master)
 
 
@@ -179,12 +182,12 @@ def progress_bar(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]
 
 def _tell(verb: str, done: Any, dry_run: bool, as_json: bool) -> None:
     for damage in done.damage:
-        complain(f"{damage.path} is left as it is: {damage.problem}; `tidings archive verify` says more")
+        complain(f"{damage.path} was skipped: {damage.problem}; `tidings archive verify` says more")
     if as_json:
         told = {**asdict(done), "damage": [{"path": str(one.path), "problem": one.problem} for one in done.damage]}
         print(json.dumps({**told, "dry_run": dry_run}))
     elif not done.before:
-        print("There is nothing to do.")
+        print("Nothing to do.")
     else:
         into = f" into {done.after:,}" if done.after else ""
         saved = f"; {size_of(done.bytes_before)} became {size_of(done.bytes_after)}" if done.bytes_after else ""

@@ -15,6 +15,7 @@ from rich.table import Table
 from ._archive import progress_bar
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
+from ._option_values import whole
 from ._past import Master, instant_of
 from ._paths import default_data
 from ._printable import printable
@@ -29,37 +30,44 @@ def audit(
     since: Annotated[
         str,
         typer.Option(
-            "--from", metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 24h for a day ago."
+            "--from", metavar="WHEN", help="Published at this time or later: 2026-11-16T03:00Z, or 24h for a day ago."
         ),
     ],
     until: Annotated[
-        str | None, typer.Option("--to", metavar="WHEN", help="Published before then.", show_default="now")
+        str | None, typer.Option("--to", metavar="WHEN", help="Published before this time.", show_default="now")
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="The data directory of each broker.", show_default="that of tidings serve"),
     ] = None,
     archive: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The archive, for what the stores have forgotten.")
+        Path | None, typer.Option(metavar="DIR", help="The archive, for publications that the stores no longer hold.")
     ] = None,
     master: Master = None,
     work: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to put what was sent; on a cluster, where all can read it."),
+        typer.Option(
+            metavar="DIR", help="A directory for temporary files; on a cluster, one that every node can read."
+        ),
     ] = None,
     clock_skew: Annotated[
         str, typer.Option(metavar="DURATION", help="How far the clocks of two brokers may differ.")
     ] = "1s",
-    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most so many findings.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option(parser=whole("--limit", 0), metavar="N", help="Show at most this many findings.")
+    ] = SHOWN,
     as_json: AsJson = False,
 ) -> None:
-    """Find what was lost, doubled, out of order, or seen by whom it should not. Exit code 1 if there is anything."""
+    """Find what was lost, doubled, out of order, or seen by a client that should not see it.
+
+    The exit code is 1 if there is anything of the kind, or if nothing could be judged.
+    """
     now = datetime.now(UTC)
     begin, end = instant_of("--from", since, now), instant_of("--to", until, now)
     assert begin is not None
     end = int(now.timestamp() * 1e6) if end is None else end
     if begin >= end:
-        raise UsageError("--from is not before --to, so there is nothing to audit; exchange them")
+        raise UsageError("--from is not before --to, so there is nothing to audit; swap them")
     try:
         skew = duration(clock_skew)
     except ValueError as error:
@@ -78,17 +86,19 @@ def audit(
         )
     _show_json(report) if as_json else _show(report, limit)
     for broker in report.silent:
-        complain(f"warning: broker '{broker}' did not note what it sent; set deliveries = true in its [store]")
-    for broker, count in report.holes.items():
         complain(
-            f"warning: the disk of broker '{broker}' refused {count:,} records; what they were about is not judged"
+            f"warning: broker '{broker}' did not record what it sent, so its clients are not judged; "
+            "set deliveries = true in its [store]"
         )
+    for broker, count in report.holes.items():
+        complain(f"warning: the disk of broker '{broker}' refused {count:,} records; what they describe is not judged")
     for broker, count in report.damaged.items():
         complain(
-            f"warning: {count:,} rows of the journal of broker '{broker}' are damaged; "
-            "what they were about is not judged"
+            f"warning: {count:,} rows of the journal of broker '{broker}' are damaged; what they describe is not judged"
         )
-    if not report.clean:
+    if report.why_nothing is not None and report.clean:
+        complain(f"nothing was judged: {report.why_nothing}")
+    if report.why_nothing is not None or not report.clean:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -96,7 +106,7 @@ def _spark() -> Any:
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"an audit needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+        raise UsageError(f"audits require {error.name}; install it with: pip install 'tidings[archive]'") from None
     return spark
 
 
@@ -106,7 +116,12 @@ def _show_json(report: Any) -> None:
     sums = {name: getattr(verdict, name) for name in ("publications", "owed", "sent", "told", "unjudged")}
     latency = {name: verdict.percentile(share) for name, share in _PERCENTILES.items()}
     told = {"subscriptions": report.subscriptions, **sums, "counts": report.counts, "latency": latency}
-    unknown = {"silent": report.silent, "holes": report.holes, "damaged": report.damaged}
+    unknown = {
+        "why_nothing": report.why_nothing,
+        "silent": report.silent,
+        "holes": report.holes,
+        "damaged": report.damaged,
+    }
     print(json.dumps({**told, **unknown, "findings": findings}))
 
 
@@ -118,7 +133,7 @@ def _show(report: Any, limit: int) -> None:
         ("subscriptions", report.subscriptions),
         ("deliveries owed", verdict.owed),
         ("deliveries sent", verdict.sent),
-        ("told to be lost", verdict.told),
+        ("reported lost", verdict.told),
         *report.counts.items(),
     ):
         rows.add_row(name, f"{count:,}", style="bold red" if report.counts.get(name) else None)

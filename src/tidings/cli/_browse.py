@@ -21,18 +21,18 @@ from ._printable import printable
 def browse(
     client: tidings.Client,
     filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="Show only what may bring something that passes this.")
+        str, typer.Argument(metavar="FILTER", help="Show only advertisements that overlap with this filter.")
     ] = "TRUE",
     as_json: AsJson = False,
 ) -> None:
-    """Show what is advertised, as far as you may subscribe to it. The network must use advertisements."""
+    """List the advertisements that you may subscribe to. The network must use advertisements."""
     offers = asyncio.run(_ask(client, Filter.parse(filter)))
     for one in map(str, offers.filters):
         print(json.dumps({"filter": one}) if as_json else printable(one))
     if offers.left_out:
-        complain(f"{offers.left_out:,} more do not fit or cannot be shown; ask with a narrower filter")
+        complain(f"{offers.left_out:,} more do not fit or cannot be shown; use a narrower filter")
     elif not offers.filters:
-        complain("nothing like that is advertised")
+        complain("nothing of this kind is advertised")
 
 
 async def _ask(client: tidings.Client, wanted: Filter) -> Offers:

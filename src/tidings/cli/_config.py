@@ -18,6 +18,7 @@ from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, Store
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
 from ._settings import CACHE_LIMITS, ENTRIES, TABLES, TOP, Bad, Reader
+from ._toml_mistakes import mistake
 
 _ENDLESS = re.compile(r"\d{400}")
 
@@ -108,12 +109,8 @@ class _Loader:
         except UnicodeDecodeError:
             raise self._fatal(0, "is not UTF-8 text", "save it as UTF-8") from None
         except tomllib.TOMLDecodeError as error:
-            found = re.search(r"^(.*?) \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-            message = found[1] if found else str(error)
-            line = int(found[2]) if found and found[2] else text.count("\n") + 1
-            column = f" at column {found[3]}" if found and found[3] else ""
-            remedy = "texts stand in quotes, one `key = value` on a line; see https://toml.io"
-            raise self._fatal(line, f"this is not TOML: {message[:1].lower()}{message[1:]}{column}", remedy) from None
+            found = mistake(text, error)
+            raise self._fatal(found.line, f"this is not TOML: {found.problem}", found.remedy) from None
         except ValueError:  # from whatever makes a number of thousands of digits
             line = next((at for at, one in enumerate(text.splitlines(), 1) if _ENDLESS.search(one)), 0)
             raise self._fatal(line, "a number has too many digits", "no setting needs more than 20") from None
@@ -137,7 +134,7 @@ class _Loader:
         for key, value in content.items():
             reader = readers.get(key)
             if reader is None:
-                self._complain((*path, key), "there is no such key", _suggestion(key, readers))
+                self._complain((*path, key), "this key is unknown", _suggestion(key, readers))
                 continue
             try:
                 values[key] = reader(value, self._file.parent)
@@ -148,7 +145,7 @@ class _Loader:
     def _sub_table(self, name: str, content: Any) -> dict[str, Any]:
         if isinstance(content, dict):
             return self._table((name,), content, TABLES[name])
-        self._complain((name,), "this is a table", f"write [{name}] on a line, and its keys below")
+        self._complain((name,), "this is a table", f"write [{name}] on a line, and its keys under it")
         return {}
 
     def _tls(self, values: dict[str, Any]) -> TlsOptions | None:
@@ -196,14 +193,14 @@ class _Loader:
                 self._complain(path, "the name is missing", 'add name = "..."; the log will show it')
             elif token is None and certificate is None:
                 remedy = "add token_file, token_env, token or certificate"
-                self._complain(path, f"nothing tells who '{name}' is", remedy)
+                self._complain(path, f"nothing identifies '{name}'", remedy)
             elif name in places:
-                self._complain((*path, "name"), f"'{name}' stands there twice", "give each entry a name of its own")
+                self._complain((*path, "name"), f"'{name}' appears twice", "give each entry a name of its own")
             elif token in tokens:
                 other = tokens[token].name
                 self._complain(path, f"'{name}' has the token of '{other}'", "give each a token of its own")
             elif certificate in certificates:
-                self._complain((*path, "certificate"), f"'{certificate}' stands there twice", "name each once")
+                self._complain((*path, "certificate"), f"'{certificate}' appears twice", "name each once")
             else:
                 places[name] = index
                 identity = Identity(**values)
@@ -222,7 +219,7 @@ class _Loader:
         """The token in one of its three forms, which are taken out of the values."""
         forms = {form: values.pop(form) for form in (key, f"{key}_file", f"{key}_env") if form in values}
         if len(forms) > 1:
-            self._complain((*path, next(iter(forms))), f"{' and '.join(forms)} both tell the token", "keep one of them")
+            self._complain((*path, next(iter(forms))), f"{' and '.join(forms)} all give a token", "keep one of them")
         for form, value in forms.items():
             try:
                 token = read_token(form.removeprefix(key), value)
@@ -230,7 +227,7 @@ class _Loader:
                 self._complain((*path, form), bad.problem, bad.remedy)
                 return None
             if form.endswith("_file") and world_readable(value):
-                self._complain((*path, form), f"everybody may read '{value}'", f"chmod 600 {value}", warning=True)
+                self._complain((*path, form), f"every user can read '{value}'", f"chmod 600 {value}", warning=True)
             return token
         return None
 
@@ -240,7 +237,7 @@ class _Loader:
         inline = any(isinstance(one, dict) and ("token" in one or "neighbour_token" in one) for one in holders)
         if inline and world_readable(self._file):
             remedy = f"chmod 600 {self._file}, or use token_file or token_env"
-            self._complain((), "everybody may read the tokens in this file", remedy, warning=True)
+            self._complain((), "every user can read the tokens in this file", remedy, warning=True)
 
 
 def _anything(value: Any, directory: Path) -> Any:
@@ -257,7 +254,7 @@ def _suggestion(key: str, readers: Mapping[str, Reader]) -> str:
         return f"did you mean {close[0]}?"
     for table, keys in TABLES.items():
         if key in keys and keys is not readers:
-            return f"it belongs below [{table}]"
+            return f"it belongs under [{table}]"
     if key in TOP:
         return "it belongs at the top of the file, above the first [table]"
     return f"choose one of {', '.join(readers)}"

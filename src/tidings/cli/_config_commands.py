@@ -15,9 +15,10 @@ from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
 from ._described import as_toml, described, kept
 from ._errors import ExitCode
+from ._help import Commands
 from ._paths import default_data
 
-config = typer.Typer(no_args_is_help=True, help="Look at a configuration file.")
+config = Commands(help="Check and show configuration files.")
 
 
 @config.command()
@@ -25,7 +26,7 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Check a configuration: every error with its line, the value and what would be right."""
+    """Check a configuration, and show each error with its line, the value and the remedy."""
     try:
         problems = list(load(file).warnings)
     except ConfigurationError as error:
@@ -55,11 +56,11 @@ def _verdict(errors: int, warnings: int) -> str:
 @config.command()
 def show(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The TOML file; without it, the defaults.")
+        Path | None, typer.Argument(metavar="FILE", help="The TOML file; without it, the defaults are shown.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all settings that hold, with the defaults for what the file does not say. Tokens are hidden."""
+    """Show all settings, with defaults for those that the file leaves out. Tokens are hidden."""
     configuration = load(file) if file is not None else Configuration(Options())
     settings = described(configuration)
     options = configuration.options
@@ -77,7 +78,7 @@ def names(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The TOML file.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Show which names belong to whom; all brokers of a network should print the same.
+    """Show which names belong to which identity. All brokers of a network should print the same.
 
     Entries of brokers are left out. * stands for any text.
     """
@@ -89,4 +90,4 @@ def names(
     for pattern, identity in owned:
         print(f"{pattern:<{width}}  {identity}")
     if not owned:
-        print(f"{file}: no identity is configured, and everybody may use every name")
+        print(f"{file}: no identity is configured, so anyone may use any name")

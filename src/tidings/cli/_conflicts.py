@@ -55,16 +55,16 @@ def _archive(options: Options) -> Iterator[Conflict]:
     if importlib.util.find_spec("pyarrow") is None:
         yield Conflict("archive", "archiving needs pyarrow", "install it with: pip install 'tidings[archive]'")
     if options.data is not None and options.archive.directory.resolve() == options.data.resolve():
-        yield Conflict("archive", "the archive is where the store is", "give it a directory of its own")
+        yield Conflict("archive", "the archive is in the directory of the store", "give it a directory of its own")
 
 
 def _ports(options: Options) -> Iterator[Conflict]:
     if options.metrics_port and options.metrics_port == options.port:
-        yield Conflict("metrics_port", f"{options.port} is the port of the broker, too", "choose another one")
+        yield Conflict("metrics_port", f"{options.port} is also the port of the broker", "choose another one")
     if options.management and options.metrics_port is None:
-        yield Conflict("management", "it is served beside metrics, and they have no port", "set metrics_port")
+        yield Conflict("management", "it uses the port of the metrics, which have none", "set metrics_port")
     if options.management and not is_local(options.metrics_host):
-        problem = f"it is for this machine, and {options.metrics_host} can be reached from others"
+        problem = f"it is for tools on this machine, but {options.metrics_host} can be reached from others"
         yield Conflict("management", problem, 'write metrics_host = "127.0.0.1"')
 
 
@@ -75,10 +75,10 @@ def _tls(options: Options) -> Iterator[Conflict]:
                 options.tls.certificate, options.tls.key
             )
         except (OSError, ssl.SSLError) as error:
-            problem = f"the certificate and the key do not go together: {error.strerror or error}"
-            yield Conflict("tls", problem, "both are PEM files, and the key is the one of the certificate")
+            problem = f"the certificate and the key do not match: {error.strerror or error}"
+            yield Conflict("tls", problem, "both must be PEM files, and the key must belong to the certificate")
     if options.access.certificates and (options.tls is None or options.tls.ca is None):
-        problem = "certificates of clients are named, but nothing says who may have signed them"
+        problem = "certificates of clients are named, but no CA that may sign them"
         yield Conflict("access", problem, "set tls.ca")
 
 
@@ -87,14 +87,14 @@ def _neighbours(options: Options) -> Iterator[Conflict]:
         parts = urlsplit(url)
         host = parts.hostname or ""
         if is_local(host) and options.port and (parts.port or 7311) == options.port and is_local(options.host):
-            yield Conflict("neighbours", f"{url} is this broker itself", "leave it out")
+            yield Conflict("neighbours", f"{url} is this broker itself", "remove it")
         if options.neighbour_token is not None and exposes_token(host, tls=parts.scheme == "tidings+tls"):
-            problem = f"the token goes to {url} where everybody on the way can read it"
+            problem = f"the token goes to {url} unencrypted, and anyone on the way can read it"
             remedy = f"write tidings+tls://{parts.netloc}{'' if options.insecure else ', or insecure = true'}"
             yield Conflict("neighbours", problem, remedy, warning=options.insecure)
     if options.neighbour_token is not None and not options.neighbours:
-        problem = "there is a token for neighbours and no neighbour to dial"
-        yield Conflict("neighbour_token", problem, "name the neighbours, or leave it out", warning=True)
+        problem = "there is a token for neighbours but no neighbour to connect to"
+        yield Conflict("neighbour_token", problem, "name the neighbours, or remove it", warning=True)
 
 
 def _access(options: Options) -> Iterator[Conflict]:
@@ -103,7 +103,9 @@ def _access(options: Options) -> Iterator[Conflict]:
             problem = f"the token of '{identity.name}' has only {len(token)} characters"
             yield Conflict("access", problem, "make a longer one with `openssl rand -hex 32`", warning=True)
     if options.tls is None and options.access.tokens and not is_local(options.host):
-        yield Conflict("access", "tokens travel where everybody on the way can read them", "set [tls]", warning=True)
+        yield Conflict(
+            "access", "tokens travel unencrypted, and anyone on the way can read them", "set [tls]", warning=True
+        )
 
 
 def read_token(form: str, value: str | Path) -> str:

@@ -27,7 +27,7 @@ Brokers = Annotated[
         "-b",
         metavar="URL",
         envvar="TIDINGS_BROKER",
-        help="Where the broker is: tidings://host:port, or tidings+tls://host:port. May be given several times.",
+        help="The address of the broker: tidings://host:port, or tidings+tls://host:port. Repeat it to name several.",
     ),
 ]
 TokenFile = Annotated[
@@ -35,7 +35,7 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A file with the token that says who you are. Or set TIDINGS_TOKEN.",
+        help="A file that holds your token. Or set TIDINGS_TOKEN.",
         rich_help_panel="Security",
     ),
 ]
@@ -45,7 +45,7 @@ Ca = Annotated[
         "--ca",
         metavar="FILE",
         envvar="TIDINGS_CA",
-        help="The CA certificate that the broker's certificate is checked with.",
+        help="The CA certificate to check the broker's certificate with.",
         rich_help_panel="Security",
     ),
 ]
@@ -55,7 +55,7 @@ Certificate = Annotated[
         "--cert",
         metavar="FILE",
         envvar="TIDINGS_CERT",
-        help="Your certificate, if you have one. Needs --key.",
+        help="Your certificate, if you have one. Requires --key.",
         rich_help_panel="Security",
     ),
 ]
@@ -74,7 +74,7 @@ Insecure = Annotated[
     typer.Option(
         "--insecure",
         envvar="TIDINGS_INSECURE",
-        help="Send the token beyond this machine without TLS; everybody on the way can read it.",
+        help="Send the token to other machines without TLS, where anyone on the way can read it.",
         rich_help_panel="Security",
     ),
 ]
@@ -84,10 +84,10 @@ ClientName = Annotated[
         "--client-name",
         "--client",
         metavar="NAME",
-        help="The name of this client at the broker; a random one if not given.",
+        help="The name of this client at the broker; random by default.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def connect(
@@ -148,5 +148,5 @@ def _tls(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSL
             context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         files = ", ".join(str(file) for file in (ca, certificate, key) if file is not None)
-        raise UsageError(f"cannot use {files}: {error.strerror or error}; all are PEM files") from None
+        raise UsageError(f"cannot use {files}: {error.strerror or error}; they must be PEM files") from None
     return context

@@ -87,7 +87,7 @@ def kept(bounds: Bounds) -> str:
     if bounds.archive is not None:
         shares += f" in the store and {size_of(bounds.archive)} in the archive"
     why = "by default; " if bounds.by_default else ""
-    return f"{shares}, the oldest go first ({why}[store] retain_bytes changes it)"
+    return f"{shares}, and drops the oldest first ({why}[store] retain_bytes changes it)"
 
 
 def as_toml(settings: dict[str, Any]) -> str:

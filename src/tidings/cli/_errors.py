@@ -28,6 +28,7 @@ from tidings.store import StoreError
 
 from ._config import ConfigurationError
 from ._printable import printable_lines
+from ._usage import explanation, is_usage_error, shows_help
 
 
 class ExitCode(enum.IntEnum):
@@ -77,19 +78,17 @@ def readable(*, debug: bool) -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(ExitCode.DONE) from None
     except Exception as error:
-        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
-        if debug or isinstance(error, typer_usage_errors()):
+        if debug or shows_help(error):
             raise
-        if code is None:
-            complain(f"an unexpected error, {type(error).__name__}: {error}. `tidings --debug ...` shows where.")
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        if is_usage_error(error):
+            code = ExitCode.USAGE
+            complain(explanation(error))
+        elif code is None:
+            complain(f"unexpected error, {type(error).__name__}: {error}; run `tidings --debug ...` to see where")
         else:
             complain(str(error))
         raise typer.Exit(code or ExitCode.FAILED) from None
-
-
-def typer_usage_errors() -> tuple[type[BaseException], ...]:
-    """What typer raises itself for a wrong command line, and shows itself."""
-    return tuple(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 def complain(text: str) -> None:

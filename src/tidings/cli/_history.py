@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -20,12 +19,13 @@ from tidings.wire import Envelope
 
 from ._connection import AsJson
 from ._errors import complain
+from ._help import Commands
+from ._json_lines import as_line
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
-from ._printable import printable_json
-from ._shown import Lines, as_json
+from ._shown import Lines
 from ._times import as_instant, as_iso
 
-history = typer.Typer(no_args_is_help=True, help="Look at what a store or an archive on this machine holds.")
+history = Commands(help="Query a store or an archive on this machine.")
 
 
 @history.command()
@@ -39,7 +39,7 @@ def query(
     archive: Archive = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find publications by content and time, oldest first. A broker may run meanwhile."""
+    """Find publications by content and time, oldest first. The broker may be running."""
     wanted, times = asked(filter, since, until)
     with opened(data, archive) as (_, reader):
         steps = reader.query_in_steps(wanted, **times, limit=limit, newest_first=newest_first)
@@ -72,7 +72,7 @@ def query_archive(
 
 @history.command()
 def stats(data: Data = None, archive: Archive = None, as_json: AsJson = False) -> None:
-    """Show how much there is, of which time, in which files."""
+    """Show how much is stored, from which time, in which files."""
     places = [(data, None), (None, archive)] if data is not None and archive is not None else [(data, archive)]
     found: list[tuple[str, str, Extent]] = []
     for one, other in places:
@@ -118,26 +118,13 @@ def _show(steps: Iterator[list[Envelope]], in_json: bool) -> None:
             looked += 1
             for envelope in step:
                 if in_json:
-                    print(_as_json(envelope))
+                    scope = envelope.routes[0].scope if envelope.routes else ""
+                    print(as_line(envelope.notification, envelope.identity, scope=scope))
                 else:
                     at = datetime.fromtimestamp(envelope.identity.published_at / 1e6, UTC)
                     console.print(lines.line(envelope.notification, at, dated=True))
             count += len(step)
             say(f"{count:,} found, {looked:,} pieces looked at")
-
-
-def _as_json(envelope: Envelope) -> str:
-    identity = envelope.identity
-    headers = {
-        "published_at": as_iso(identity.published_at),
-        "origin": identity.origin,
-        "epoch": identity.epoch,
-        "seq": identity.seq,
-        "publisher": identity.publisher,
-        "scope": envelope.routes[0].scope if envelope.routes else "",
-    }
-    words = {**headers, "attributes": msgspec.Raw(as_json(envelope.notification).encode())}
-    return printable_json(msgspec.json.encode(words).decode())
 
 
 def _told(extent: Extent) -> dict[str, Any]:
@@ -158,4 +145,4 @@ def size_of(count: int) -> str:
 def _complain_of_damage(reader: Any) -> None:
     for damage in reader.damage:
         where = getattr(damage, "path", None) or f"numbers {damage.first} to {damage.last} of epoch {damage.epoch}"
-        complain(f"warning: {where} cannot be read and is left out: {damage.problem}")
+        complain(f"warning: {where} cannot be read and was skipped: {damage.problem}")

@@ -1,7 +1,7 @@
 """The log of a server: lines for eyes, or one JSON object per line for machines.
 
-Names come from clients and neighbours, and may hold newlines or what a terminal obeys. They are logged as they are, and
-made harmless here, where a record becomes a line.
+Names come from clients and neighbours, and may hold newlines or what a terminal obeys. This library makes them harmless
+in its own records (see `model._printable`); here, every record that becomes a line is.
 """
 
 from __future__ import annotations

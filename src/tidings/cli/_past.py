@@ -14,29 +14,28 @@ from tidings.model import EVERYTHING, Filter
 from tidings.store import StoreReader
 
 from ._errors import UsageError
+from ._option_values import whole
 from ._paths import default_data
 from ._times import instant
 
-Wanted = Annotated[
-    str, typer.Argument(metavar="[FILTER]", help="What to find, like \"type = 'quote' AND price > 100\".")
-]
+Wanted = Annotated[str, typer.Argument(metavar="FILTER", help="What to find, like \"type = 'quote' AND price > 100\".")]
 Since = Annotated[
     str | None,
-    typer.Option(metavar="WHEN", help="Published then or later: 2026-11-16T03:00Z, or 5m for five minutes ago."),
+    typer.Option(
+        metavar="WHEN", help="Published at this time or later: 2026-11-16T03:00Z, or 5m for five minutes ago."
+    ),
 ]
-Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Published before then.")]
-Limit = Annotated[int | None, typer.Option(min=0, metavar="N", help="At most so many.")]
-NewestFirst = Annotated[bool, typer.Option("--newest-first", help="Backwards: with --limit, the last ones.")]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Published before this time.")]
+Limit = Annotated[int | None, typer.Option(parser=whole("--limit", 0), metavar="N", help="At most this many.")]
+NewestFirst = Annotated[bool, typer.Option("--newest-first", help="Newest first; with --limit, only the newest.")]
 Data = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="The data directory of a broker.", show_default="that of tidings serve"),
 ]
-Archive = Annotated[
-    Path | None, typer.Option("--archive", metavar="DIR", help="The directory of an archive, of one or many brokers.")
-]
+Archive = Annotated[Path | None, typer.Option("--archive", metavar="DIR", help="The directory of an archive.")]
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Let Spark do it: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
+    typer.Option(metavar="URL", help="Run on Spark: local[*], spark://host:7077, yarn, k8s://..., sc://host."),
 ]
 
 
@@ -46,7 +45,7 @@ def asked(filter: str, since: str | None, until: str | None) -> tuple[Filter, di
     now = datetime.now(UTC)
     times = {"since": instant_of("--since", since, now), "until": instant_of("--until", until, now)}
     if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
-        raise UsageError("--since is not before --until, so nothing can be found; exchange them")
+        raise UsageError("--since is not before --until, so nothing can be found; swap them")
     return wanted, times
 
 
@@ -80,5 +79,5 @@ def archives() -> Any:
     try:
         from tidings.store import archive  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"an archive needs {error.name}; install it with: pip install 'tidings[archive]'") from None
+        raise UsageError(f"archives require {error.name}; install it with: pip install 'tidings[archive]'") from None
     return archive

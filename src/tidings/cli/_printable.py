@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import json
 
+from tidings.model import printable, printable_lines
 
-def printable(text: str) -> str:
-    """The text, with escapes in the place of what cannot be printed: what arrives is not trusted.
-
-    >>> printable("alice\\n\\x1b[2J")
-    'alice\\\\n\\\\x1b[2J'
-    """
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def printable_lines(text: str) -> str:
-    """As `printable`, for text that consists of lines."""
-    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+__all__ = ["printable", "printable_json", "printable_lines"]
 
 
 def printable_json(document: str) -> str:

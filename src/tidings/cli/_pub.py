@@ -18,7 +18,9 @@ import tidings
 from tidings.model import EventKey, Notification, ValueRefused
 
 from ._connection import AsJson, entering
-from ._errors import UsageError
+from ._errors import UsageError, complain
+from ._json_lines import read_line
+from ._option_values import one_of, seconds
 from ._stdin import Readable, lines
 from ._values import notification_of
 
@@ -43,8 +45,8 @@ def pub(
     attributes: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=VALUE...",
-            help="The attributes, or - to read one JSON object per line from stdin. The form of a value tells its "
+            metavar="NAME=VALUE",
+            help="The attributes, or - to read one JSON object per line from stdin. The form of a value sets its "
             "type: price=182.4, count=7, urgent=true, symbol=SAP, tags=\\[a,b], code='\"7\"' (a text).",
             show_default=False,
         ),
@@ -52,26 +54,35 @@ def pub(
     quality: Annotated[
         QualityWord,
         typer.Option(
-            help="When it counts as done: fire (sent), accepted (the broker has it), stored (on disk), default (stored "
-            "where the broker has a store, else accepted)."
+            parser=one_of("--quality", QualityWord),
+            metavar="QUALITY",
+            help="When to count it as published: fire (sent), accepted (the broker has it), stored (on disk), default "
+            "(stored if the broker has a store, else accepted).",
         ),
     ] = QualityWord.DEFAULT,
     ttl: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="How long live delivery still makes sense.")
+        float | None,
+        typer.Option(metavar="SECONDS", parser=seconds("--ttl"), help="Do not deliver it live after this time."),
     ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
-            metavar="FILTER", help="Advertise this first, for networks that use advertisements.", show_default=False
+            metavar="FILTER",
+            help="Advertise this filter first. Networks that use advertisements require it.",
+            show_default=False,
         ),
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Give up if the broker has not answered within this time."),
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds("--timeout"),
+            help="Give up if the broker has not answered within this time.",
+        ),
     ] = TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a notification, and print the key of the event.
+    """Publish a notification and print the key of the event.
 
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
@@ -104,15 +115,15 @@ async def _publish(
         return event, receipt.quality
 
 
-async def _in_time(seconds: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
+async def _in_time(limit: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
     """What comes in time; otherwise an error that says what it waited for, as far as the broker has told."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limit):
             return await work
     except TimeoutError:
         why = f": {receipt.waits_for}" if receipt is not None and receipt.waits_for else ""
         raise tidings.TidingsError(
-            f"{problem} after {seconds:g} seconds{why}. It may still come true; --timeout waits longer"
+            f"{problem} after {limit:g} seconds{why}. It may still come true; --timeout waits longer"
         ) from None
 
 
@@ -123,7 +134,7 @@ async def _publish_lines(
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} published"), TimeElapsedColumn())
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("publish", total=None)
-    count = 0
+    count = losses = 0
     async with client:
         if advertise is not None:
             await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
@@ -134,15 +145,20 @@ async def _publish_lines(
                 if not line.strip():
                     continue
                 try:
-                    notification = Notification.from_json(line)
+                    notification = read_line(line)
                 except ValueRefused as error:
                     await client.flush()
                     raise UsageError(
-                        f"line {number} of stdin: {error}. The {count:,} before it are published."
+                        f"line {number} of stdin: {error}. The {count:,} before it were published."
                     ) from None
+                if notification is None:
+                    losses += 1
+                    continue
                 publishing = client.publish(notification, quality=quality.value, ttl=ttl)
                 await _in_time(timeout, publishing, f"the broker takes no more after {count:,}")
                 count += 1
                 progress.update(task, completed=count)
             await _in_time(timeout, client.flush(), "not every publication is acknowledged")
+    if losses:
+        complain(f"skipped {losses:,} lines that report losses ($gap)")
     return count

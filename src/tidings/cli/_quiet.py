@@ -9,7 +9,7 @@ from tidings.broker import Advice, Entry, Feature, Joinpoint
 from tidings.matching import Calm
 from tidings.model import Filter
 
-ORDINARY_COST = 2
+ORDINARY_COST = 1
 """The cost of a filter that counts as one change."""
 
 

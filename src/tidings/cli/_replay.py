@@ -16,7 +16,7 @@ import tidings
 from tidings.model import MAX_ATTRIBUTES, Notification
 from tidings.wire import Envelope
 
-from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
+from ._connection import DEFAULT_BROKER, Brokers, Ca, Certificate, Insecure, Key, TokenFile, connect
 from ._errors import UsageError, complain
 from ._past import Archive, Data, Limit, Since, Until, asked, opened
 
@@ -30,31 +30,33 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def replay(
     filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="What to publish again, like \"type = 'quote'\".")
+        str, typer.Argument(metavar="FILTER", help="What to publish again, like \"type = 'quote'\".")
     ] = "",
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
     since: Since = None,
     until: Until = None,
     limit: Limit = None,
     speed: Annotated[
-        str, typer.Option(metavar="TIMES", help="10x: ten times as fast as they were published; max: without pauses.")
+        str, typer.Option(metavar="TIMES", help="10x is ten times the original pace; max leaves out all pauses.")
     ] = "1x",
     into: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="Publish in this scope; whoever replays may change it.")
+        str | None, typer.Option(metavar="SCOPE", help="Publish in this scope. You must be allowed to change it.")
     ] = None,
     data: Data = None,
     archive: Archive = None,
-    client_name: ClientName = "replay",
+    client_name: Annotated[
+        str, typer.Option("--client-name", "--client", metavar="NAME", help="The name of this client at the broker.")
+    ] = "replay",
     token_file: TokenFile = None,
     ca: Ca = None,
     cert: Certificate = None,
     key: Key = None,
     insecure: Insecure = False,
 ) -> None:
-    """Publish again what a store or an archive on this machine holds, oldest first.
+    """Publish the contents of a store or an archive on this machine again, oldest first.
 
-    Copies are marked: replay.of names the original, replay.published_at tells when it was published.
-    Copies are not copied again.
+    Each copy is marked: replay.of names the original, replay.published_at is when it was published.
+    Copies are not replayed again.
     """
     wanted, times = asked(filter, since, until)
     pace = _speed(speed)
@@ -65,7 +67,7 @@ def replay(
         steps = reader.query_in_steps(wanted, **times, limit=limit)
         told = asyncio.run(_published(client, (one for step in steps for one in step), pace, into, shown))
     if told.left_out:
-        complain(f"{told.left_out:,} were left out: copies, or with no room for the marks of one")
+        complain(f"{told.left_out:,} were skipped: they are copies themselves, or have no room for the marks of a copy")
     typer.echo(f"{told.published:,} published again")
 
 

@@ -37,11 +37,12 @@ from tidings.scopes import (
 
 from ._connection import AsJson, entering
 from ._errors import UsageError, complain
+from ._help import Commands
+from ._option_values import one_of, seconds, words_of
 from ._scope_looks import explain, log, show, tree
 
-scope = typer.Typer(
-    no_args_is_help=True,
-    help="Scopes: who sees what. Clients are written @name; a scope inside another one outer/inner.",
+scope = Commands(
+    help="Decide who sees what. A client is written @name, a scope inside another one outer/inner.",
 )
 
 
@@ -54,66 +55,92 @@ class SecondCopies(enum.StrEnum):
     SUPPRESS = "suppress"
 
 
+_PLACEMENT = one_of("--placement", Placement)
+
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="A client, @name, or a scope.", show_default=False)]
 ScopeName = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope.", show_default=False)]
-Input = Annotated[str | None, typer.Option("--input", metavar="FILTER", help="What may come in to it.")]
-Output = Annotated[str | None, typer.Option("--output", metavar="FILTER", help="What may go out from it.")]
+Input = Annotated[str | None, typer.Option("--input", metavar="FILTER", help="What may enter.")]
+Output = Annotated[str | None, typer.Option("--output", metavar="FILTER", help="What may leave.")]
 ImposedInput = Annotated[
-    str | None, typer.Option("--impose-input", metavar="FILTER", help="What members may get in the scope.")
+    str | None, typer.Option("--impose-input", metavar="FILTER", help="What members may receive in the scope.")
 ]
 ImposedOutput = Annotated[
     str | None, typer.Option("--impose-output", metavar="FILTER", help="What members may publish in the scope.")
 ]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option("--attribute", metavar="NAME=VALUE", help="Something to say about it; NAME= removes it."),
+    typer.Option("--attribute", metavar="NAME=VALUE", help="An attribute of the scope; NAME= removes it."),
 ]
 Administrators = Annotated[
     list[str] | None,
-    typer.Option("--administrator", metavar="CLIENT", help="A client that may change it. May be given several times."),
+    typer.Option(
+        "--administrator", metavar="CLIENT", help="A client that may change the scope. Repeat it to name several."
+    ),
 ]
 Admission = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Secrets, one per line, of which a new member must present one."),
+    typer.Option(metavar="FILE", help="Secrets, one per line; a new member must present one of them."),
 ]
 Credentials = Annotated[Path | None, typer.Option(metavar="FILE", help="Secrets to present, one per line.")]
 MappingFile = Annotated[
     Path | None,
-    typer.Option("--mapping", metavar="FILE", help="What notifications become on the way, as JSON (docs/mappings.md)."),
+    typer.Option("--mapping", metavar="FILE", help="How notifications change on the way, as JSON (docs/mappings.md)."),
 ]
 Rule = Annotated[
     SecondCopies | None,
-    typer.Option("--duplicates", help="What counts as a second copy for members that do not say it themselves."),
+    typer.Option(
+        "--duplicates",
+        parser=one_of("--duplicates", SecondCopies),
+        metavar=words_of(SecondCopies),
+        help="What counts as a duplicate for members that do not say so themselves.",
+    ),
 ]
 Ordered = Annotated[
     bool | None,
-    typer.Option("--ordered/--unordered", help="Whether members wait for what gateways delay, to get it in order."),
+    typer.Option("--ordered/--unordered", help="Whether members wait for what gateways delay, to receive it in order."),
 ]
 How = Annotated[
-    Mode, typer.Option("--mode", help="When it takes effect for what is under way: relaxed, drain or instant.")
+    Mode,
+    typer.Option(
+        "--mode",
+        parser=one_of("--mode", Mode),
+        metavar=words_of(Mode),
+        help="When the change applies to notifications that are on their way.",
+    ),
 ]
-Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")]
+Seconds = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", parser=seconds("--timeout", 0.1), help="How long to wait.")
+]
 
 
 @scope.command()
 @entering
 def create(
     client: tidings.Client,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the scope.", show_default=False)],
     within: Annotated[
-        str | None, typer.Option(metavar="SCOPE", help="The scope that it becomes a member of, and is named after.")
+        str | None,
+        typer.Option(metavar="SCOPE", help="The scope that it becomes a member of; its name is put in front."),
     ] = None,
     input: Input = None,
     output: Output = None,
     impose_input: ImposedInput = None,
     impose_output: ImposedOutput = None,
-    abstract: Annotated[bool, typer.Option("--abstract", help="It only groups; nothing is published in it.")] = False,
+    abstract: Annotated[
+        bool, typer.Option("--abstract", help="Only group other scopes; nothing is published in it.")
+    ] = False,
     attribute: Attributes = None,
     administrator: Administrators = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="Only members and administrators may know of it.")] = False,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Only members and administrators may know of the scope.")
+    ] = False,
     trust: Annotated[
         list[str] | None,
-        typer.Option("--trust", metavar="BROKER", help="Only brokers named so may carry its traffic. Repeat it."),
+        typer.Option(
+            "--trust",
+            metavar="BROKER",
+            help="A broker that may carry its traffic; all others may not. Repeat it to name several.",
+        ),
     ] = None,
     admission: Admission = None,
     duplicates: Rule = None,
@@ -123,9 +150,9 @@ def create(
     timeout: Seconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Make a scope. Nothing comes in or goes out, unless --input and --output say so."""
+    """Create a scope. Nothing enters or leaves it unless --input and --output say so."""
     if name == "root" and within is None:
-        raise UsageError("`root` is how the command line calls the root scope; choose another name")
+        raise UsageError("`root` names the root scope on the command line; choose another name")
 
     async def work() -> Changed:
         return await client.admin.create_scope(
@@ -155,12 +182,12 @@ def create(
 def destroy(
     client: tidings.Client,
     name: ScopeName,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Its memberships end with it.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also end its memberships.")] = False,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """End a scope."""
+    """Remove a scope."""
     _change(client, lambda: client.admin.destroy_scope(name, cascade=cascade, mode=mode, timeout=timeout), as_json)
 
 
@@ -175,8 +202,10 @@ def join(
     impose_input: ImposedInput = None,
     impose_output: ImposedOutput = None,
     mapping: MappingFile = None,
-    placement: Annotated[Placement, typer.Option(help="Where notifications cross.")] = Placement.ONCE,
-    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
+    placement: Annotated[
+        Placement, typer.Option(parser=_PLACEMENT, metavar=words_of(Placement), help="Where notifications cross.")
+    ] = Placement.ONCE,
+    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker at which everything crosses.")] = "",
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
@@ -221,16 +250,22 @@ def set_(
     client: tidings.Client,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A scope; with --in, any member.", show_default=False)],
     inside: Annotated[
-        str | None, typer.Option("--in", metavar="SCOPE", help="Change its membership of this scope, not itself.")
+        str | None,
+        typer.Option(
+            "--in", metavar="SCOPE", help="Change the membership of NAME in this scope instead of NAME itself."
+        ),
     ] = None,
     input: Input = None,
     output: Output = None,
     impose_input: ImposedInput = None,
     impose_output: ImposedOutput = None,
     mapping: MappingFile = None,
-    no_mapping: Annotated[bool, typer.Option("--no-mapping", help="With --in: nothing is changed on the way.")] = False,
-    placement: Annotated[Placement | None, typer.Option(help="With --in: where notifications cross.")] = None,
-    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker where everything crosses.")] = "",
+    no_mapping: Annotated[bool, typer.Option("--no-mapping", help="With --in: change nothing on the way.")] = False,
+    placement: Annotated[
+        Placement | None,
+        typer.Option(parser=_PLACEMENT, metavar=words_of(Placement), help="With --in: where notifications cross."),
+    ] = None,
+    gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker at which everything crosses.")] = "",
     attribute: Attributes = None,
     administrator: Administrators = None,
     admission: Admission = None,
@@ -238,17 +273,22 @@ def set_(
     ordered: Ordered = None,
     extend: Annotated[
         list[str] | None,
-        typer.Option("--extend", metavar="BROKER", help="A broker that carries it also without members. Repeat it."),
+        typer.Option(
+            "--extend",
+            metavar="BROKER",
+            help="A broker that carries the scope even without members. Repeat it to name several.",
+        ),
     ] = None,
     retract: Annotated[
-        list[str] | None, typer.Option("--retract", metavar="BROKER", help="A broker that no longer has to. Repeat it.")
+        list[str] | None,
+        typer.Option("--retract", metavar="BROKER", help="A broker that no longer has to. Repeat it to name several."),
     ] = None,
     credentials: Credentials = None,
     mode: How = Mode.RELAXED,
     timeout: Seconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Change a scope, or with --in a membership. What is not mentioned stays as it is."""
+    """Change a scope, or with --in a membership. Whatever is not mentioned stays as it is."""
     sides, imposed = (input, output), (impose_input, impose_output)
 
     def changes(graph: Graph) -> list[AnyChange]:
@@ -284,7 +324,7 @@ def set_(
     async def work() -> Changed:
         wanted = changes(await client.admin.graph(timeout=timeout))
         if not wanted:
-            raise UsageError("nothing to set; `tidings scope set --help` shows what can be")
+            raise UsageError("nothing to change; `tidings scope set --help` lists what can be set")
         return await client.admin.change(*wanted, mode=mode, credentials=_secrets(credentials), timeout=timeout)
 
     _change(client, work, as_json)
@@ -310,7 +350,7 @@ def _change(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, Chang
         return
     print(f"done, version {changed.version} of the scope graph")
     if changed.granted:
-        complain("warning: less was granted than asked; `tidings scope show` tells what")
+        complain("warning: less was granted than requested; `tidings scope show` shows what")
     for warning in changed.warnings:
         complain(f"warning: {warning}")
 
@@ -353,4 +393,4 @@ def _mapping(file: Path | None) -> EdgeMapping | None:
     try:
         return read_mapping(file.read_bytes())
     except (OSError, MappingError) as error:
-        raise UsageError(f"'{file}' is no mapping: {error}") from None
+        raise UsageError(f"'{file}' is not a mapping: {error}") from None

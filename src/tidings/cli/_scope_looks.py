@@ -22,6 +22,7 @@ from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, 
 from tidings.wire import TableStatus
 
 from ._connection import AsJson, entering
+from ._option_values import whole
 from ._picture import picture
 from ._printable import printable, printable_json
 from ._values import notification_of
@@ -38,9 +39,9 @@ def show(
     name: Annotated[str, typer.Argument(metavar="SCOPE", help="The scope, or a client @name.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Show one scope: interfaces, members, superscopes, which brokers carry it, and its traffic at this one.
+    """Show one scope: interfaces, members, superscopes, the brokers that carry it, and its traffic here.
 
-    The traffic is for those who may administer the broker.
+    Traffic is shown to clients that may administer the broker.
     """
     graph, traffic = _asked(client, lambda: _graph_and_traffic(client))
     node = name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name)
@@ -64,10 +65,10 @@ def show(
 @entering
 def tree(
     client: tidings.Client,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture into this file.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the scope graph, superscopes above their members. Who is in several scopes appears in each."""
+    """Draw the scope graph, superscopes above their members. A member of several scopes appears in each."""
     graph = _asked(client, client.admin.graph)
     if svg is not None:
         svg.write_text(picture(graph), encoding="utf-8")
@@ -83,12 +84,18 @@ def tree(
 @entering
 def explain(
     client: tidings.Client,
-    publisher: Annotated[str, typer.Argument(metavar="@PUBLISHER", help="Who publishes.", show_default=False)],
-    reader: Annotated[str, typer.Argument(metavar="READER", help="@client or scope.", show_default=False)],
-    attributes: Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="What.", show_default=False)],
+    publisher: Annotated[
+        str, typer.Argument(metavar="@PUBLISHER", help="The client that publishes.", show_default=False)
+    ],
+    reader: Annotated[
+        str, typer.Argument(metavar="READER", help="The client or scope that would receive.", show_default=False)
+    ],
+    attributes: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE", help="What is published.", show_default=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Say why somebody sees what somebody else publishes, or why not: every way, and what stops it."""
+    """Explain why a client sees a notification of another one, or why not: every way, and what blocks it."""
     notification = notification_of(attributes)
     found = _asked(client, lambda: client.admin.explain(publisher, notification, reader))
     if as_json:
@@ -101,10 +108,15 @@ def explain(
 @entering
 def log(
     client: tidings.Client,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="The most entries to show.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", "-n", parser=whole("--limit", 1, 1_000), metavar="N", help="Show at most this many entries."
+        ),
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed the scope graph, who was refused, and what became visible to whom; the newest last."""
+    """Show who changed the scope graph, who was refused, and what became visible to whom; newest last."""
     entries = _asked(client, lambda: client.admin.log(limit))
     console = Console(highlight=False, soft_wrap=True)
     for entry in entries:
@@ -200,7 +212,7 @@ def trees(graph: Graph) -> list[Tree]:
     drawn: set[str] = set()
     roots = [node for node in sorted(graph.roots()) if node or graph.members(node)]
     found = [_branch(graph, node, None, drawn) for node in roots]
-    return found or [Tree(Text("no scopes yet: everybody is in the root scope"))]
+    return found or [Tree(Text("no scopes yet: every client is in the root scope"))]
 
 
 def _branch(graph: Graph, node: str, parent: str | None, drawn: set[str]) -> Tree:

@@ -102,7 +102,7 @@ def one_of(words: Iterable[str], make: Callable[[str], Any] = str) -> Reader:
 
     def read(value: Any, directory: Path) -> Any:
         if value not in known:
-            raise Bad(f"{_shown(value)} is not known", f"choose one of {', '.join(map(repr, known))}".replace("'", '"'))
+            raise Bad(f"{_shown(value)} is unknown", f"choose one of {', '.join(map(repr, known))}".replace("'", '"'))
         return make(value)
 
     return read
@@ -153,7 +153,7 @@ def urls(value: Any, directory: Path) -> tuple[str, ...]:
     found = tuple(url(item) for item in value)
     for item in found:
         if found.count(item) > 1:
-            raise Bad(f"'{item}' stands there twice", "name each neighbour once")
+            raise Bad(f"'{item}' appears twice", "name each neighbour once")
     return found
 
 
@@ -184,7 +184,7 @@ def duration(lowest: float, highest: float) -> Reader:
         except (ValueError, OverflowError):
             raise Bad(f"{_shown(value)} is not a duration", remedy) from None
         if not lowest <= seconds <= highest:
-            raise Bad(f"{_shown(value)} is out of range", f"from {lowest:g} to {highest:g} seconds are possible")
+            raise Bad(f"{_shown(value)} is out of range", f"write {lowest:g} to {highest:g} seconds")
         return seconds
 
     return read
@@ -199,9 +199,9 @@ def size(value: Any, directory: Path) -> int:
     except ValueError:
         raise Bad(f"{_shown(value)} is not a size", remedy) from None
     if found > _times.MAX_SIZE:
-        raise Bad(f"{_shown(value)} is out of range", f"at most {_times.MAX_SIZE:,} bytes are possible")
+        raise Bad(f"{_shown(value)} is out of range", f"write at most {_times.MAX_SIZE:,} bytes")
     if found < MIN_RETAINED:
-        raise Bad(f"{_shown(value)} is too little", f"at least {MIN_RETAINED:,} bytes are kept")
+        raise Bad(f"{_shown(value)} is too little", f"write at least {MIN_RETAINED:,} bytes")
     return found
 
 
@@ -222,7 +222,7 @@ def texts(value: Any, directory: Path) -> tuple[str, ...]:
     found = tuple(text(item, directory) for item in value)
     for item in found:
         if found.count(item) > 1:
-            raise Bad(f"'{item}' stands there twice", "name each attribute once")
+            raise Bad(f"'{item}' appears twice", "name each attribute once")
     return found
 
 
@@ -235,7 +235,7 @@ def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     found = tuple(text(item, directory) for item in value)
     for item in found:
         if found.count(item) > 1:
-            raise Bad(f"'{item}' stands there twice", "write each once")
+            raise Bad(f"'{item}' appears twice", "write each once")
     return found
 
 

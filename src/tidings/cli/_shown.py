@@ -1,43 +1,24 @@
-"""Notifications and gaps as lines, for eyes and for scripts."""
+"""Notifications and gaps as lines for people; `_json_lines` has those for programs."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
-import msgspec
 from rich.text import Text
 
-from tidings.model import Location, Notification, Scalar, Value
+from tidings.model import Notification, Scalar, Value
 from tidings.wire import Gap
 
-from ._printable import printable, printable_json
+from ._printable import printable
 
 MAX_WIDTH = 24
 """Columns are aligned up to this many characters; what is longer pushes the rest to the right."""
 
 
-def _enc_hook(value: object) -> str:
-    if isinstance(value, Location):
-        return str(value)
-    raise NotImplementedError(f"{type(value).__name__} is not a value")
-
-
-def as_json(notification: Notification) -> str:
-    """One line of JSON; times are in ISO 8601, bytes in base64."""
-    return printable_json(msgspec.json.encode(notification.attributes, enc_hook=_enc_hook).decode())
-
-
-def gap_as_json(gap: Gap) -> str:
-    """One line of JSON that no notification looks like."""
-    inside = {"origin": gap.origin, "epoch": gap.epoch, "first": gap.first, "last": gap.last}
-    return json.dumps({"$gap": inside})
-
-
 def gap_as_text(gap: Gap) -> Text:
     """A line that cannot be overlooked."""
-    last = "an unknown end" if gap.last is None else str(gap.last)
-    return Text(f"--- lost: numbers {gap.first} to {last} of broker {printable(gap.origin)} ---", style="bold red")
+    last = "an unknown number" if gap.last is None else str(gap.last)
+    return Text(f"--- lost: numbers {gap.first} to {last} from broker {printable(gap.origin)} ---", style="bold red")
 
 
 class Lines:

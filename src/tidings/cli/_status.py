@@ -25,10 +25,12 @@ from ._printable import printable, printable_json
 @entering
 def status(
     client: tidings.Client,
-    filters: Annotated[bool, typer.Option("--filters", help="Also show what each neighbour has been told.")] = False,
+    filters: Annotated[
+        bool, typer.Option("--filters", help="Also show the filters that each neighbour was sent.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how one broker is: its links, tables, queues and store. Needs the right to administer."""
+    """Show the state of one broker: links, tables, queues, store. Requires the right to administer."""
     found = asyncio.run(ask(client))
     if as_json:
         print(printable_json(encode_status(found).decode()))
@@ -39,13 +41,13 @@ def status(
     if filters:
         for peer in found.peers:
             if peer.kind == "broker":
-                console.print(Text(f"{printable(peer.name)} has been told", style="bold"))
+                console.print(Text(f"{printable(peer.name)} was sent", style="bold"))
                 console.print("\n".join(map(printable, peer.told)) or "nothing", markup=False)
 
 
 @entering
 def topology(client: tidings.Client, as_json: AsJson = False) -> None:
-    """Show the tree of brokers, as seen from one of them, and the links that wait in reserve."""
+    """Show the tree of brokers as one of them sees it, and the links held in reserve."""
     found = asyncio.run(ask(client))
     if as_json:
         tree = found.tree

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from ._errors import UsageError
 
-MAX_LINE = 1_048_576
-"""The most bytes of one line."""
+MAX_LINE = 8_388_608
+"""The most bytes of one line: the largest notification fits, even if every byte of it has to be escaped."""
 MAX_AHEAD = 16
 """Reads that may wait for the loop before the reading thread waits, too."""
 
@@ -53,5 +53,5 @@ async def lines(stream: Readable) -> AsyncIterator[bytes]:
         room.release()
         for line in batch:
             if len(line) > MAX_LINE:
-                raise UsageError(f"a line of more than {MAX_LINE:,} bytes; write one JSON object on each line")
+                raise UsageError(f"a line has more than {MAX_LINE:,} bytes; write one JSON object per line")
             yield line.rstrip(b"\r")

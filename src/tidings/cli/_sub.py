@@ -18,37 +18,48 @@ from tidings.wire import Gap
 
 from ._connection import DEFAULT_BROKER, AsJson, Brokers, Ca, Certificate, ClientName, Insecure, Key, TokenFile, connect
 from ._errors import ExitCode, UsageError, complain
-from ._shown import Lines, as_json, gap_as_json, gap_as_text
+from ._json_lines import as_line, gap_as_line
+from ._option_values import seconds, whole
+from ._shown import Lines, gap_as_text
+
+MAX_BOUND = 100
+"""Characters of a bound: the longest that means something has an instant and a number."""
 
 
 def sub(
     filter: Annotated[
         str,
-        typer.Argument(metavar="FILTER", help="What you want to hear, like \"type = 'quote' AND price > 100\"."),
+        typer.Argument(metavar="FILTER", help="What to receive, like \"type = 'quote' AND price > 100\"."),
     ],
     broker: Brokers = [DEFAULT_BROKER],  # noqa: B006 - typer does not change it
-    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many notifications.")] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many notifications.")
+    ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Give up after this time, with exit code 1 if --count is not met."),
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds("--timeout"),
+            help="Exit after this time, with code 1 if --count was not reached.",
+        ),
     ] = None,
     client_name: ClientName = None,
     durable: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Go on after what was printed the last time under this name and --client.",
+            help="Continue where the last run with this name and --client ended.",
         ),
     ] = None,
     past: Annotated[
         str | None,
         typer.Option(
             metavar="BOUND",
-            help="Begin with what was published before: 10 for the last ten, 5m for five minutes, 10,5m for both.",
+            help="Begin with the past: 10 for the last ten, 5m for five minutes, 10,5m for both.",
         ),
     ] = None,
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers if enough comes meanwhile.")
+        bool, typer.Option("--best-effort", help="With --past: do not wait for all brokers once there is enough.")
     ] = False,
     as_json: AsJson = False,
     token_file: TokenFile = None,
@@ -57,15 +68,15 @@ def sub(
     key: Key = None,
     insecure: Insecure = False,
 ) -> None:
-    """Subscribe, and print each notification as it comes, with the time at which it was published. Ctrl-C ends it.
+    """Subscribe and print each notification with the time at which it was published. Ctrl-C ends it.
 
-    TRUE as the filter means everything. What was lost on the way is reported, too.
+    The filter TRUE selects everything. Losses are reported, too.
     """
     wanted = Filter.parse(filter)
     if durable is not None and client_name is None:
-        raise UsageError("--durable is kept under the name of a client; give one with --client")
+        raise UsageError("--durable needs the name of a client; give one with --client")
     if durable is not None and past is not None:
-        raise UsageError("--durable goes on where it was, and --past begins before; choose one")
+        raise UsageError("--durable continues where it ended, and --past begins earlier; choose one")
     bound = None if past is None else _bound(past)
     client = connect(
         broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
@@ -73,7 +84,7 @@ def sub(
     printer = _JsonPrinter() if as_json else _Printer()
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:
-        complain(f"fewer than {count} notifications came in {timeout:g} seconds")
+        complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -87,6 +98,8 @@ class _How(NamedTuple):
 
 def _bound(text: str) -> Bound:
     """`10`, `5m`, `10,5m`, or an instant in the place of the duration; as `past` of `tidings.Client.subscribe`."""
+    if len(text) > MAX_BOUND:
+        raise UsageError(f"--past {text[:20]}...: {len(text):,} characters are too many; write 10, 5m, or 10,5m")
     try:
         return bound_of(text)
     except BoundError as error:
@@ -101,8 +114,8 @@ class _Printer:
         self._lines = Lines()
 
     def notification(self, notification: tidings.Notification) -> None:
-        now = datetime.now().astimezone()
-        at = notification.published_at.astimezone() if isinstance(notification, tidings.Traced) else now
+        assert isinstance(notification, tidings.Traced)
+        now, at = datetime.now().astimezone(), notification.published_at.astimezone()
         self._console.print(self._lines.line(notification, at, dated=at.date() != now.date()))
         self._console.file.flush()
 
@@ -115,10 +128,11 @@ class _JsonPrinter(_Printer):
     """Prints for scripts."""
 
     def notification(self, notification: tidings.Notification) -> None:
-        print(as_json(notification), flush=True)
+        assert isinstance(notification, tidings.Traced)
+        print(as_line(notification, notification.identity, past=notification.from_past), flush=True)
 
     def gap(self, gap: Gap) -> None:
-        print(gap_as_json(gap), flush=True)
+        print(gap_as_line(gap), flush=True)
 
 
 async def _listen(
@@ -144,7 +158,9 @@ async def _listen(
         try:
             async with asyncio.timeout(timeout):
                 with _until_interrupted(subscription):
-                    typer.echo(f"subscribed at {client.statistics().broker} to {wanted}; Ctrl-C ends it", err=True)
+                    typer.echo(
+                        f"subscribed at {client.statistics().broker} to {wanted}; press Ctrl-C to stop", err=True
+                    )
                     async for notification in subscription:
                         printer.notification(notification)
                         seen += 1

@@ -19,6 +19,7 @@ from tidings.model import TidingsError
 from tidings.wire import Status
 
 from ._connection import AsJson, entering
+from ._option_values import seconds
 from ._status import peers_table, summary
 
 SHOWN_PEERS = 20
@@ -28,11 +29,13 @@ SHOWN_PEERS = 20
 @entering
 def top(
     client: tidings.Client,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Look for one interval, print, and end.")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="The time between two updates.")
+    ] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once, after one interval, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Needs the right to administer."""
+    """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Requires the right to administer."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
 

@@ -8,16 +8,16 @@ from ._errors import UsageError
 
 
 def warm() -> None:
-    """Let Spark start in half the time on this machine, by keeping the classes that Java loads for it.
+    """Halve the time that Spark takes to start on this machine, by caching the Java classes that it loads.
 
-    It takes half a minute and 180 MB of ~/.cache/tidings (XDG_CACHE_HOME), once for each Java and each Spark. Remove
-    the file, and all is as before.
+    Takes half a minute and 180 MB in ~/.cache/tidings (XDG_CACHE_HOME), once for each version of Java and Spark. Delete
+    the file to undo it.
     """
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
-        raise UsageError(f"Spark needs {error.name}; install it with: pip install 'tidings[spark]'") from None
+        raise UsageError(f"Spark requires {error.name}; install it with: pip install 'tidings[spark]'") from None
 
-    with Console(stderr=True).status("Spark starts, works a little, and ends"):
+    with Console(stderr=True).status("Starting Spark once to see which classes it loads"):
         path = spark.warm()
     print(path)

@@ -1,5 +1,7 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
+from tidings.model import guard_log
+
 from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted
 from ._admin import Admin, Changed
 from ._client import Client, ClientStatistics
@@ -32,3 +34,5 @@ __all__ = [
     "Traced",
     "connect",
 ]
+
+guard_log("tidings.client")

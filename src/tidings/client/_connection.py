@@ -7,7 +7,19 @@ import logging
 import ssl
 from typing import TYPE_CHECKING
 
-from tidings.wire import Hello, Part, Reject, Stream, Welcome, WireError, decode_words, encode_words, part
+from tidings.wire import (
+    NO_ANSWER,
+    Hello,
+    Part,
+    Reject,
+    Stream,
+    Welcome,
+    WireError,
+    decode_words,
+    dial_problem,
+    encode_words,
+    part,
+)
 
 from ._address import Address, ConnectionFailed, NotAdmitted
 
@@ -40,14 +52,14 @@ class Connection(Stream):
                 await self.answer
         except TimeoutError:
             raise ConnectionFailed("no answer came in time") from None
-        except ssl.SSLCertVerificationError as error:
-            raise NotAdmitted(
-                f"the certificate of the broker is not trusted: {error.verify_message}; name the CA that signed it"
-            ) from None
-        except (OSError, ssl.SSLError) as error:
-            if isinstance(error, ConnectionFailed):
-                raise
-            raise ConnectionFailed(str(error)) from None
+        except ConnectionFailed:
+            raise
+        except ssl.SSLError as error:
+            refusal = NotAdmitted(dial_problem(error))
+            refusal.retry = not isinstance(error, ssl.SSLCertVerificationError)  # the broker may be on its way down
+            raise refusal from None
+        except OSError as error:
+            raise ConnectionFailed(dial_problem(error)) from None
 
     async def watch(self, heartbeat: float) -> None:
         """Give signs of life and look for them, until the connection is gone."""
@@ -60,7 +72,7 @@ class Connection(Stream):
             if self.paused:
                 self.write(part(Part.PING))  # this side does not listen, and says that it is there
             elif silence > 3 * heartbeat and not late:  # after a pause nothing can have been heard
-                log.warning("the broker is silent; its connection is given up")
+                log.warning("the broker is silent; closing the connection")
                 self.abort()
                 await self.gone
             elif silence > heartbeat and not self.gone.done():
@@ -76,7 +88,7 @@ class Connection(Stream):
                 self.close()
                 return
             if kind != Part.WELCOME:
-                raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
+                raise WireError(f"the answer to a hello is WELCOME or REJECT, not a part of kind {kind}")
             welcome = decode_words(payload, Welcome)
             self.link.welcomed(self, welcome)
             self.answer.set_result(welcome)
@@ -97,8 +109,7 @@ class Connection(Stream):
                 refusal.retry, refusal.code = self.farewell.retry, self.farewell.code
                 self.answer.set_exception(refusal)
             else:
-                why = f"the connection was closed ({error or 'without a word'}); a broker with TLS is at tidings+tls://"
-                self.answer.set_exception(ConnectionFailed(why))
+                self.answer.set_exception(ConnectionFailed(NO_ANSWER))
 
     def slow(self) -> None:
         self.link.taken(self)

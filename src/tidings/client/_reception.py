@@ -18,7 +18,6 @@ from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
 
-_MAX_DIGITS = 20
 _waiting = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 
@@ -53,8 +52,8 @@ class Reception:
     def refused(self, refusal: Refused) -> None:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
-        if _is_number(reference):
-            self._publications.refused(int(reference), error)
+        if (number := refusal.publication) is not None:
+            self._publications.refused(number, error)
         elif not (
             self._subscriptions.refused(reference, error)
             or self._advertisements.refused(reference, error)
@@ -91,14 +90,9 @@ class Reception:
             reference, reason = _waiting(body)
         except UNREADABLE:
             return  # of another version
-        if _is_number(reference):
-            what = f"publication {reference}"
-            self._publications.waits(int(reference), reason)
+        if (number := Refused("", reason, reference).publication) is not None:
+            what = f"publication {number}"
+            self._publications.waits(number, reason)
         else:
             what = f"subscription or advertisement {reference}"
         log.warning("%s waits: %s", what, reason)
-
-
-def _is_number(reference: str) -> bool:
-    """Whether it refers to a publication."""
-    return reference.isdecimal() and len(reference) <= _MAX_DIGITS

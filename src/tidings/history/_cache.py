@@ -239,7 +239,7 @@ class EventCache:
         if not self._is_full:
             self._is_full = True
             self._warn(
-                f"the cache remembers {self._limits.max_filters:,} filters and no more; '{filter}' is delivered but "
+                f"the cache is full with {self._limits.max_filters:,} filters; '{filter}' is delivered but "
                 "not remembered: raise max_filters, and max_global with it"
             )
         return False
@@ -368,7 +368,6 @@ class EventCache:
         return chain(self._entries.values(), chain.from_iterable(self._producers.values()))
 
     def entry(self, filter: Filter, scope: str = ROOT_SCOPE) -> CacheEntry | None:
-        """The entry of a filter."""
         return self._entries.get((scope, filter.canonical()))
 
 

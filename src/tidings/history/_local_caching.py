@@ -74,7 +74,6 @@ class RememberingLocalBroker(LocalBroker):
         return id
 
     def unsubscribe(self, id: str) -> None:
-        """End a subscription."""
         self.cache.release(self._entries.pop(id, None))
         super().unsubscribe(id)
 

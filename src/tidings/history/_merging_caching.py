@@ -54,7 +54,6 @@ class MergingCaching(CachingStrategy):
         return self.options.align
 
     def start(self, broker: Broker) -> None:
-        """See `CachingStrategy.start`."""
         super().start(broker)
         self._gatherings: dict[RequestId, Gathering] = {}
         self._ties = Ties(self)
@@ -66,7 +65,6 @@ class MergingCaching(CachingStrategy):
         access.asked = self._gather(access, {}, changes)
 
     def asked(self, link: Link, request: Request, changes: Changes, entry: Entry | None) -> None:
-        """A neighbour asks."""
         busy = len(self._gatherings) >= MAX_REQUESTS or self._ties.is_full
         if not self.serves or busy or request.id in self._gatherings:
             self.send(link, Replay(request.id, []))

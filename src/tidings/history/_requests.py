@@ -68,7 +68,6 @@ _read: Callable[[bytes], AnyRequestMessage] = unpacker(AnyRequestMessage)  # typ
 
 
 def encode(message: AnyRequestMessage) -> bytes:
-    """A message as bytes."""
     return pack(message)
 
 
@@ -82,7 +81,7 @@ def decode(body: bytes) -> AnyRequestMessage:
         for envelope in message.envelopes:
             envelope.notification  # noqa: B018 - `WireError` if there is none
     if isinstance(message, Request) and not isinstance(message.filter, Filter):
-        raise TidingsError("a request for the past whose filter cannot be read")
+        raise TidingsError("the filter of a request for the past cannot be read")
     return message
 
 

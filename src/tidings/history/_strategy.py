@@ -263,7 +263,7 @@ class CachingStrategy(Feature):
     def on_message(self, link: Link, body: bytes) -> None:
         """A neighbour says something about the past."""
         if not link.is_broker:
-            raise TidingsError("clients ask for the past by `past` in a subscription, not by messages")
+            raise TidingsError("clients ask for the past with `past` in a subscription, not with messages of their own")
         message = self._read(body)
         if isinstance(message, Request):
             self.asked(link, message, {}, None)

@@ -62,7 +62,6 @@ class CountingIndex(Generic[K]):
                 self._needing.setdefault(constraint, {})[one] = None
 
     def remove(self, key: K, /) -> None:
-        """Forget a key."""
         conjunctions = conjunctions_of(self._filters.pop(key))
         if conjunctions is None:
             del self._open[key]
@@ -92,7 +91,6 @@ class CountingIndex(Generic[K]):
         return list(matched)
 
     def match_many(self, batch: Iterable[Notification], /) -> list[list[K]]:
-        """As `match`, for each notification."""
         return [self.match(notification) for notification in batch]
 
     def __len__(self) -> int:

@@ -146,7 +146,6 @@ class Estimator:
 
     @property
     def spreads(self) -> int:
-        """How many spreads there are."""
         return len(self._spreads)
 
 

@@ -96,7 +96,6 @@ class Index(Generic[K]):
         self._review_some(1)
 
     def remove(self, key: K, /) -> None:
-        """Forget a key."""
         homes = self._homes.pop(key)
         if self._open.pop(key, None) is not None:
             return
@@ -149,7 +148,6 @@ class Index(Generic[K]):
         return list(dict.fromkeys(found)) if self._several else found
 
     def match_many(self, batch: Iterable[Notification], /) -> list[list[K]]:
-        """As `match`, for each notification."""
         return [self.match(notification) for notification in batch]
 
     def review(self, most: int) -> int:

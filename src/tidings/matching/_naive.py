@@ -23,7 +23,6 @@ class NaiveIndex(Generic[K]):
         self._filters[key] = filter
 
     def remove(self, key: K, /) -> None:
-        """Forget a key."""
         del self._filters[key]
 
     def match(self, notification: Notification, /) -> list[K]:
@@ -31,7 +30,6 @@ class NaiveIndex(Generic[K]):
         return [key for key, filter in self._filters.items() if filter.matches(notification)]
 
     def match_many(self, batch: Iterable[Notification], /) -> list[list[K]]:
-        """As `match`, for each notification."""
         return [self.match(notification) for notification in batch]
 
     def __len__(self) -> int:

@@ -5,7 +5,7 @@ from ._builder import attr, myloc
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._effort import Effort
-from ._encodings import object_attributes, on_subject
+from ._encodings import object_attributes, on_subject, read_json
 from ._errors import (
     AccessDenied,
     AlreadyPublished,
@@ -42,12 +42,14 @@ from ._errors import (
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
 from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Route, RouteState
+from ._json_problems import json_problem
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
 from ._models import channel, of_type, rectangle, subject, template
 from ._names import MAX_NAME, known_names, learn
 from ._notification import MAX_ATTRIBUTES, Notification, has_plain_kinds
 from ._operator_words import register_operator
+from ._printable import guard_log, is_guarded, printable, printable_lines
 from ._values import MAX_TEXT, Kind, Scalar, Value, kind_of
 
 __all__ = [
@@ -115,7 +117,10 @@ __all__ = [
     "bound_of",
     "channel",
     "duration",
+    "guard_log",
     "has_plain_kinds",
+    "is_guarded",
+    "json_problem",
     "kind_of",
     "known_names",
     "last",
@@ -124,6 +129,9 @@ __all__ = [
     "object_attributes",
     "of_type",
     "on_subject",
+    "printable",
+    "printable_lines",
+    "read_json",
     "rectangle",
     "refusal",
     "register_operator",

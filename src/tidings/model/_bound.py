@@ -6,7 +6,7 @@
     last(10, since="5m")    the last ten of the last five minutes
 
 A duration counts back from the moment at which the broker takes the subscription, by the broker's clock; an instant is
-one for everybody. A bound is checked where it is made, so that what is impossible never leaves the application.
+the same for every broker. A bound is checked where it is made, so an impossible one never leaves the application.
 """
 
 from __future__ import annotations
@@ -45,35 +45,40 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far a subscription reaches into the past. Made by `last` and `since`."""
 
     count: int | None = None
-    """At most so many; None: as many as there are."""
+    """The most notifications; None: as many as there are."""
     within: int | None = None
-    """Published at most so many microseconds before the broker takes the subscription."""
+    """Published at most this many microseconds before the broker takes the subscription."""
     instant: int | None = None
     """Published at this instant or later, in microseconds since 1970 UTC."""
 
     def check(self, now: int | None = None) -> None:
-        """Raise `BoundError` for a bound that cannot be; whoever gets one from elsewhere calls this, with a clock."""
+        """Raise `BoundError` if this bound is impossible. For a bound from elsewhere, call it with a clock."""
         if self.count is None and self.within is None and self.instant is None:
-            raise BoundError("a bound without a bound: everything there ever was; use last(n) or since(...)")
+            raise BoundError(
+                "this bound limits nothing, so it asks for everything ever published; use last(n) or since(...)"
+            )
         if self.count is not None and not 0 <= self.count <= MAX_COUNT:
             raise BoundError(f"last({self.count}): give a number from 0 to {MAX_COUNT:,}")
         if self.within is not None and not 0 < self.within <= MAX_DURATION:
             seconds = self.within / 1_000_000
-            raise BoundError(f"since a duration of {seconds:g} seconds; give one above 0 and of a century at most")
+            raise BoundError(f"since a duration of {seconds:g} seconds; give one above 0 and of at most a century")
         if self.within is not None and self.instant is not None:
-            raise BoundError("since a duration and since an instant exclude each other; choose one")
+            raise BoundError("a bound cannot have both a duration and an instant; choose one")
         if self.instant is not None and not -MAX_INSTANT <= self.instant <= MAX_INSTANT:
-            raise BoundError(f"since {self.instant} microseconds after 1970: there is no such time")
+            raise BoundError(f"since {self.instant} microseconds after 1970: no such time exists")
         if now is not None and self.instant is not None and self.instant > now + CLOCK_SKEW:
-            raise BoundError(f"{self} lies in the future; subscribe without `past` for what is still to come")
+            raise BoundError(f"{self} lies in the future; to get only what is still to come, subscribe without `past`")
 
     @property
     def asks_for_nothing(self) -> bool:
-        """Whether this is a plain subscription in other words."""
+        """Whether a subscription with this bound is a plain one."""
         return self.count == 0
 
     def reference(self, now: int) -> int | None:
-        """The instant from which on notifications are asked for, if one is; `now` is when the subscription came."""
+        """Return the instant at which the past begins, or None if only a count limits it.
+
+        `now` is when the broker took the subscription.
+        """
         return now - self.within if self.within is not None else self.instant
 
     def __str__(self) -> str:
@@ -88,7 +93,7 @@ class Bound(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def last(count: int, *, since: Reach | None = None) -> Bound:
-    """The last `count` notifications that pass the filter; with `since`, of that time only.
+    """Ask for the last `count` notifications that pass the filter; with `since`, only for those of that time.
 
     >>> print(last(10), last(10, since="5m"))
     last(10) last(10, since="5m")
@@ -102,7 +107,7 @@ def last(count: int, *, since: Reach | None = None) -> Bound:
 
 
 def since(reach: Reach) -> Bound:
-    """The notifications that pass the filter and were published then or later.
+    """Ask for the notifications that pass the filter and were published at that time or later.
 
     >>> print(since("1h30m"), since(2.5))
     since("1h30m") since("2s500ms")
@@ -184,7 +189,7 @@ def duration(text: str) -> int:
         raise BoundError(f"{text!r} is not a duration; write one like 90s, 5m, 2h, 1h30m or 7d")
     found = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if found > MAX_DURATION:
-        raise BoundError(f"{text[:40]!r} is too long a duration; give one of a century at most")
+        raise BoundError(f"{text[:40]!r} is too long; give a duration of at most a century")
     return round(found)
 
 
@@ -201,7 +206,7 @@ def _reach(reach: Reach) -> tuple[int | None, int | None]:
             pass
         case int() | float():
             if not math.isfinite(reach) or abs(reach) > MAX_DURATION / 1e6:
-                raise BoundError(f"since({reach}): {reach} is not a number of seconds that there are; {_REMEDY}")
+                raise BoundError(f"since({reach}): {reach} is not a usable number of seconds; {_REMEDY}")
             return round(reach * 1_000_000), None
     raise BoundError(f"since({reach!r}): {type(reach).__name__} is neither a duration nor an instant; {_REMEDY}")
 

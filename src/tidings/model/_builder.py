@@ -21,7 +21,7 @@ from .operators import Contains, Equal, Exists, IsNull, Member, MyLoc, Prefix, R
 
 
 class Attribute:
-    """An attribute in a filter that is being written. Comparing it gives a `Filter`.
+    """An attribute of notifications. Comparing it with a value makes a `Filter`.
 
     >>> Attribute("price") > 20
     Filter.parse('price > 20')
@@ -60,44 +60,46 @@ class Attribute:
         return _filter(Range(self._name, low=self._checked(value)))
 
     def between(self, low: object, high: object) -> Filter:
-        """At least `low` and at most `high`."""
+        """Pass values of at least `low` and at most `high`."""
         return _filter(Range(self._name, self._checked(low), self._checked(high)))
 
     def isin(self, values: Iterable[object]) -> Filter:
-        """One of these values, all of one kind."""
+        """Pass these values, which are all of one kind."""
         if isinstance(values, (str, bytes)):
-            raise FilterError(f"'{self._name}' in one text; give a list of values, or use .contains for a part")
+            raise FilterError(
+                f"'{self._name}': isin got one text; give a list of values, or use .contains for a part of a text"
+            )
         operands = tuple(self._checked(value) for value in values)
         if len(operands) > MAX_LIST:
-            raise FilterError(f"'{self._name}' in {len(operands):,} values; use at most {MAX_LIST:,}")
+            raise FilterError(f"'{self._name}': isin got {len(operands):,} values; use at most {MAX_LIST:,}")
         return _filter(Member(self._name, operands))
 
     def like(self, pattern: str, escape: str | None = None) -> Filter:
-        """A text of this pattern: `%` stands for any text, `_` for one character."""
+        """Pass text that fits this pattern: `%` stands for any text, `_` for one character."""
         return _filter(like(self._name, self._text(pattern), None if escape is None else self._text(escape)))
 
     def startswith(self, text: str) -> Filter:
-        """A text that starts so."""
+        """Pass text that starts with this text."""
         return _filter(Prefix(self._name, self._text(text)))
 
     def endswith(self, text: str) -> Filter:
-        """A text that ends so."""
+        """Pass text that ends with this text."""
         return _filter(Suffix(self._name, text) if self._text(text) else Prefix(self._name, ""))
 
     def contains(self, text: str) -> Filter:
-        """A text with this in it. (For a list with an element, use `==`.)"""
+        """Pass text that contains this text. (For a list that contains an element, use `==`.)"""
         return _filter(Contains(self._name, text) if self._text(text) else Prefix(self._name, ""))
 
     def exists(self) -> Filter:
-        """Any value at all."""
+        """Pass any value at all."""
         return _filter(Exists(self._name))
 
     def is_null(self) -> Filter:
-        """No such attribute."""
+        """Pass notifications without this attribute."""
         return _filter(IsNull(self._name))
 
     def within(self, place: Location | str | MyLoc | MyLocMarker) -> Filter:
-        """A location at or below this one, or around the client: `within(myloc)`, `within(myloc(2))`."""
+        """Pass locations at or below this one, or around the client: `within(myloc)`, `within(myloc(2))`."""
         if isinstance(place, MyLocMarker):
             place = place(0)
         if not isinstance(place, (Location, MyLoc)):
@@ -111,7 +113,7 @@ class Attribute:
         if value is None:
             raise FilterError(f"'{self._name}' compared with None; use .is_null() or .exists()")
         if isinstance(value, Attribute):
-            raise FilterError(f"'{self._name}' compared with '{value._name}'; an attribute compares with constants")
+            raise FilterError(f"'{self._name}' compared with '{value._name}'; compare an attribute with a constant")
         if isinstance(value, (list, tuple, set, frozenset)):
             raise FilterError(f"'{self._name}' compared with several values; use .isin(...)")
         return checked_scalar(value, f"'{self._name}'")
@@ -119,7 +121,7 @@ class Attribute:
     def _text(self, value: object) -> str:
         checked = self._checked(value)
         if not isinstance(checked, str):
-            raise FilterError(f"'{self._name}': {value!r:.60} is not a text; patterns are strings")
+            raise FilterError(f"'{self._name}': {value!r:.60} is not text; a pattern is a string")
         return checked
 
     def __bool__(self) -> NoReturn:
@@ -127,7 +129,7 @@ class Attribute:
 
     def _misjoined(self, _other: object = None) -> NoReturn:
         raise FilterError(
-            f"'{self._name}' alone is joined with &, | or ~; put each comparison in parentheses: "
+            f"'{self._name}' is joined with &, | or ~ before it is compared; put each comparison in parentheses: "
             "(attr.a > 1) & (attr.b < 2)"
         )
 
@@ -138,7 +140,7 @@ class Attribute:
 
 
 class Attributes:
-    """Where attributes come from: `attr.price`, `attr.venue.city`, `attr["name with spaces"]`."""
+    """Attributes by name: `attr.price`, `attr.venue.city`, `attr["name with spaces"]`."""
 
     __slots__ = ()
 
@@ -160,7 +162,7 @@ class MyLocMarker:
     __slots__ = ()
 
     def __call__(self, levels_up: int) -> MyLoc:
-        """The area that many levels above the client."""
+        """Return the area this many levels above the client."""
         if type(levels_up) is not int or not 0 <= levels_up <= MAX_DEPTH:
             raise FilterError(f"myloc({levels_up!r}) is not an area; go up 0 to {MAX_DEPTH} levels")
         return MyLoc(levels_up)

@@ -21,6 +21,8 @@ MAX_STEPS = 4_000
 """How many steps the machines of one walk may take together (about 2 ms)."""
 MAX_EFFORT = 20_000
 """How many steps all walks of one operation may take together (about 10 ms)."""
+KEPT_STEPS = 8_000
+"""How many steps a result may take that is kept with a filter (about 4 ms)."""
 PAIR_STEPS = 4
 """As how many steps the comparison of two conjunctions, or of two constraints on one attribute, counts."""
 MAX_TOGETHER = 16

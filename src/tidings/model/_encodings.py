@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from ._errors import ValueRefused
+from ._json_problems import json_problem
 from ._names import checked_name
 
 TYPE = "type"
@@ -54,14 +56,22 @@ def json_attributes(document: str | bytes) -> dict[str, object]:
     """The attributes of a JSON object."""
     if len(document) > MAX_DOCUMENT:
         raise ValueRefused(f"a document of {len(document):,} characters, at most {MAX_DOCUMENT:,} are allowed")
-    try:
-        content = msgspec.json.decode(document)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise ValueRefused(f"not a JSON document: {error}") from None
-    except RecursionError:
-        raise ValueRefused(f"a JSON document nested deeper than {MAX_NESTING} levels; flatten it") from None
+    content = read_json(document)
     if not isinstance(content, dict):
         raise ValueRefused(f"a JSON {type(content).__name__} has no names; publish an object: {{...}}")
+    return document_attributes(content)
+
+
+def read_json(document: str | bytes) -> Any:
+    """What a JSON document holds, or `ValueRefused`, which shows the place where it is wrong."""
+    try:
+        return msgspec.json.decode(document)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueRefused(f"not a JSON document: {json_problem(document, error)}") from None
+
+
+def document_attributes(content: Mapping[str, object]) -> dict[str, object]:
+    """The attributes of a decoded document: dotted names for what is nested, lists for what stands in arrays."""
     return _flattened(content.items())
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from . import _algebra
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
-from ._effort import Effort
+from ._effort import KEPT_STEPS, Effort
 from ._errors import FilterError
 from ._limits import checked, printable
 from ._location import Location
@@ -20,7 +20,7 @@ from .operators import Within
 
 @runtime_checkable
 class Matches(Protocol):
-    """The least that a filter must do. A class with no more is routed by flooding or simple routing."""
+    """The least that a filter class must offer; with no more, it works with flooding and simple routing only."""
 
     def matches(self, notification: Notification) -> bool:
         """Whether the notification passes."""
@@ -44,14 +44,17 @@ class Filter:
         self._hash = hash(self.conjunctions)
 
     @classmethod
-    def parse(cls, text: str) -> Filter:
-        """The filter that a text in the filter language means (see docs/filters.md)."""
+    def parse(cls, text: str, *, most: int | None = None) -> Filter:
+        """Parse a text in the filter language (see docs/filters.md), or raise `FilterError`.
+
+        A text that would surely cost more than `most` raises `FilterTooLarge` before it is parsed.
+        """
         from ._language import parse  # noqa: PLC0415 - the language builds filters: above, it would be a cycle
 
-        return parse(text)
+        return parse(text, most=most)
 
     def matches(self, notification: Notification | Mapping[str, object]) -> bool:
-        """Whether the notification passes; a plain mapping is checked and flattened first."""
+        """Return whether the notification passes; a plain mapping is checked and flattened first."""
         if not isinstance(notification, Notification):
             notification = Notification(notification)
         attributes = notification.attributes
@@ -62,15 +65,15 @@ class Filter:
         return notification if notification is not None and self.matches(notification) else None
 
     def covers(self, other: Filter) -> bool:
-        """Whether every notification that passes `other` passes this filter. False if undecided."""
+        """Return whether every notification that passes `other` passes this filter; False if undecided."""
         return _algebra.covers(self.conjunctions, other.conjunctions)
 
     def overlaps(self, other: Filter) -> bool:
-        """Whether some notification may pass both. True if undecided."""
+        """Return whether some notification may pass both; True if undecided."""
         return _algebra.overlaps(self.conjunctions, other.conjunctions)
 
     def merge(self, other: Filter, *, precision: float = 1.0) -> Filter | None:
-        """One filter for both, if there is a simpler one than `self | other`; else None.
+        """Return one filter for both, if there is one simpler than `self | other`; else None.
 
         With `precision` 1 the merger accepts exactly what the two accept. Below 1 it may accept more, as
         long as the estimated share of wanted notifications does not fall below `precision`.
@@ -79,23 +82,23 @@ class Filter:
         return Filter(merged) if merged is not None and printable(merged) else None
 
     def canonical(self) -> Filter:
-        """The same set of notifications in one form that equal texts share."""
+        """Return the same filter in canonical form: equal forms mean equal filters, but not always the reverse."""
         return self if "_is_canonical" in self.__dict__ else self._canonical
 
     @functools.cached_property
     def _canonical(self) -> Filter:
-        with Effort(apart=True):  # it is kept, so nobody's haste may show in it
+        with Effort(KEPT_STEPS, apart=True):  # it is kept, so nobody's haste may show in it
             form = Filter(_algebra.canonical(self.conjunctions))
         form.__dict__["_is_canonical"] = True  # the form of the form is itself, and finding that out is as much work
         return form
 
     def witness(self) -> Notification | None:
-        """One notification that passes, so that every filter that covers this one accepts it; None if none is found."""
+        """Return a notification that passes, which every filter that covers this one accepts; None if none is found."""
         return self._witness
 
     @functools.cached_property
     def _witness(self) -> Notification | None:
-        with Effort(apart=True):
+        with Effort(KEPT_STEPS, apart=True):
             for conjunction in self.conjunctions:
                 if (attributes := _algebra.witness(conjunction)) is not None:
                     return Notification.trusted(attributes)
@@ -106,9 +109,9 @@ class Filter:
         """A short name of this filter, the same everywhere: equal canonical forms have equal ids."""
         return hashlib.blake2b(str(self.canonical()).encode(), digest_size=12).hexdigest()
 
-    @property
+    @functools.cached_property
     def cost(self) -> int:
-        """What it costs to compare this filter with others: its comparisons, and the wildcards in its patterns.
+        """The cost of registering this filter: its comparisons, its wildcards, and every fourth value of an `IN`.
 
         >>> Filter.parse("price > 20 AND name LIKE 'a%b%' OR price < 2").cost
         5
@@ -116,7 +119,7 @@ class Filter:
         return sum(constraint.cost for conjunction in self.conjunctions for constraint in conjunction)
 
     def resolve(self, here: Location) -> Filter:
-        """This filter with every `myloc` replaced by places around `here`."""
+        """Return this filter with every `myloc` replaced by places around `here`."""
         if not self.has_marker:
             return self
         return Filter(
@@ -125,7 +128,7 @@ class Filter:
 
     @property
     def has_marker(self) -> bool:
-        """Whether a `myloc` still waits to be resolved."""
+        """Whether it contains a `myloc` that is not resolved yet."""
         return any(_is_marked(constraint) for conjunction in self.conjunctions for constraint in conjunction)
 
     def __and__(self, other: Filter) -> Filter:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 ROOT_SCOPE = ""
-"""The scope that everything belongs to when nobody has defined any."""
+"""The scope that everything belongs to while no other is defined."""
 
 
 class EventKey(NamedTuple):
@@ -24,7 +24,10 @@ class EventKey(NamedTuple):
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no part of it can lead back to it
-    """Who published what when. Stamped by the border broker; a client cannot forge it."""
+    """The identity of a publication: its number, its publisher and its time.
+
+    The border broker stamps it; a client cannot forge it.
+    """
 
     origin: str
     epoch: int
@@ -39,7 +42,7 @@ class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no pa
 
     @property
     def key(self) -> EventKey:
-        """The event's key."""
+        """The key that names the event for ever."""
         return EventKey(self.origin, self.epoch, self.seq)
 
 
@@ -64,14 +67,14 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Duplicates(enum.IntEnum):
-    """What counts as a second copy, where a notification may come on several ways through the scopes."""
+    """What counts as a second copy, where a notification may arrive along several paths through the scopes."""
 
     DEFAULT = 0
-    """As the scope says that it comes from; `SUPPRESS` if that says nothing."""
+    """The rule of the scope that it comes from; `SUPPRESS` if that has none."""
     PER_PATH = 1
-    """Nothing: what comes on another path is another notification."""
+    """Nothing: a copy that arrives along another path is another notification."""
     EVENT = 2
-    """The same event, in whatever form: the first one counts."""
+    """The same event in any form: the first one counts."""
     SUPPRESS = 3
     """The same event in the same form."""
 

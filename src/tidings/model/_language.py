@@ -19,13 +19,14 @@ from typing import Any
 import lark
 from lark import Token
 
-from ._errors import FilterError, FilterSyntaxError
+from ._errors import FilterError, FilterSyntaxError, FilterTooLarge
 from ._expression import Expression, filter_of
 from ._filter import Filter
 from ._limits import checked_length
 from ._reductions import Reductions
 from ._remedies import unexpected
-from ._tokens import END, Misfit, tokens
+from ._subject_texts import subject_misfit
+from ._tokens import END, Misfit, least_cost, tokens
 
 _CACHED_TEXTS = 1_024
 """How many texts are remembered with their filters."""
@@ -62,7 +63,7 @@ levels: LPAR operand RPAR
 """
 
 
-def parse(text: str) -> Filter:
+def parse(text: str, *, most: int | None = None) -> Filter:
     """The filter that a text means, or `FilterSyntaxError`, which points at the column.
 
     >>> parse("type = 'quote' AND NOT price > 20")
@@ -71,13 +72,19 @@ def parse(text: str) -> Filter:
     if not isinstance(text, str):
         raise FilterError(f'a filter\'s text is a string, not {type(text).__name__}; write "price > 20"')
     checked_length(len(text))
+    if most is not None and len(text) > most and (cost := least_cost(text)) > most:
+        raise FilterTooLarge(
+            f"the filter, as it is written, costs at least {cost:,}, counting its comparisons, its wildcards and every "
+            f"fourth value of an IN; at most {most:,} are taken: use several subscriptions"
+        )
     return _remembered(text) if len(text) <= _CACHED_LENGTH else _parsed(text)
 
 
 def _parsed(text: str) -> Filter:
     try:
         return filter_of(_expression(text))
-    except Misfit as error:
+    except Misfit as misfit:
+        error = subject_misfit(text) or misfit
         raise FilterSyntaxError(error.problem, text, error.at + 1, error.remedy) from None
 
 

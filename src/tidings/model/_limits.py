@@ -32,12 +32,12 @@ def checked_size(conjunctions: int, constraints: int) -> None:
     """Raise `FilterTooLarge` for a filter of this many conjunctions and constraints."""
     if conjunctions > MAX_CONJUNCTIONS:
         raise FilterTooLarge(
-            f"the filter comes to {_rounded(conjunctions)} alternatives joined by OR, "
+            f"the filter expands to {_rounded(conjunctions)} alternatives joined by OR, "
             f"at most {MAX_CONJUNCTIONS} are allowed; {_REMEDY}"
         )
     if constraints > MAX_CONSTRAINTS:
         raise FilterTooLarge(
-            f"the filter comes to {_rounded(constraints)} comparisons, "
+            f"the filter expands to {_rounded(constraints)} comparisons, "
             f"at most {MAX_CONSTRAINTS:,} are allowed; {_REMEDY}"
         )
 
@@ -60,7 +60,7 @@ def checked_length(characters: int) -> None:
     """Raise `FilterTooLarge` for a filter whose text is this long."""
     if characters > MAX_FILTER_TEXT:
         raise FilterTooLarge(
-            f"the filter comes to a text of {characters:,} characters, at most {MAX_FILTER_TEXT:,} are allowed; "
+            f"the filter expands to a text of {characters:,} characters, at most {MAX_FILTER_TEXT:,} are allowed; "
             "use shorter constants, or several subscriptions"
         )
 

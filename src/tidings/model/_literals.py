@@ -24,8 +24,8 @@ def attribute(token: Token, operator: str) -> str:
     if token.type == "QUOTED":
         return _checked_name(token[1:-1].replace('""', '"'), token)
     if token.type == "TEXT":
-        remedy = f"A name stands plain or in double quotes: {shortened(token[1:-1])}."
-        raise misfit(token, f"{shortened(token)} in single quotes is a text, not an attribute", remedy)
+        remedy = f"Write a name plain or in double quotes: {shortened(token[1:-1])}."
+        raise misfit(token, f"{shortened(token)} in single quotes is text, not an attribute", remedy)
     remedy = f"Write the attribute on the left of {operator} and constants on its right."
     raise misfit(token, f"{shortened(token)} is not an attribute", remedy)
 
@@ -59,7 +59,6 @@ def is_name(token: Token) -> bool:
 
 
 def misfit(token: Token, problem: str, remedy: str) -> Misfit:
-    """A misfit at this token."""
     return Misfit(problem, token.start_pos or 0, remedy)
 
 
@@ -123,13 +122,11 @@ def _place(token: Token) -> Location:
 def _not_a_constant(token: Token) -> Misfit:
     shown = shortened(token)
     if token.type == "NULL":
-        return misfit(token, "nothing compares with NULL", "Write IS NULL or IS NOT NULL.")
+        return misfit(token, "nothing can be compared with NULL", "Write IS NULL or IS NOT NULL.")
     if token.type == "MYLOC":
         return misfit(token, "myloc is an area, not a value", "Write WITHIN myloc.")
     if token.type == "QUOTED":
         inside = shown[1:-1].replace("'", "''")
-        return misfit(
-            token, f"{shown} in double quotes is an attribute", f"A text stands in single quotes: '{inside}'."
-        )
-    remedy = f"Compare with a constant; a text stands in single quotes: '{shown}'."
-    return misfit(token, f"{shown} is an attribute, and attributes do not compare with each other", remedy)
+        return misfit(token, f"{shown} in double quotes is an attribute", f"Write text in single quotes: '{inside}'.")
+    remedy = f"Compare with a constant; write text in single quotes: '{shown}'."
+    return misfit(token, f"{shown} is an attribute, and attributes cannot be compared with each other", remedy)

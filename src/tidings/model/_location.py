@@ -42,7 +42,7 @@ class Location:
         raise AttributeError("a location cannot be changed")
 
     def within(self, place: Location) -> bool:
-        """Whether this place is `place` or lies somewhere inside it."""
+        """Return whether this place is `place` or lies somewhere inside it."""
         return self.parts[: len(place.parts)] == place.parts
 
     def __eq__(self, other: object) -> bool:

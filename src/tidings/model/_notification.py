@@ -7,7 +7,14 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Self
 
-from ._encodings import MAX_NESTING, json_attributes, object_attributes, opaque_attributes, tuple_attributes
+from ._encodings import (
+    MAX_NESTING,
+    document_attributes,
+    json_attributes,
+    object_attributes,
+    opaque_attributes,
+    tuple_attributes,
+)
 from ._errors import ValueRefused
 from ._location import Location
 from ._names import MAX_NAME, checked_name, known_names, learn
@@ -51,7 +58,10 @@ class Notification(Mapping[str, Value]):
 
     @classmethod
     def decoded(cls, attributes: dict[str, Any]) -> Notification:
-        """Attributes fresh from a decoder, whose texts are valid Unicode: checked, and kept if they are plain."""
+        """Make a notification of attributes fresh from a decoder, whose texts are valid Unicode.
+
+        They are checked, and kept without a copy if they are plain.
+        """
         for name, value in attributes.items():
             kind = type(value)
             if kind is str or kind is bytes:
@@ -70,12 +80,15 @@ class Notification(Mapping[str, Value]):
 
     @classmethod
     def from_object(cls, instance: object) -> Self:
-        """A dataclass or a msgspec Struct; `type` holds the names of its class and all its superclasses."""
+        """Make a notification of a dataclass or a msgspec Struct.
+
+        Its `type` holds the names of the class and all its superclasses.
+        """
         return cls(object_attributes(instance))
 
     @classmethod
     def from_json(cls, document: str | bytes) -> Self:
-        """A JSON object; an array of objects becomes a list under each of their names.
+        """Make a notification of a JSON object; an array of objects becomes a list under each of their names.
 
         >>> Notification.from_json('{"order": {"items": [{"sku": "A7"}, {"sku": "B2"}]}}')
         Notification(order.items.sku=('A7', 'B2'))
@@ -83,23 +96,32 @@ class Notification(Mapping[str, Value]):
         return cls(json_attributes(document))
 
     @classmethod
+    def from_document(cls, content: Mapping[str, object]) -> Self:
+        """As `from_json`, of a document that has been decoded; bytes, times and locations may stand in it, too.
+
+        >>> Notification.from_document({"order": {"number": 7, "note": None}, "body": b"..."})
+        Notification(order.number=7, body=b'...')
+        """
+        return cls(document_attributes(content))
+
+    @classmethod
     def from_tuple(cls, fields: Sequence[object]) -> Self:
-        """A tuple; the attributes are "1", "2", ..."""
+        """Make a notification of a tuple; the attributes are "1", "2", ..."""
         return cls(tuple_attributes(fields))
 
     @classmethod
     def opaque(cls, body: bytes, *, channel: str | None = None, subject: str | None = None) -> Self:
-        """Bytes that the service does not look into, selected by a channel or a subject."""
+        """Make a notification of bytes that no broker looks into; a channel or a subject selects it."""
         return cls(opaque_attributes(body, channel, subject))
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """The attributes as a plain dict, for reading only: the fast way for code that matches."""
+        """The attributes as a plain dict, for reading only: the fastest access for code that matches."""
         return self._attributes
 
     @property
     def from_past(self) -> bool | None:
-        """Whether it came from the past; None: whoever subscribed did not ask (`with_origin`)."""
+        """Whether it came from the past; None unless the subscription has `with_origin=True`."""
         return None
 
     def __getitem__(self, name: str) -> Value:

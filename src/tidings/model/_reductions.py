@@ -109,7 +109,7 @@ class Reductions(lark.Transformer[Token, Expression]):
         if null.type != "NULL":
             operator = "=" if negated is None else "<>"
             remedy = f"Write {shortened(left)} {operator} {shortened(null)}."
-            raise misfit(null, "only NULL and NOT NULL stand after IS", remedy)
+            raise misfit(null, "only NULL or NOT NULL may follow IS", remedy)
         return Test(IsNull(name) if negated is None else Exists(name))
 
     def existence(self, left: Token, negated: Token | None, word: Token) -> Expression:
@@ -161,7 +161,7 @@ def _operands(rest: tuple[Token | None, ...]) -> list[Token]:
 def _text(token: Token, word: Token) -> str:
     if token.type != "TEXT":
         remedy = "Write it in single quotes, % for any text and _ for one character: LIKE 'SA%'."
-        raise misfit(token, f"{word} takes a text, not {shortened(token)}", remedy)
+        raise misfit(token, f"{word} takes text, not {shortened(token)}", remedy)
     return str(constant(token))
 
 

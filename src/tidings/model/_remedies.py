@@ -23,7 +23,7 @@ _WORDS = {
     "CONTAINS": "Write LIKE '%part%'.",
     "STARTSWITH": "Write LIKE 'start%'.",
     "ENDSWITH": "Write LIKE '%end'.",
-    "ILIKE": "LIKE tells upper from lower case, and nothing ignores it.",
+    "ILIKE": "LIKE is case-sensitive, and no operator ignores case.",
     "REGEXP": "Write LIKE with % and _ as wildcards.",
     "RLIKE": "Write LIKE with % and _ as wildcards.",
     "MATCHES": "Write LIKE with % and _ as wildcards.",
@@ -82,7 +82,7 @@ def unknown_operator(word: Token) -> Misfit:
 
 def _never_opened(place: Place) -> Misfit | None:
     if place.token.type == "RPAR" and not place.opened():
-        return place.says("this parenthesis was never opened", "Remove it, or open one before.")
+        return place.says("this parenthesis was never opened", "Remove it, or add the opening one.")
     return None
 
 
@@ -90,7 +90,7 @@ def _missing_quotes(place: Place) -> Misfit | None:
     """`symbol = SAP AG`, `symbol = SAP'`."""
     if place.token.type in _OPERANDS and place.before() in _NAMES and place.before(2) in {"COMPARISON", "LIKE"}:
         name = place.read[-1]
-        remedy = f"A text stands in single quotes: '{shortened(name)} ...'."
+        remedy = f"Write text in single quotes: '{shortened(name)} ...'."
         return place.says(f"{shortened(name)} is the name of an attribute here", remedy, name)
     return None
 
@@ -107,7 +107,7 @@ def _word_operator(place: Place) -> Misfit | None:
 def _arithmetic(place: Place) -> Misfit | None:
     """`price -5 > 3`."""
     if place.token.type == "NUMBER" and place.token[0] in "+-" and place.before() in _OPERANDS:
-        remedy = "Filters do not calculate; a name with a - in it stands in double quotes."
+        remedy = "Filters do not calculate; write a name that contains - in double quotes."
         return place.says(f"{place.token} follows a value", remedy)
     return None
 
@@ -116,7 +116,7 @@ def _chained(place: Place) -> Misfit | None:
     """`1 < price < 5`."""
     if place.token.type == "COMPARISON" and place.before() in _OPERANDS and place.before(2) == "COMPARISON":
         remedy = "Write 1 < price AND price < 5, or price BETWEEN 1 AND 5."
-        return place.says("a comparison has two sides only", remedy)
+        return place.says("a comparison has only two sides", remedy)
     if place.token.type == "COMPARISON" and place.before() == "NOT":
         return place.says(f"NOT {place.token} is not an operator", "Write NOT in front: NOT price = 5.", place.read[-1])
     return None
@@ -125,8 +125,8 @@ def _chained(place: Place) -> Misfit | None:
 def _keyword_as_operand(place: Place) -> Misfit | None:
     """`in = 5`, `price = AND`."""
     if "NAME" in place.expected and "TEXT" in place.expected and place.token.type in KEYWORDS:
-        remedy = f"A value or a name is missing before it; as a name, {place.token} stands in double quotes."
-        return place.says(f"{place.token} is a word of the language", remedy)
+        remedy = f"A value or a name is missing before it; to use {place.token} as a name, put it in double quotes."
+        return place.says(f"{place.token} is a reserved word", remedy)
     return None
 
 
@@ -142,7 +142,7 @@ def _missing_operand(place: Place) -> Misfit | None:
         return place.says(f"a condition is missing after {last}", example)
     if last.type == "IS":
         return place.says("NULL is missing after IS", "Write IS NULL or IS NOT NULL.")
-    return place.says(f"a value is missing after {last}", "Write a number, or a text in single quotes.")
+    return place.says(f"a value is missing after {last}", "Write a number, or text in single quotes.")
 
 
 def _missing_parenthesis(place: Place) -> Misfit | None:

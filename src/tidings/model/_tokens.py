@@ -60,8 +60,8 @@ _STRAY = {
     ";": "A filter is one condition, without a semicolon.",
     "?": "There are no parameters; build the filter in Python: attr.price > limit.",
     ":": "There are no parameters; build the filter in Python: attr.price > limit.",
-    "[": "A list of values stands in parentheses: IN (1, 2).",
-    "{": "A list of values stands in parentheses: IN (1, 2).",
+    "[": "Write a list of values in parentheses: IN (1, 2).",
+    "{": "Write a list of values in parentheses: IN (1, 2).",
     **dict.fromkeys("‘’´`“”„«»", "Use straight quotes: 'text' for a text, \"name\" for a name."),
 }
 _QUOTES = {
@@ -101,6 +101,25 @@ def tokens(text: str) -> Iterator[Token]:
     yield Token(END, "", end)
 
 
+def least_cost(text: str) -> int:
+    """What a filter that is written so costs at least (see `Filter.cost`), or would if it repeated nothing.
+
+    It is counted without parsing: comparisons stand between AND and OR, and what costs 1 takes at most 12 tokens, as
+    `NOT a IN (1, 2, 3) AND` does.
+
+    >>> least_cost("a = 1 OR a BETWEEN 2 AND 3 AND b = 1")
+    3
+    """
+    words, comparisons = 0, 1
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        words += kind != "SPACE"
+        if kind == "NAME":
+            comparisons += _JOINTS.get(match.group().upper(), 0)
+    return max(comparisons, words // 12)
+
+
+_JOINTS = {"AND": 1, "OR": 1, "BETWEEN": -1}
 _MISFITS = frozenset({"WRONG", "MALFORMED", "STRAY"})
 
 
@@ -108,12 +127,12 @@ def _misfit(kind: str, written: str, at: int) -> Misfit:
     if kind == "WRONG":
         return Misfit(f"{written} is not an operator", at, _WRONG.get(written, _ARITHMETIC))
     if kind == "MALFORMED":
-        remedy = "A name that starts with a digit stands in double quotes; numbers look like 5, -2.5 or 1e6."
+        remedy = "Write a name that starts with a digit in double quotes; numbers look like 5, -2.5 or 1e6."
         return Misfit(f"{shortened(written)} is neither a number nor a name", at, remedy)
     if written in _QUOTES:
         return Misfit("this quote is never closed", at, _QUOTES[written])
-    remedy = _STRAY.get(written, "A name with such a character stands in double quotes, a text in single quotes.")
-    return Misfit(f"{written!r} means nothing here", at, remedy)
+    remedy = _STRAY.get(written, "Write a name with such a character in double quotes, and text in single quotes.")
+    return Misfit(f"{written!r} has no meaning here", at, remedy)
 
 
 def shortened(text: str, width: int = 40) -> str:

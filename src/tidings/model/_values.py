@@ -88,7 +88,7 @@ def checked_scalar(value: object, place: str) -> Scalar:
         return value  # type: ignore[return-value]
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
-            raise ValueRefused(f"{place}: {value} compares with nothing; leave the attribute out")
+            raise ValueRefused(f"{place}: {value} cannot be compared; leave the attribute out")
         return value  # type: ignore[return-value]
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -109,7 +109,9 @@ def _in_utc(moment: datetime, place: str) -> datetime:
     try:
         utc = moment.astimezone(UTC)
     except OverflowError:
-        raise ValueRefused(f"{place}: {moment!r} leaves the years 1 to 9999 in UTC; use a time within") from None
+        raise ValueRefused(
+            f"{place}: {moment!r} is outside the years 1 to 9999 in UTC; use a time within them"
+        ) from None
     if type(utc) is datetime:
         return utc
     return datetime.combine(utc.date(), utc.time(), UTC)  # a subclass, like pandas.Timestamp

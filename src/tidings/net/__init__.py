@@ -1,6 +1,6 @@
 """The broker in the real world: sockets, TLS, authentication, flow control, a store."""
 
-from tidings.model import AccessDenied
+from tidings.model import AccessDenied, guard_log
 
 from ._access import Access, Identity
 from ._bounds import Bound, Bounds, bounds_of
@@ -31,3 +31,5 @@ __all__ = [
     "owners",
     "serve",
 ]
+
+guard_log("tidings.net")

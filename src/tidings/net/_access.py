@@ -41,17 +41,17 @@ class Identity:
     def check_publish(self, notification: Notification) -> None:
         """Raise `AccessDenied` unless it may publish this."""
         if not self.publish.matches(notification):
-            raise AccessDenied(f"'{self.name}' may only publish what passes {self.publish}")
+            raise AccessDenied(f"'{self.name}' may only publish notifications that pass {self.publish}")
 
     def check_subscribe(self, filter: Matches) -> None:
         """Raise `AccessDenied` unless everything that the filter accepts may be seen."""
         if self.subscribe is not EVERYTHING and not (isinstance(filter, Filter) and self.subscribe.covers(filter)):
-            raise AccessDenied(f"'{self.name}' may only subscribe to what is covered by {self.subscribe}")
+            raise AccessDenied(f"'{self.name}' may only subscribe within {self.subscribe}")
 
     def check_advertise(self, filter: Matches) -> None:
         """Raise `AccessDenied` unless everything that the filter accepts may be published."""
         if self.publish is not EVERYTHING and not (isinstance(filter, Filter) and self.publish.covers(filter)):
-            raise AccessDenied(f"'{self.name}' may only advertise what is covered by {self.publish}")
+            raise AccessDenied(f"'{self.name}' may only advertise within {self.publish}")
 
 
 ANYBODY = Identity("anybody", administer=True, broker=True)
@@ -86,7 +86,7 @@ class Access:
         if found is None and subject is not None:
             found = self.certificates.get(subject)
         if found is None:
-            why = "no credentials: neither a token nor a certificate says who this is"
+            why = "no credentials: this client showed neither a token nor a certificate"
             if token is not None or subject is not None:
                 why = f"this {'token' if token is not None else 'certificate'} is not known here"
             raise AccessDenied(f"{why}; ask the administrator for a token or certificate")

@@ -66,16 +66,16 @@ class Budget:
         if size > 0 and self._used.get(owner, 0) + size > self._per_identity:
             self.refused += 1
             raise BudgetExceeded(
-                f"'{owner}' has {self._used.get(owner, 0):,} bytes of this broker's memory, and one more registration "
-                f"would take it beyond the {self._per_identity:,} of `identity_bytes`; end some, or use wider filters"
+                f"'{owner}' uses {self._used.get(owner, 0):,} bytes of this broker's memory, and one more registration "
+                f"would exceed the {self._per_identity:,} of `identity_bytes`; end some, or use wider filters"
             )
         most = self._in_all // REGISTRATIONS_PART
         if size > 0 and (self._registered + size > most or self.total + size > self._in_all):
             self.refused += 1
             raise BudgetExceeded(
                 f"this broker keeps {self.total:,} bytes for its clients, {self._registered:,} of them for their "
-                f"registrations; one more would take it beyond the {self._in_all:,} of `memory_bytes`, or beyond the "
-                f"{most:,} that registrations may take of it; try again later, or use another broker"
+                f"registrations; one more would exceed the {self._in_all:,} of `memory_bytes`, or the {most:,} of it "
+                f"that registrations may use; try again later, or use another broker"
             )
         self._registered += size
         self.add(owner, size)

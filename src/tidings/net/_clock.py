@@ -74,7 +74,7 @@ class Clock:
         is_off = abs(offset.ahead) - offset.error > self._limit
         if is_off and not self.is_off:
             log.warning(
-                "the clock of broker %s is %s: bounds in time miss or add as much; let both follow a time server",
+                "the clock of broker %s is %s; bounds in time are wrong by as much: let both follow a time server",
                 self._neighbour,
                 offset,
             )

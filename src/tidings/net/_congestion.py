@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A turn of the broker belongs to the peer that was read, so what the turn sends is that peer's doing. If it goes into a
 full queue, the peer that was read, and no other, *waits* for the full one: it is not read from until the full one has
-room again. What timers send has no source; those who send it ask beforehand (`Broker.crowded`).
+room again. Publications that have waited go on behalf of their publishers (`Broker.charge`), which then wait as well.
+What timers send has no source; those who send it ask beforehand (`Broker.crowded`).
 
 - A full peer is always read from, because its acknowledgements are what the others wait for. So a peer that waits is
   not full itself, and whom it waits for does not wait: this cannot lock up.
@@ -122,7 +123,7 @@ class Congestion:
         self._idle_steps += 1
         if self._idle_steps >= STALL_STEPS:
             self._timer = None
-            self._peer.give_up(f"it acknowledged nothing for {self._step * STALL_STEPS:g} s, and its queue is full")
+            self._peer.give_up(f"its queue is full, and it acknowledged nothing for {self._step * STALL_STEPS:g} s")
         else:
             self._timer = self._loop.call_later(self._step, self._look)
 

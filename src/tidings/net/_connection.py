@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tidings.net")
 
-FULL = Reject("full", "this broker has as many connections as it may", retry=True)
+FULL = Reject(
+    "full", "this broker has no room for more connections; try again later, or use another broker", retry=True
+)
 STOPPING = Reject("stopping", "this broker is stopping", retry=True)
 _DATA = int(Part.DATA)  # to compare with it is faster than with a member of an enum
 DENIAL_DELAY = 1.0
@@ -133,8 +135,9 @@ class Connection(Stream):
             # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
             parts, frame = [one for one in parts if one[0] != _DATA], None
         host, clock = self.host, self.loop.time
-        decode, data, turns = peer.serialiser.decode, _DATA, host.turns
         receive, link = self.host.broker.receive, peer.link
+        decode = peer.serialiser.decode_sparingly if link.is_client else peer.serialiser.decode
+        data, turns = _DATA, host.turns
         arrived = 0
         if self.host.flushing:
             self.host.flush()  # what was sent before is not this peer's doing
@@ -199,8 +202,8 @@ class Connection(Stream):
         except TidingsError as error:
             raise WireError(str(error)) from error
         except Exception as error:
-            log.exception("a message of %s could not be handled", self._who())
-            raise WireError("a message could not be handled; the log of this broker says why") from error
+            log.exception("cannot handle a message from %s", self._who())
+            raise WireError("the broker could not handle a message; its log says why") from error
         finally:
             self.host.flush()
             self.host.reading = None
@@ -279,7 +282,7 @@ class Accepted(Connection, Visitor):
 
     def _too_slow(self) -> None:
         if self.peer is None and self.transport is not None:
-            self.reject(Reject("timeout", "no hello came", retry=True))
+            self.reject(Reject("timeout", "no hello arrived in time", retry=True))
 
     def lost(self, error: Exception | None) -> None:
         """The connection is gone."""
@@ -289,7 +292,7 @@ class Accepted(Connection, Visitor):
     def first(self, kind: int, payload: bytes) -> None:
         """The other side says hello."""
         if kind != Part.HELLO:
-            raise WireError(f"a connection begins with HELLO, not with kind {kind}")
+            raise WireError(f"a connection begins with HELLO, not with a part of kind {kind}")
         self._deadline.cancel()
         hello = decode_words(payload, Hello)
         if self.host.stopping:
@@ -298,7 +301,7 @@ class Accepted(Connection, Visitor):
         try:
             self._welcome(hello)
         except AccessDenied as error:
-            log.warning("%s %s at %s was denied: %s", hello.role.value, hello.name[:80], self._who(), error)
+            log.warning("denied %s %s at %s: %s", hello.role.value, hello.name[:80], self._who(), error)
             self.loop.call_later(DENIAL_DELAY, self.reject, Reject("denied", str(error)))
         except TidingsError as error:
             self.reject(Reject("refused", str(error)))
@@ -322,14 +325,14 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.BROKER and not identity.broker:
             raise AccessDenied(f"'{identity.name}' may not connect as a broker")
         if objection := host.names.objection_to(name, kind, identity):
-            log.warning("%s at %s was turned away: %s", kind.value, self._who(), objection)
+            log.warning("turned away %s at %s: %s", kind.value, self._who(), objection)
             self.reject(Reject("name", objection))
             return
         if kind is LinkKind.BROKER and (objection := host.governance.objection_to(name, hello.authority)):
             self.reject(Reject("authority", objection, retry=True))
             return
         if kind is LinkKind.BROKER and (objection := _other_routing(host.options, hello)):
-            log.warning("broker %s at %s was turned away: %s", name, self._who(), objection)
+            log.warning("turned away broker %s at %s: %s", name, self._who(), objection)
             self.reject(Reject("routing", objection, retry=True))
             return
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
@@ -340,17 +343,19 @@ class Accepted(Connection, Visitor):
         if peer is None or not resumed:
             known = host.peer_of(name, kind)
             if known is not None and not self._replaces(hello, known, identity):
-                self.reject(Reject("duplicate", f"{kind.value} '{name}' is connected already", retry=True))
+                self.reject(Reject("duplicate", f"{kind.value} '{name}' is already connected", retry=True))
                 return
             if host.peer_count - (known is not None) >= host.max_connections:
                 self.reject(FULL)
                 return
             if known is not None:
-                host.end(known, "it started anew")
+                host.end(known, "it started a new session")
             peer = host.admit(name, kind, identity)
             peer.serialiser = serialiser
         elif peer.serialiser.name not in hello.serialisers:
-            self.reject(Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or begin anew"))
+            self.reject(
+                Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or start a new session")
+            )
             return
         elif peer.stream is not None:
             peer.stream.abort()  # the other side gave that connection up before this one noticed

@@ -28,7 +28,7 @@ def room_for(connections: int) -> int:
     possible = max(allowed - RESERVE, allowed // 2)
     log.log(
         logging.WARNING if allowed < connections else logging.INFO,
-        "%s file descriptors are enough for %s connections, not for %s; allow %s with `ulimit -n` "
+        "%s file descriptors suffice for %s connections, not for %s; allow %s with `ulimit -n` "
         "(LimitNOFILE= of systemd), or set `connections` in [limits]",
         allowed,
         possible,

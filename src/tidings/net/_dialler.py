@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tidings.broker import LinkKind
 from tidings.model import TidingsError
 from tidings.wire import (
+    NO_ANSWER,
     SERIALISERS,
     VERSION,
     Hello,
@@ -21,6 +22,7 @@ from tidings.wire import (
     Welcome,
     WireError,
     decode_words,
+    dial_problem,
     encode_words,
     part,
 )
@@ -78,7 +80,7 @@ class Dialled(Connection):
             self.close()
             return
         if kind != Part.WELCOME:
-            raise WireError(f"a hello is answered by WELCOME or REJECT, not by kind {kind}")
+            raise WireError(f"the answer to a hello is WELCOME or REJECT, not a part of kind {kind}")
         welcome = decode_words(payload, Welcome)
         if welcome.version != VERSION or welcome.serialiser not in SERIALISERS:
             raise WireError(
@@ -92,12 +94,12 @@ class Dialled(Connection):
             previous.resume(welcome.received)
             return
         if previous is not None:
-            self.host.end(previous, "the neighbour has forgotten the session")
+            self.host.end(previous, "the neighbour forgot the session")
         known = self.host.peer_of(welcome.name, LinkKind.BROKER)
         if known is not None and (known.stream is None or self.host.options.name < welcome.name):
-            self.host.end(known, "another connection takes its place")  # see `Accepted._replaces`
+            self.host.end(known, "another connection replaces it")  # see `Accepted._replaces`
         elif known is not None:
-            self.refused = Reject("duplicate", f"broker '{welcome.name}' is connected already", retry=True)
+            self.refused = Reject("duplicate", f"broker '{welcome.name}' is already connected", retry=True)
             self.write(part(Part.BYE))
             self.close()
             return
@@ -115,6 +117,11 @@ class Dialled(Connection):
             self.refused = Reject("refused", str(error))
             self.write(part(Part.BYE))
             self.close()
+
+    def bad_input(self, error: WireError) -> None:
+        """Remember what was wrong: the dialler says why the neighbour is not connected."""
+        self.refused = self.refused or Reject("protocol", str(error))
+        super().bad_input(error)
 
 
 class Dialler:
@@ -167,7 +174,7 @@ class Dialler:
                 server_hostname=host if self._tls is not None else None,
             )
         except (OSError, ssl.SSLError) as error:
-            self._complain(str(error))
+            self._complain(dial_problem(error))
             return None
         try:
             await asyncio.wait(
@@ -179,10 +186,9 @@ class Dialler:
             if not connection.greeted.done():
                 connection.abort()
         if connection.peer is None:
+            silence = NO_ANSWER if connection.done.done() else "no answer came to the hello"
             connection.close()
-            self._complain(
-                connection.refused.reason if connection.refused is not None else "no answer came to the hello"
-            )
+            self._complain(connection.refused.reason if connection.refused is not None else silence)
         return connection
 
     def _complain(self, problem: str) -> None:

@@ -88,7 +88,7 @@ class Durables:
             try:
                 (client, name), record = _names(key), _decode(value)
             except msgspec.MsgspecError as error:
-                log.error("durable subscription %s cannot be read, and begins anew: %s", key, error)
+                log.error("cannot read durable subscription %s, so it starts over: %s", key, error)
                 continue
             self._records.setdefault(client, {})[name] = record
             self.count += 1
@@ -104,7 +104,7 @@ class Durables:
         if orphans:
             shown = ", ".join(f"{client!r}" for client in orphans[:MAX_SHOWN])
             log.warning(
-                "durable subscriptions are kept for %s%s, and no [[access]] entry may use that name; add it to the "
+                "durable subscriptions are kept for %s%s, but no [[access]] entry may use that name; add it to the "
                 "`names` of its owner's entry, see docs/upgrading.md",
                 shown,
                 f" and {len(orphans) - MAX_SHOWN} more" if len(orphans) > MAX_SHOWN else "",
@@ -178,8 +178,8 @@ class Durables:
         for origin in message.positions:
             if not self._broker.recovery.heard_of(origin) and (known is None or origin not in known.positions):
                 raise TidingsError(
-                    f"{origin[:80]!r} in the position of durable subscription '{message.name}' is no broker that "
-                    f"'{self._broker.name}' has heard of; it is kept once that broker can be reached from here"
+                    f"{origin[:80]!r} in the position of durable subscription '{message.name}' is a broker that "
+                    f"'{self._broker.name}' has never heard of; try again once that broker can be reached from here"
                 )
 
     # --- how much they take ---------------------------------------------------------------------------
@@ -211,24 +211,25 @@ class Durables:
         if grown > 0 and held + grown > MAX_DURABLE_BYTES:
             self.refused += 1
             raise TidingsError(
-                f"'{name}' needs {grown:,} bytes more, and the durable subscriptions of '{owner}' take {held:,} at "
-                f"broker '{self._broker.name}'; {MAX_DURABLE_BYTES:,} is the most: forget one that is no longer needed"
+                f"'{name}' needs {grown:,} more bytes, and the durable subscriptions of '{owner}' use {held:,} at "
+                f"broker '{self._broker.name}'; at most {MAX_DURABLE_BYTES:,} are allowed: forget one that is not "
+                "needed"
             )
         if grown > 0 and self.size + grown > MAX_DURABLE_BYTES_IN_ALL:
             self.refused += 1
             raise TidingsError(
-                f"'{name}' needs {grown:,} bytes more, and broker '{self._broker.name}' keeps {self.size:,} for "
-                f"durable subscriptions; {MAX_DURABLE_BYTES_IN_ALL:,} is the most: forget some"
+                f"'{name}' needs {grown:,} more bytes, and broker '{self._broker.name}' keeps {self.size:,} for "
+                f"durable subscriptions; at most {MAX_DURABLE_BYTES_IN_ALL:,} are allowed: forget some"
             )
 
     def _check_room(self, client: str, name: str) -> None:
         if len(self._records.get(client, ())) >= MAX_DURABLE:
             raise TidingsError(
-                f"'{name}' would be one durable subscription too many: client '{client}' has {MAX_DURABLE} at broker "
-                f"'{self._broker.name}', which is the most; forget one that is no longer needed"
+                f"'{name}' is one durable subscription too many: client '{client}' has {MAX_DURABLE} at broker "
+                f"'{self._broker.name}', the maximum; forget one that is no longer needed"
             )
         if self.count >= MAX_DURABLE_IN_ALL:
             raise TidingsError(
-                f"broker '{self._broker.name}' keeps {self.count:,} durable subscriptions, which is the most, and has "
-                f"no room for '{name}'; forget some that are no longer needed"
+                f"broker '{self._broker.name}' keeps {self.count:,} durable subscriptions, the maximum, and has no "
+                f"room for '{name}'; forget some that are no longer needed"
             )

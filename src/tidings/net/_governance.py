@@ -55,7 +55,7 @@ class Governance:
             return ""
         if not theirs:
             return (
-                f"'{mine}' orders the scope graph of '{self._name}', and '{broker}' names no authority; "
+                f"'{mine}' orders the scope graph of '{self._name}', but '{broker}' names no authority; "
                 f"set `authority = \"{mine}\"` in the configuration of '{broker}'"
             )
         return (

@@ -32,13 +32,13 @@ class Health:
             reasons.append("the broker has failed; its log says why")
         if self._refuses():
             reasons.append(
-                "the disk refuses writes: is it full? publications of quality stored are refused, those that ask for "
-                "no quality are accepted only"
+                "the disk refuses writes: is it full? publications of quality stored are refused, those without a "
+                "quality are only accepted"
             )
         elif self._falls_behind():
             reasons.append(
                 "the store falls behind: more waits for the disk than its queue holds. Publications of quality stored "
-                "are refused, those that ask for no quality are accepted only; slow down, or use a faster disk"
+                "are refused, those without a quality are only accepted; slow down, or use a faster disk"
             )
         if self._server.host.broker.publications.unnoted:
             reasons.append(
@@ -68,7 +68,7 @@ class Health:
         """Why the server is not ready."""
         reasons = self.complaints()
         if self._server.draining:
-            reasons.append("the server is stopping")
+            reasons.append("the broker is stopping")
         for dialler in map(dial_status, self._server.diallers):
             if not dialler.connected:
                 reasons.append(f"the neighbour {dialler.url} is not connected: {dialler.problem or 'not yet'}")

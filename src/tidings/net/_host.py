@@ -92,6 +92,8 @@ class Host:
             features=[*features, self.governance.scopes],
         )
         self.broker.crowded = self._crowded
+        self.broker.held_up = self._held_up
+        self.broker.charge = self._charge
         self.broker.remembering.told = self._told_of_store
         self.broker.register = self.budget.register
 
@@ -166,15 +168,31 @@ class Host:
         peer = self._peers.get(link)
         return peer is not None and peer.busy
 
+    def _held_up(self, link: Link) -> bool:
+        """Whether a client waits for somebody whose queue it has filled, or does not take what is sent to it."""
+        peer = self._peers.get(link)
+        return peer is not None and (peer.waits or peer.congestion.since is not None)
+
+    def _charge(self, link: Link, action: Callable[[], int]) -> int:
+        """Do something as if it were the turn of this peer, which then waits for the queues that it has filled."""
+        self.flush()  # what was sent before is not its doing
+        before, self.reading = self.reading, self._peers.get(link)
+        try:
+            result = action()
+            self.flush()
+            if self.reading is not None and self.reading.waits and self.reading.stream is not None:
+                self.reading.stream.pause()
+        finally:
+            self.reading = before
+        return result
+
     def _told_of_store(self, trouble: str) -> None:
         """Said once when the store begins to refuse what nobody insists on, and once when it takes that again."""
         unstored = self.broker.statistics.unstored
         if trouble:
-            log.error(
-                "the store does not take publications: %s; those that ask for no quality go on as accepted", trouble
-            )
+            log.error("the store refuses publications: %s; those without a quality continue as accepted", trouble)
         else:
-            log.warning("the store takes publications again; %d have gone on as accepted since the start", unstored)
+            log.warning("the store takes publications again; %d were only accepted since the start", unstored)
 
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""
@@ -237,7 +255,7 @@ class Host:
             self._forget(peer)
             raise
         peer.ask_time()
-        log.info("%s %s has come", peer.link.kind.value, peer.link.name)
+        log.info("%s %s connected", peer.link.kind.value, peer.link.name)
 
     def cut(self, peer: Peer) -> None:
         """The connection of a peer is gone; wait for it to come back."""
@@ -263,7 +281,7 @@ class Host:
         peer.close()
         if stream is not None:
             stream.close()
-        log.info("%s %s has gone: %s", peer.link.kind.value, peer.link.name, why)
+        log.info("%s %s disconnected: %s", peer.link.kind.value, peer.link.name, why)
         self.guarded(lambda: self.broker.link_down(peer.link) if peer.link.is_broker else self.broker.detach(peer.link))
 
     def disconnect(self, peer: Peer, code: str, reason: str) -> None:
@@ -311,9 +329,11 @@ class Host:
             clients.remove(peer)
             self.budget.ended += 1
             if peer.stream is None:
-                self.end(peer, "too much waits for it, and it is not there")
+                self.end(peer, "too much is queued for it while it is away")
             else:
-                self._disconnect(peer, Reject("slow", "more waits for this client than the broker has memory for"))
+                self._disconnect(
+                    peer, Reject("slow", "too much is queued for this client, and the broker is out of memory for it")
+                )
 
 
 def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:

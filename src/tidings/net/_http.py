@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
@@ -105,9 +106,9 @@ class StatusPages:
         """How many connections are open."""
         return self._listener.count
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; `OSError` if that is not possible."""
-        await self._listener.start(host, port)
+    def start(self, sockets: list[socket.socket]) -> None:
+        """Answer what comes on sockets from `bind`."""
+        self._listener.start(sockets)
 
     async def stop(self) -> None:
         """Stop listening, and end what is under way."""
@@ -126,7 +127,7 @@ class StatusPages:
         except (OSError, TimeoutError, asyncio.CancelledError, asyncio.IncompleteReadError):
             pass  # whoever asked has gone, or is too slow
         except Exception:
-            log.exception("a request could not be answered")
+            log.exception("cannot answer a request")
         finally:
             self._tasks.discard(task)
 
@@ -155,7 +156,7 @@ class StatusPages:
         if isinstance(who, Reply):
             return who
         if self.managed >= MAX_MANAGED:
-            reason = f"management works on {MAX_MANAGED} requests already; try again later"
+            reason = f"management is already working on {MAX_MANAGED} requests; try again later"
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Busy", reason)
         self.managed += 1
         visit.managed = True
@@ -167,7 +168,7 @@ class StatusPages:
 
     def _answer(self, request: Request) -> Reply:
         if request.method not in ("GET", "HEAD"):
-            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET")
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "use GET")
         match request.path:
             case "/metrics":
                 content_type, body = render(self._reporter, request.headers.get("accept", ""))
@@ -177,7 +178,7 @@ class StatusPages:
             case "/ready":
                 return _verdict("ready", self._health.hindrances())
         more = ", /status and /scopes" if self._management is not None else ""
-        return _text(HTTPStatus.NOT_FOUND, f"there are /metrics, /health and /ready{more}")
+        return _text(HTTPStatus.NOT_FOUND, f"not found; there are /metrics, /health and /ready{more}")
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | Reply:
@@ -189,11 +190,11 @@ async def _read(reader: asyncio.StreamReader) -> Request | Reply:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1"):
-        return _text(HTTPStatus.BAD_REQUEST, "this is not HTTP/1; clients of the broker use its other port")
+        return _text(HTTPStatus.BAD_REQUEST, "this is not HTTP/1; clients connect to the other port of the broker")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     said = headers.get("content-length", "0")
     if not said.isdecimal() or "transfer-encoding" in headers:
-        return _text(HTTPStatus.LENGTH_REQUIRED, "the length of the body must be said, as a number")
+        return _text(HTTPStatus.LENGTH_REQUIRED, "state the length of the body as a number in Content-Length")
     length = number(said, MAX_BODY)
     if length is None:
         return _text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MAX_BODY:,} bytes in the body")

@@ -87,7 +87,7 @@ class Journal(Feature):
         try:
             self._store.record(JournalRecord(JournalKind.SCOPE, entry.at, entry.who, what))
         except StoreError as error:  # the graph has a log of its own
-            log.warning("a change of the scope graph is missing in the journal: %s", error)
+            log.warning("cannot write a change of the scope graph to the journal: %s", error)
 
     def _described(self, entry: Entry) -> dict[str, Plain]:
         """What a client has asked for, as it did; what its scope makes of the filter follows from the graph."""

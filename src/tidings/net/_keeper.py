@@ -94,7 +94,7 @@ class Keeper:
 
     def _forgot(self) -> None:
         if self._unforgotten:
-            log.info("the store forgets again what is old")
+            log.info("the store forgets old publications again")
         self._unforgotten = ""
 
     def _could_not_forget(self, error: StoreError) -> None:
@@ -147,11 +147,11 @@ class Keeper:
         self.rolls += 1
         self.rows += told["count"]
         if told["damage"]:
-            log.warning("%s damaged batches of the log could not be archived", len(told["damage"]))
+            log.warning("cannot archive %s damaged batches of the log", len(told["damage"]))
         if told["removed"]:
             self.removed += told["removed"]
             log.info(
-                "the archive has passed %s bytes: its %s oldest files were removed; [archive] retain_bytes changes it",
+                "the archive exceeded %s bytes, and its %s oldest files were removed; [archive] retain_bytes sets it",
                 f"{self.bounds.archive:,}",
                 told["removed"],
             )
@@ -164,7 +164,9 @@ class Keeper:
 
     def _failed(self, problem: str) -> None:
         self.failures += 1
-        log.error("the log could not be archived: %s; it is kept, and tried again later", problem or "the process died")
+        log.error(
+            "cannot archive the log: %s; it is kept, and archiving is tried again later", problem or "the process died"
+        )
 
 
 async def _ended(process: Process) -> None:

@@ -105,18 +105,11 @@ class Listener:
         self.failures = 0
         """Episodes in which nothing could be accepted."""
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen; `OSError` if that is not possible."""
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            for family, kind, proto, _, address in dict.fromkeys(found):
-                self._sockets.append(_bound(family, kind, proto, address))
-        except OSError:
-            self._close()
-            raise
-        self.port = self._sockets[0].getsockname()[1]
-        self._tasks = [asyncio.create_task(self._accept(one), name=f"accept on {host}") for one in self._sockets]
+    def start(self, sockets: list[socket.socket]) -> None:
+        """Accept connections on sockets from `bind`, which are closed by `stop`."""
+        self._sockets = sockets
+        self.port = sockets[0].getsockname()[1]
+        self._tasks = [asyncio.create_task(self._accept(one), name=f"accept on port {self.port}") for one in sockets]
 
     @property
     def count(self) -> int:
@@ -129,9 +122,6 @@ class Listener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._close()
-
-    def _close(self) -> None:
         for one in self._sockets:
             one.close()
         self._sockets.clear()
@@ -181,7 +171,7 @@ class Listener:
                 lambda: visitor, accepted, ssl=self._tls, ssl_handshake_timeout=self._handshake
             )
         except OSError as error:  # among them what is wrong with TLS, and its timeout
-            log.debug("a connection did not get through its handshake: %s", error)
+            log.debug("a connection failed its handshake: %s", error)
         else:
             guest.visitor = visitor
             visitor.done.add_done_callback(lambda _: self._left(guest))
@@ -202,13 +192,33 @@ class Listener:
         if self._failed_at is None or now - self._failed_at > EPISODE_SECONDS:
             self.failures += 1
             log.error(
-                "no connection can be accepted on port %s, where %s are open: %s; %s",
+                "cannot accept connections on port %s, where %s are open: %s; %s",
                 self.port,
                 self.count,
                 os.strerror(error.errno or 0).lower(),
                 "allow more with `ulimit -n`, or fewer `connections`" if error.errno in _EXHAUSTED else "trying again",
             )
         self._failed_at = now
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Take an address, which may be several sockets; `OSError` if that is not possible.
+
+    This is a step of its own because a server takes its addresses before it touches its disk. Connections that come
+    meanwhile wait.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, proto, _, address in dict.fromkeys(found):
+            sockets.append(_bound(family, kind, proto, address))
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
 
 
 def _bound(family: int, kind: int, proto: int, address: tuple[object, ...]) -> socket.socket:

@@ -37,9 +37,11 @@ class LogReading:
         _check(*message.after, *message.upto)
         check_filter(message.filter)
         if not isinstance(message.filter, Filter):
-            raise TidingsError("a log is read with a content filter; filter with other models where it arrives")
+            raise TidingsError(
+                "only content filters select from a log; read it with one, and apply your own filter to what arrives"
+            )
         if message.filter.has_marker:
-            raise TidingsError(f"{message.filter} speaks of myloc, which is nowhere in a log; name the place")
+            raise TidingsError(f"{message.filter} contains myloc, which has no meaning in a log; name the place")
         if link.guard is not None:
             link.guard.check_subscribe(message.filter)
         test = body_test(message.filter)
@@ -78,4 +80,4 @@ def _is_public(envelope: Envelope) -> bool:
 def _check(*numbers: int) -> None:
     for number in numbers:
         if not 0 <= number <= MAX_NUMBER:
-            raise TidingsError(f"{number} is neither a position in a log nor a limit; use 0 to {MAX_NUMBER}")
+            raise TidingsError(f"{number} is not a position in a log; use 0 to {MAX_NUMBER}")

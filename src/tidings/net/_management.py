@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from tidings.model import AccessDenied, ScopeError
+from tidings.model import AccessDenied, ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Review, Reviewed, Snapshot, dec_hook, enc_hook, shown_to
 from tidings.wire import encode_status
 
@@ -106,7 +106,7 @@ class Management:
         try:
             return self._identified(request.headers.get("authorization", ""))
         except AccessDenied as error:
-            log.warning("a request for %s was turned away: %s", request.path, error)
+            log.warning("turned away a request for %s: %s", request.path, error)
             await asyncio.sleep(DENIAL_DELAY)
             return refusal(HTTPStatus.UNAUTHORIZED, "AccessDenied", str(error))
 
@@ -115,7 +115,7 @@ class Management:
         match request.method, request.path:
             case "GET", "/status":
                 if not who.administer:
-                    reason = f"'{who.name}' may not ask for the status; it needs the right to administer"
+                    reason = f"'{who.name}' may not see the status; it needs the right to administer"
                     return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
                 return Reply(HTTPStatus.OK, "application/json", encode_status(self._reporter.status()) + b"\n")
             case "GET", "/scopes":
@@ -125,7 +125,11 @@ class Management:
                 return await self._log(request, who)
             case "POST", "/scopes":
                 return await self._change(request, who)
-        return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "NotPossible", f"{request.method} {request.path} does nothing")
+        return refusal(
+            HTTPStatus.METHOD_NOT_ALLOWED,
+            "NotPossible",
+            f"{request.method} {request.path} is not supported; use GET, or POST for /scopes",
+        )
 
     def _identified(self, authorization: str) -> Identity:
         scheme, _, token = authorization.partition(" ")
@@ -147,7 +151,11 @@ class Management:
         try:
             wish = _wishes.decode(request.body)
         except (msgspec.MsgspecError, ScopeError, ValueError, RecursionError) as error:
-            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", f"these changes cannot be read: {error}")
+            return refusal(
+                HTTPStatus.BAD_REQUEST,
+                "ValueRefused",
+                f"these changes cannot be read: {json_problem(request.body, error)}",
+            )
         answer = await self._asked(Ask("", wish.changes, wish.mode, wish.credentials), who)
         if not isinstance(answer, Answer) or answer.error:
             return _refused(answer)

@@ -89,13 +89,13 @@ class Names:
     def objection_to(self, name: str, kind: LinkKind, identity: Identity) -> str:
         """Why this identity may not be called so; "": it may."""
         if not 0 < len(name) <= MAX_NAME:
-            return f"a name of {len(name)} characters; a name has 1 to {MAX_NAME}"
+            return f"the name has {len(name)} characters; choose one of 1 to {MAX_NAME}"
         if self._access.open or identity.may_be_called(name, broker=kind is LinkKind.BROKER):
             return ""
         patterns = (identity.name, *identity.names) if kind is LinkKind.BROKER else identity.patterns
         usable = ", ".join(f"'{pattern}'" for pattern in patterns)
         return (
-            f"{name[:80]!r} is no name of '{identity.name}', as whom this {kind.value} has identified itself; "
+            f"{name[:80]!r} does not belong to '{identity.name}', the identity of this {kind.value}; "
             f"choose one of {usable} ({ANY} stands for any text)" + (", or none" if kind is LinkKind.CLIENT else "")
         )
 
@@ -111,8 +111,8 @@ class Names:
         elif self._warned.get(neighbour) != digest:
             self._warned[neighbour] = digest
             log.warning(
-                "broker %s does not give the same names to the same identities as this one: somebody may be called "
-                "there what somebody else is called here; compare what `tidings config names FILE` prints for both",
+                "broker %s assigns names to identities differently: one name may belong to different identities here "
+                "and there; compare what `tidings config names FILE` prints for both brokers",
                 neighbour,
             )
 

@@ -39,7 +39,7 @@ class Browsing:
         broker = self._broker
         if not broker.routing.advertisements:
             raise TidingsError(
-                f"broker '{broker.name}' routes without advertisements, so nobody says what may come; set "
+                f"broker '{broker.name}' routes without advertisements, so there is nothing to browse; set "
                 "`advertisements = true` in [routing] of all brokers, or subscribe and see"
             )
         if not broker.scoping.flat and not may_see_all(link):
@@ -51,9 +51,9 @@ class Browsing:
         if not isinstance(message.filter, Filter):
             raise TidingsError("advertisements are compared with a content filter; use the filter language")
         if message.filter.has_marker:
-            raise TidingsError(f"{message.filter} speaks of myloc, which is nowhere here; name the place")
+            raise TidingsError(f"{message.filter} contains myloc, which has no meaning here; name the place")
         if link in self._busy:
-            raise TidingsError("the question before this one is not answered yet; ask one at a time")
+            raise TidingsError("the previous question has not been answered yet; ask one at a time")
         self._busy.add(link)
         known = [entry.filter for table in broker.scoping.tables.values() for entry in table.advertisements]
         may = link.guard.subscribe if isinstance(link.guard, Identity) else EVERYTHING

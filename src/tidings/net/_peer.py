@@ -237,7 +237,7 @@ class Peer:
             self._note(gap)
             self._send(part(Part.DATA, self.serialiser.encode(Frame(gap))), gap)
         else:
-            self.host.disconnect(self, "size", f"a {type(message).__name__} is larger than this peer takes")
+            self.host.disconnect(self, "size", f"a {type(message).__name__} exceeds the size that this peer accepts")
 
     def _transmit(self, data: bytes) -> None:
         self.session.sent(data)
@@ -305,7 +305,7 @@ class Peer:
         if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
             self._complained = now
             log.warning(
-                "client %s does not read fast enough: %s notifications were dropped so far, and a Gap tells it so",
+                "client %s reads too slowly: %s notifications were dropped so far, and Gaps tell it so",
                 self.link.name,
                 f"{self.dropped:,}",
             )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -27,7 +28,7 @@ from ._host import Host
 from ._http import StatusPages
 from ._journal import Journal
 from ._keeper import Keeper, can_archive
-from ._listener import Listener
+from ._listener import Listener, bind
 from ._log import LogReading
 from ._names import clashes
 from ._offers import Browsing
@@ -38,6 +39,8 @@ from ._status import Reporter
 log = logging.getLogger("tidings.net")
 
 
+STORE_SECONDS = 0.2
+"""For which a stopping server waits for its disk in any case, if its peers have taken all the time."""
 GOODBYE_SHARE = 1 / 3
 """The share of `limits.drain` for which a stopping server waits for its peers to take the last bytes."""
 
@@ -79,13 +82,48 @@ class Server:
         """Metrics, health and management over HTTP, if they have a port."""
 
     async def start(self) -> None:
-        """Open the store, start the broker, listen, dial."""
-        loop = asyncio.get_running_loop()
+        """Take the ports, open the store, start the broker, listen, dial.
+
+        The ports come first: a server that cannot have them has touched nothing on disk.
+        """
         options = self.options
         tls = _server_tls(options.tls) if options.tls is not None else None
         client_tls = _client_tls(options.tls)
         if options.archive is not None:
             load_archive()
+        sockets = await _bound(options.host, options.port)
+        metrics: list[socket.socket] = []
+        try:
+            if options.metrics_port is not None:
+                metrics = await _bound(options.metrics_host, options.metrics_port, " for metrics")
+            reporter = self._open_broker()
+        except BaseException:
+            for one in (*sockets, *metrics):
+                one.close()
+            raise
+        self.listener = Listener(
+            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
+        )
+        self.listener.start(sockets)
+        if metrics:
+            self.pages = StatusPages(self, reporter)
+            self.pages.start(metrics)
+        self.port = self.listener.port
+        for url in options.neighbours:
+            dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
+            self.diallers.append(dialler)
+            self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
+        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
+        self._tasks.append(asyncio.create_task(self._census(), name="census"))
+        if self._store is not None:
+            self.keeper = Keeper(self._store, options)
+            self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
+        log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
+
+    def _open_broker(self) -> Reporter:
+        """Open the store, and make the broker with its features."""
+        loop = asyncio.get_running_loop()
+        options = self.options
         if options.data is not None:
             self._store = Store.open(
                 options.data, post=loop.call_soon_threadsafe, owner=options.name, promoted=options.store.index
@@ -103,37 +141,8 @@ class Server:
         self.durables.warn_of_orphans(self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
-        reporter = Reporter(self)
         self.host.max_connections = room_for(options.limits.connections)
-        listener = Listener(
-            lambda: Accepted(self.host), self.host.max_connections, tls=tls, handshake=options.limits.handshake
-        )
-        try:
-            await listener.start(options.host, options.port)
-            self.listener = listener
-            if options.metrics_port is not None:
-                self.pages = StatusPages(self, reporter)
-                await self.pages.start(options.metrics_host, options.metrics_port)
-        except OSError as error:
-            wanted = f"{options.host}:{options.port}"
-            if self.listener is not None:
-                await self.listener.stop()
-                wanted = f"{options.metrics_host}:{options.metrics_port} for metrics"
-            await self._close_store()
-            raise StartError(
-                f"cannot listen on {wanted}: {_reason(error)}; choose another port, or stop whoever uses this one"
-            ) from None
-        self.port = listener.port
-        for url in options.neighbours:
-            dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
-            self.diallers.append(dialler)
-            self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
-        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
-        self._tasks.append(asyncio.create_task(self._census(), name="census"))
-        if self._store is not None:
-            self.keeper = Keeper(self._store, options)
-            self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
-        log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
+        return Reporter(self)
 
     @property
     def store(self) -> Store | None:
@@ -152,7 +161,8 @@ class Server:
     async def stop(self) -> None:
         """Stop in order: nothing more taken, queues drained, everybody told, the store closed cleanly.
 
-        Peers are waited for no longer than `limits.drain` seconds in all. The store takes as long as its disk.
+        All of it takes no longer than `limits.drain` seconds, and one commit of the store. What the disk has not taken
+        by then was never acknowledged as stored, and its clients hand it over again.
         """
         loop = asyncio.get_running_loop()
         drain = self.options.limits.drain
@@ -180,7 +190,7 @@ class Server:
         await asyncio.sleep(0)
         if self.pages is not None:
             await self.pages.stop()
-        await self._close_store()
+        await self._close_store(max(STORE_SECONDS, deadline - loop.time()))
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
 
@@ -196,13 +206,18 @@ class Server:
                 return
             await asyncio.sleep(0.02)
 
-    async def _close_store(self) -> None:
+    async def _close_store(self, patience: float | None = None) -> None:
         if self._store is not None:
             last = self.host.broker.publications.last if hasattr(self, "host") else None
             if self._journal is not None:
                 self._journal.ledger.flush()
-            await asyncio.to_thread(self._store.close, last)
+            given_up = await asyncio.to_thread(self._store.close, last, patience)
             self._store = None
+            if given_up:
+                log.warning(
+                    "the disk was too slow: %s writes were given up; none of them had been acknowledged as stored",
+                    f"{given_up:,}",
+                )
 
     async def _census(self) -> None:
         delays = Delays(self.host.broker, self.host.governance)
@@ -227,7 +242,7 @@ class Server:
                 if stream.paused:
                     stream.write(part(Part.PING))  # this side does not listen, and says that it is there
                 elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard
-                    log.warning("%s %s is silent; its connection is given up", peer.link.kind.value, peer.link.name)
+                    log.warning("%s %s is silent; closing its connection", peer.link.kind.value, peer.link.name)
                     stream.abort()
                 elif silence > interval:
                     stream.write(part(Part.PING))
@@ -243,8 +258,8 @@ def check(options: Options) -> None:
         ]
         if missing:
             raise StartError(
-                f"listening on {options.host} without {' and '.join(missing)} would let everybody in; "
-                "configure it, listen on 127.0.0.1, or say --insecure"
+                f"listening on {options.host} without {' and '.join(missing)} would let anyone in; "
+                "configure it, listen on 127.0.0.1, or pass --insecure"
             )
 
 
@@ -254,13 +269,15 @@ def check_neighbours(options: Options) -> None:
         parts = urlsplit(url)
         if exposes_token(parts.hostname or "", tls=parts.scheme == "tidings+tls"):
             raise StartError(
-                f"the token for neighbours would go to {url} in the clear, for everybody on the way to read; "
-                f"write tidings+tls://{parts.netloc}, or say --insecure"
+                f"the token for neighbours would go to {url} unencrypted, and anyone on the way could read it; "
+                f"write tidings+tls://{parts.netloc}, or pass --insecure"
             )
 
 
 def check_names(options: Options) -> None:
-    """Raise `StartError` if two identities could have the same name."""
+    """Raise `StartError` if the broker has no name, or two identities could have the same one."""
+    if not options.name:
+        raise StartError("the name of the broker is empty; its network knows it by its name: give it one with --name")
     for clash in clashes(options.access.identities):
         raise StartError(f"{clash.problem}; {clash.remedy}")
 
@@ -268,10 +285,10 @@ def check_names(options: Options) -> None:
 def check_management(options: Options) -> None:
     """Raise `StartError` for management that could not be reached, or from too far away."""
     if options.management and options.metrics_port is None:
-        raise StartError("management is served beside metrics, and they have no port; set `metrics_port`")
+        raise StartError("management uses the port of the metrics, which have none; set `metrics_port`")
     if options.management and not is_local(options.metrics_host):
         raise StartError(
-            f"management is for tools on this machine, and {options.metrics_host} can be reached from others, without "
+            f"management is for tools on this machine, but {options.metrics_host} can be reached from others, without "
             "encryption; set `metrics_host` to 127.0.0.1, or leave `management` out"
         )
 
@@ -280,8 +297,8 @@ def check_authority(options: Options) -> None:
     """Raise `StartError` if this broker shall order changes of the scope graph for others and would forget them."""
     if options.authority == options.name and options.data is None:
         raise StartError(
-            f"'{options.name}' is the authority of its network and has no data directory: after a restart it would not "
-            "know the scopes that others still use; set `data`, leave --no-store out, or name another authority"
+            f"'{options.name}' is the authority of its network but has no data directory: after a restart it would "
+            "not know the scopes that others still use; set `data`, drop --no-store, or name another authority"
         )
 
 
@@ -290,7 +307,9 @@ def check_archive(options: Options) -> None:
     if options.archive is None:
         return
     if options.data is None:
-        raise StartError("an archive is made of the store, and there is none; set `data`, or leave [archive] out")
+        raise StartError(
+            "an archive is written from the store, and this broker has none; set `data`, or remove [archive]"
+        )
     if not can_archive():
         raise StartError("archiving needs pyarrow; install it with: pip install 'tidings[archive]'")
 
@@ -301,6 +320,16 @@ def check_history(options: Options) -> None:
         list(history_features(options))
     except FeatureError as error:
         raise StartError(str(error)) from None
+
+
+async def _bound(host: str, port: int, purpose: str = "") -> list[socket.socket]:
+    try:
+        return await bind(host, port)
+    except OSError as error:
+        raise StartError(
+            f"cannot listen on {host}:{port}{purpose}: {_reason(error)}; choose another port, or stop the "
+            "program that uses this one"
+        ) from None
 
 
 def _reason(error: OSError) -> str:

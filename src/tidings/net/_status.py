@@ -66,7 +66,7 @@ class Reporter:
     def _answer(self, link: Link, request: StatusRequest) -> None:
         guard = link.guard
         if isinstance(guard, Identity) and not guard.administer:
-            raise AccessDenied(f"'{guard.name}' may not ask for the status; it needs the right to administer")
+            raise AccessDenied(f"'{guard.name}' may not see the status; it needs the right to administer")
         self._server.host.broker.send(link, StatusReply(request.id, encode_status(self.status())))
 
     @property
@@ -96,6 +96,7 @@ class Reporter:
                 "queues_shortened": budget.shortened,
                 "clients_ended": budget.ended,
                 "durables_refused": durables.refused,
+                "publications_refused": server.host.broker.delivery.waiting.refused,
             },
         )
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from tidings.wire import DeliverAck, Mark, Notify, Publish
 
-SLICE = 0.005
+SLICE = 0.002
 """Seconds after which a read ends at the next message that may take long."""
 LIGHT_SLICE = 0.02
 """Seconds after which a read ends at the next message of any kind."""

@@ -1,6 +1,6 @@
 """Scopes: who sees what. The scope graph, interfaces, mappings, and the service that keeps them."""
 
-from tidings.model import AuthorityUnreachable, FrozenGraph, NoAuthority, NotAllowed, NotTrusted
+from tidings.model import AuthorityUnreachable, FrozenGraph, NoAuthority, NotAllowed, NotTrusted, guard_log
 
 from ._applying import apply
 from ._audit import AuditEntry, Sight
@@ -140,3 +140,5 @@ __all__ = [
     "visible",
     "warnings",
 ]
+
+guard_log("tidings.scopes")

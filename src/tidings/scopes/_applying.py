@@ -180,7 +180,7 @@ def _check_ways(graph: Graph, edge: Membership) -> None:
         ways, depth = _ways(graph, node, known)
         if ways > MAX_PATHS:
             raise ScopeError(
-                f"if '{edge.member}' joins '{edge.scope}', there are {ways:,} ways up from '{node}', at most "
+                f"if '{edge.member}' joins '{edge.scope}', '{node}' has {ways:,} paths upwards, at most "
                 f"{MAX_PATHS:,} are allowed; use fewer superscopes at each level"
             )
         if depth > MAX_DEPTH:
@@ -214,7 +214,7 @@ def _check_placement(edge: Membership) -> None:
     if edge.placement is Placement.GATEWAY and not edge.gateway:
         raise ScopeError(f"'{edge.member}' in '{edge.scope}' crosses at a gateway: name the broker that is the gateway")
     if edge.placement is not Placement.GATEWAY and edge.gateway:
-        raise ScopeError(f"'{edge.gateway}' is no gateway unless the placement is 'gateway'; set both, or neither")
+        raise ScopeError(f"'{edge.gateway}' is a gateway only if the placement is 'gateway'; set both, or neither")
     if is_client(edge.member) and edge.placement is not Placement.ONCE:
         raise ScopeError(
             f"'{edge.member}' is a client: what it sees crosses at its own broker; leave the placement out"
@@ -263,7 +263,7 @@ def check_places(changes: tuple[AnyChange, ...]) -> None:
             if isinstance(value, Interface):
                 for side in (value.input, value.output):
                     if side.has_marker:
-                        raise ScopeError(f"'{side}' speaks of myloc, but a border has no place; name the place")
+                        raise ScopeError(f"'{side}' uses myloc, but a border has no place; name the place")
 
 
 def check_turn(old: Graph, new: Graph) -> None:
@@ -274,6 +274,6 @@ def check_turn(old: Graph, new: Graph) -> None:
             continue
         if edge.scope in old.scopes and edge.member in old.scopes and edge.scope in old.below(edge.member):
             raise ScopeError(
-                f"'{edge.member}' cannot join '{edge.scope}' in the same change in which that leaves it; "
+                f"'{edge.member}' cannot join '{edge.scope}' in the same change in which '{edge.scope}' leaves it; "
                 "make it two changes, one after the other"
             )

@@ -97,7 +97,9 @@ class Authority:
         if (known := self._answers.get(ask.request)) is not None:
             reply(known)
         elif len(self._queue) >= MAX_QUEUE:
-            reply(Answer(ask.request, error="ScopeError", reason="too many changes wait already; try again later"))
+            reply(
+                Answer(ask.request, error="ScopeError", reason="too many changes are waiting already; try again later")
+            )
         else:
             self._queue.append(_Request(ask, reply))
             self._next()

@@ -97,8 +97,6 @@ def compare(before: Graph, after: Graph, *, effort: int = EFFORT) -> Comparison:
 
 
 class _Look:
-    """One comparison."""
-
     def __init__(self, before: Graph, after: Graph, edges: list[tuple[str, str]], effort: Effort) -> None:
         self._effort = effort
         self._differences: list[Difference] = []

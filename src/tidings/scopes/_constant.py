@@ -72,7 +72,7 @@ def enc_hook(value: object) -> object:
         return str(value)
     if isinstance(value, HeldValue):
         return value.dump()
-    raise NotImplementedError(f"{type(value).__name__} does not travel")
+    raise NotImplementedError(f"{type(value).__name__} cannot be sent")
 
 
 def dec_hook(kind: type, data: object) -> Any:

@@ -58,7 +58,9 @@ class Convert(Elementwise, frozen=True):
             if type(number) not in (int, float) or not _is_valid(number):
                 raise MappingError(f"Convert: {number!r:.60} is not a number that Tidings can hold; use int or float")
         if self.factor == 0:
-            raise MappingError(f"Convert: the factor 0 would make all of '{self.name}' one; use Add for a constant")
+            raise MappingError(
+                f"Convert: the factor 0 would make all values of '{self.name}' equal; use Add for a constant"
+            )
 
     @property
     def source(self) -> str:

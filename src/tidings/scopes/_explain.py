@@ -91,7 +91,7 @@ class Explanation(NamedTuple):
             return f"{head}: {self.apart}"
         # What is visible first: one way is enough.
         ways = sorted(self.ways, key=lambda way: way.seen is None)
-        more = [f"... and {len(ways) - MAX_SHOWN} more ways"] if len(ways) > MAX_SHOWN else []
+        more = [f"... and {len(ways) - MAX_SHOWN} more paths"] if len(ways) > MAX_SHOWN else []
         return "\n".join([head, *map(str, ways[:MAX_SHOWN]), *more])
 
 
@@ -164,7 +164,7 @@ def _apart(graph: Graph, publisher: str, reader: str) -> str:
     common = graph.above(publisher) & graph.above(reader)
     abstract = sorted(id for id in common if not is_client(id) and graph.scopes[id].abstract)
     if abstract:
-        return f"they meet in {', '.join(abstract)} only, and in an abstract scope nothing is ever published"
+        return f"they meet only in {', '.join(abstract)}, and nothing is ever published in an abstract scope"
     inside = (", ".join(_shown(id) for id in sorted(ancestors(graph, one) - {one})) for one in (publisher, reader))
     return "they have no scope in common: {} is in {}; {} is in {}".format(
         _shown(publisher), next(inside) or "none", _shown(reader), next(inside) or "none"

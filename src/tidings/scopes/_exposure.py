@@ -109,7 +109,6 @@ def size(exposure: Exposure) -> int:
 
 
 def constraints(filter: Filter) -> int:
-    """How many constraints a filter has."""
     return sum(map(len, filter.conjunctions))
 
 

@@ -28,7 +28,6 @@ def client_node(name: str) -> str:
 
 
 def is_client(node: str) -> bool:
-    """Whether a node is a client."""
     return node.startswith(CLIENT)
 
 
@@ -183,7 +182,6 @@ class Graph:
         return members
 
     def subscopes(self, scope: str) -> list[str]:
-        """The members of a scope that are scopes."""
         return [member for member in self.members(scope) if not is_client(member)]
 
     def siblings(self, node: str) -> set[str]:
@@ -266,7 +264,6 @@ class Graph:
         return changed
 
     def without_edge(self, member: str, scope: str) -> Graph:
-        """The same without one edge."""
         edges = {known: edge for known, edge in self.superscopes(member).items() if known != scope}
         supers = {node: known for node, known in self._supers.items() if node != member}
         if edges or is_client(member):

@@ -21,7 +21,6 @@ MAX_HOLD = 15_000_000
 
 
 def graph_waves(service: Scopes) -> Mapping[str, WaveKind]:
-    """All of them, by kind."""
     return {
         "prepare": _Prepare(service),
         "activate": _Activate(service),

@@ -45,12 +45,12 @@ CLOSED = Interface(NOTHING, NOTHING)
 """Nothing, either way."""
 
 
-def both(*filters: Filter) -> tuple[Filter, bool]:
+def both(*filters: Filter, most: int | None = None) -> tuple[Filter, bool]:
     """The filter that passes what all of these pass, and whether it is exact.
 
-    A conjunction of disjunctions is multiplied out and may grow beyond the limits of a filter. Then the
-    factors that do not fit are left out: what comes back passes everything that passes all of them, and
-    more, so it may be announced for routing, but it must not decide what crosses a border.
+    A conjunction of disjunctions is multiplied out and may grow beyond the limits of a filter, or cost more than `most`
+    (see `Filter.cost`). Then the factors that do not fit are left out: what comes back passes everything that passes
+    all of them, and more, so it may be announced for routing, but it must not decide what crosses a border.
 
     >>> both(Filter.parse("a = 1"), Filter.parse("b = 2 OR c = 3"))
     (Filter.parse('(a = 1 AND b = 2) OR (a = 1 AND c = 3)'), True)
@@ -58,8 +58,13 @@ def both(*filters: Filter) -> tuple[Filter, bool]:
     joined, exact = EVERYTHING, True
     for one in sorted(filters, key=_size):  # the small ones first: they say much in few words, and always fit
         try:
-            joined = joined & one
+            more = joined & one
         except FilterTooLarge:
+            exact = False
+            continue
+        if most is None or more.cost <= most:
+            joined = more
+        else:
             exact = False
     return joined, exact
 

@@ -63,7 +63,7 @@ class ScopeLog:
         try:
             entry = judged(entry, compare(before, apply(before, changes)))
         except Exception:  # what cannot be told must not stop the broker
-            log.exception("what version %s makes visible could not be worked out", entry.version)
+            log.exception("could not work out what version %s makes visible", entry.version)
         self._put(entry, number)
         self._service.on_audit(entry)
 

@@ -71,7 +71,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             return Notification.decoded(attributes)
         except ValueRefused as error:
-            raise MappingFailed(f"what comes out is no notification: {error}") from None
+            raise MappingFailed(f"the result is not a notification: {error}") from None
 
     def wanted(self, filter: Filter) -> Filter:
         """What must come in: whatever `apply` makes pass `filter` passes this. It may pass more, never less."""
@@ -136,7 +136,7 @@ def edge_mapping(outward: Mapping | None = None, inward: Mapping | None = None) 
     Mapping(steps=(Rename(old='preis', new='price'),))
     """
     if outward is None and inward is None:
-        raise MappingError("neither direction of the edge is given; an edge without a mapping needs none")
+        raise MappingError("the edge has a mapping in neither direction; give one, or leave the mapping out")
     for given in (outward, inward):
         if given is not None and given.unknown:
             raise MappingError(f"no mapping '{given.unknown[0]}' is registered here; call register_mapping first")
@@ -154,7 +154,7 @@ def _inverse(given: Mapping, missing: str) -> Mapping:
         return inverse
     step = next(step for step in given.steps if step.inverse() is None)
     raise MappingError(
-        f"{step!r:.100} cannot be taken back, so the {missing} mapping does not follow; "
+        f"{step!r:.100} cannot be inverted, so the {missing} mapping cannot be derived; "
         f"give it, or block that direction with {missing}=Mapping.BLOCK"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.model import MappingError
+from tidings.model import MappingError, json_problem
 
 from ._constant import dec_hook
 from ._mapping import AnyStep, EdgeMapping, Mapping, edge_mapping
@@ -24,8 +24,9 @@ def read_mapping(data: bytes | str) -> EdgeMapping:
     try:
         found = msgspec.json.decode(data, type=_File, dec_hook=dec_hook)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        problem = json_problem(data, error)
         raise MappingError(
-            f'{error}; write {{"outward": [{{"step": "rename", "old": "price", "new": "preis"}}]}}, '
+            f'{problem}; write {{"outward": [{{"step": "rename", "old": "price", "new": "preis"}}]}}, '
             "and the steps of docs/mappings.md in lower case"
         ) from None
     sides = [None if steps is None else Mapping(steps) for steps in (found.outward, found.inward)]

@@ -44,7 +44,6 @@ class Snapshot(msgspec.Struct, frozen=True):
         return cls(graph.version, scopes, edges, anchors, isolated)
 
     def graph(self) -> Graph:
-        """The graph."""
         edges: dict[str, dict[str, Membership]] = {client: {} for client in self.isolated}
         for edge in self.memberships:
             edges.setdefault(edge.member, {})[edge.scope] = edge
@@ -153,7 +152,7 @@ class ScopeEnded(ScopeMessage, frozen=True):
     """Whether the client is a member of nothing now, and neither hears nor is heard until it joins a scope."""
 
     def __str__(self) -> str:
-        then = "it is a member of nothing now, and neither hears nor is heard" if self.isolated else "others remain"
+        then = "it is now a member of nothing, and neither hears nor is heard" if self.isolated else "others remain"
         return f"scope '{self.scope}', of which this client was a member, has ended; {then}"
 
 
@@ -166,7 +165,6 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=enc_hook)
 
 
 def encode(message: AnyScopeMessage | Transaction | Snapshot) -> bytes:
-    """A message as bytes."""
     return _encoder.encode(message)
 
 

@@ -69,11 +69,9 @@ class Named(Step, frozen=True):
             raise MappingFailed(f"the mapping '{self.function}' failed: {type(error).__name__}: {error}") from error
 
     def wanted(self, filter: Filter) -> Filter:
-        """As registered."""
         return _translated(self._known().wanted, filter)
 
     def offered(self, filter: Filter) -> Filter:
-        """As registered."""
         return _translated(self._known().offered, filter)
 
     def inverse(self) -> Step | None:

@@ -29,12 +29,12 @@ def resolve(graph: Graph, name: str, within: str = ROOT_SCOPE) -> str:
         found = sorted(id for id in level if graph.scopes[id].name == name)
         if len(found) > 1:
             raise AmbiguousName(
-                f"'{name}' may be {_listed(found)}, seen from {_place(within)}; write the id of the one that is meant"
+                f"'{name}' may be {_listed(found)}, seen from {_place(within)}; write the id of the one you mean"
             )
         if found:
             return found[0]
     elsewhere = sorted(id for id, scope in graph.scopes.items() if scope.name == name)
-    remedy = f"elsewhere there is {_listed(elsewhere)}: write the id" if elsewhere else "`tidings scope tree` shows all"
+    remedy = f"there is {_listed(elsewhere)} elsewhere: write the id" if elsewhere else "`tidings scope tree` shows all"
     raise UnknownName(f"no scope '{name}' can be seen from {_place(within)}; {remedy}")
 
 

@@ -5,6 +5,7 @@ What it does, and in which order, is the edge's effective interface (see `_effec
 
 from __future__ import annotations
 
+from tidings.broker import MAX_COST
 from tidings.model import EVERYTHING, NOTHING, Filter, Matches, Notification, Route
 
 from ._effective import Stage, inward_terms, offered, outward_terms, wanted
@@ -103,10 +104,11 @@ def _pass(
 
 def _before(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filter, ...], filter: Matches) -> Matches:
     """What a notification passes before, if it passes the filter after."""
-    later, _ = both(*then, filter) if isinstance(filter, Filter) else both(*then)
+    factors = (*then, filter) if isinstance(filter, Filter) else then
+    later, _ = both(*factors, most=MAX_COST)
     if mapping is not None:
         later = wanted(mapping, later)
-    return both(*first, later)[0]
+    return both(*first, later, most=MAX_COST)[0]
 
 
 def _after(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filter, ...], filter: Matches) -> Matches:
@@ -119,4 +121,4 @@ def _after(first: tuple[Filter, ...], mapping: Mapping | None, then: tuple[Filte
         return NOTHING
     if mapping is None:
         return filter
-    return offered(mapping, filter) if isinstance(filter, Filter) else EVERYTHING
+    return both(offered(mapping, filter), most=MAX_COST)[0] if isinstance(filter, Filter) else EVERYTHING

@@ -95,7 +95,7 @@ class Questions:
             self._service.send(source, answer)
 
     def _lost(self, request: str) -> None:
-        reason = "no answer came from the authority; whether the change was made is not known: look, then try again"
+        reason = "the authority did not answer, and may have made the change or not; look at the graph, then try again"
         if request in self._trails:
             self.answered(Answer(request, error=AuthorityUnreachable.__name__, reason=reason))
 

@@ -61,12 +61,12 @@ def check_rights(graph: Graph, ask: Ask) -> None:
     for change in ask.changes:
         if isinstance(change, Anchor | Unanchor) and not change.stay:
             if ask.who:
-                raise NotAllowed("brokers alone are admitted to carry scopes; clients need not ask for it")
+                raise NotAllowed("only brokers are admitted to carry scopes; a client need not ask")
             continue
         if not ask.who or not _may(graph, ask.who, change):
             raise NotAllowed(
                 f"'{ask.who}' may not {type(change).__name__} here: it is not an administrator of "
-                f"{' and '.join(repr(scope) for scope in _guarded(change))}; ask one, or let one make you one"
+                f"{' and '.join(repr(scope) for scope in _guarded(change))}; ask one to do it, or to make you one"
             )
 
 

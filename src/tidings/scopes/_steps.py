@@ -67,7 +67,6 @@ class Drop(Step, frozen=True):
         _check_list(self, self.names)
 
     def run(self, attributes: Attributes) -> Attributes:
-        """The other attributes."""
         return {name: value for name, value in attributes.items() if name not in self.names}
 
     def wanted(self, filter: Filter) -> Filter:
@@ -88,7 +87,6 @@ class Keep(Step, frozen=True):
         _check_list(self, self.names)
 
     def run(self, attributes: Attributes) -> Attributes:
-        """These attributes."""
         return {name: value for name, value in attributes.items() if name in self.names}
 
     def wanted(self, filter: Filter) -> Filter:
@@ -115,11 +113,9 @@ class Add(Step, frozen=True):
 
     @property
     def value(self) -> Value:
-        """The value that is added."""
         return self.constant.value  # type: ignore[no-any-return]
 
     def run(self, attributes: Attributes) -> Attributes:
-        """The attributes and this one."""
         return {**attributes, self.name: self.value}
 
     def wanted(self, filter: Filter) -> Filter:
@@ -152,7 +148,6 @@ class Annotate(Step, frozen=True):
 
     @property
     def value(self) -> Value:
-        """The value that is appended."""
         return self.constant.value  # type: ignore[no-any-return]
 
     def run(self, attributes: Attributes) -> Attributes:
@@ -191,10 +186,9 @@ class Only(Step, frozen=True):
 
     def __post_init__(self) -> None:
         if self.filter.has_marker:
-            raise MappingError(f"Only: '{self.filter}' speaks of myloc, but a border has no place; name the place")
+            raise MappingError(f"Only: '{self.filter}' uses myloc, but a border has no place; name the place")
 
     def run(self, attributes: Attributes) -> Attributes | None:
-        """The same attributes or None."""
         return attributes if any(one.passes(attributes) for one in self.filter.conjunctions) else None
 
     def wanted(self, filter: Filter) -> Filter:

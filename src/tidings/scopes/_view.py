@@ -114,7 +114,6 @@ class View:
         return _SPANS.of(self._tree.epoch, self._tree.parents, self._graph.anchored(scope))
 
     def carries(self, broker: str, scope: str) -> bool:
-        """Whether a broker carries a scope."""
         return scope == ROOT_SCOPE or (scope in self._graph.scopes and broker in self.overlay(scope))
 
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:

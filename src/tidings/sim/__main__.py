@@ -1,4 +1,4 @@
-"""`python -m tidings.sim replay SEED`: run one random scenario again and print all that happened."""
+"""`python -m tidings.sim replay SEED`: replay one random scenario and print everything that happened."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ def main() -> int:
     """Replay a seed."""
     parser = argparse.ArgumentParser(prog="python -m tidings.sim", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    replay = commands.add_parser("replay", help="run one random scenario again and print all that happened")
-    replay.add_argument("seed", help="as a report names it: a number, perhaps with letters before it: h, s, m, p, r")
-    replay.add_argument("--quiet", action="store_true", help="print only what was broken")
+    replay = commands.add_parser("replay", help="replay one random scenario and print everything that happened")
+    replay.add_argument(
+        "seed", help="the seed as a report names it: a number, perhaps with letters (h, s, m, p, r) before it"
+    )
+    replay.add_argument("--quiet", action="store_true", help="print only the violations")
     arguments = parser.parse_args()
     result = Scenario.named(arguments.seed).run()
     if not arguments.quiet:

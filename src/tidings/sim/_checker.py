@@ -2,7 +2,7 @@
 
 It knows the trace and docs/promises.md, nothing of brokers. Records are replayed in order; an observer's variables are
 maintained (`_observer`): the active subscriptions of each client and what has been published. Safety is judged at every
-NOTIFY, liveness at every QUIESCE, when nothing is left to happen (`_liveness`).
+NOTIFY, gaps when they are told (`_gaps`), liveness at every QUIESCE, when nothing is left to happen (`_liveness`).
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterable
 
 from tidings.model import Notification
 
-from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
+from ._faults import Faults
+from ._gaps import GapJudge
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
 from ._past import PastJudge
-from ._promises import Outcome, Promises
+from ._promises import Promises
 from ._trace import Op, Record, Trace
 
 MATCHING = "matching-only"
 ONCE = "at-most-once"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
-QUALITIES = ("delivery of fire", "delivery of accepted", "delivery of stored")
 
 
 def check(
     trace: Trace | Iterable[Record], promises: Promises | None = None, *, advertisements: bool = False
 ) -> list[Violation]:
-    """Everything that broke a promise, in the order of the trace. `advertisements`: whether the network uses them."""
+    """Return every broken promise, in the order of the trace. `advertisements` says whether the network uses them."""
     checker = Checker(promises, advertisements=advertisements)
     for record in trace.records if isinstance(trace, Trace) else trace:
         checker.step(record)
@@ -36,7 +36,7 @@ def check(
 
 
 class Checker:
-    """Takes the records of a trace one by one."""
+    """Judges the records of a trace one by one; `violations` collects the broken promises."""
 
     def __init__(self, promises: Promises | None = None, *, advertisements: bool = False) -> None:
         self.violations: list[Violation] = []
@@ -44,6 +44,7 @@ class Checker:
         self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in (MATCHING, ONCE, ORDER, SUBSCRIBED)}
         self._faults = Faults()
         self._observer = Observer()
+        self._gaps = GapJudge(self._observer, self._faults, self._promises)
         self._past = PastJudge(self._observer, self._faults, self._promises)
         self._liveness = Liveness(self._observer, self._faults, self._promises, advertisements)
 
@@ -51,8 +52,6 @@ class Checker:
         """Judge one record, then note it."""
         if record.op is Op.NOTIFY:
             self._judge(record)
-        elif record.op is Op.GAP:
-            self._gap(record)
         elif record.op is Op.FAULT:
             self._faults.record(record)
         elif record.op is Op.PUB:
@@ -60,6 +59,7 @@ class Checker:
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
+        self.violations += self._gaps.note(record)
         self.violations += self._past.note(record)
         self._observer.note(record)
 
@@ -105,24 +105,8 @@ class Checker:
         path = (record.publisher, *record.detail[:2])
         last = subscription.last.get(path, 0)
         if record.publication < last and self._observer.visibility.ordered:
-            self._broken(ORDER, record, f"number {last} of this publisher came first")
+            self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
         subscription.last[path] = max(last, record.publication)
-
-    def _gap(self, record: Record) -> None:
-        """A gap needs a fault that excuses it, something that can have been lost by it, and is told once."""
-        origin = str(record.detail[0])
-        faults = self._faults.bearing_on_origin(origin, record)
-        if all(self._promises.outcome(quality, faults) is Outcome.DELIVERED for quality in QUALITIES):
-            self._broken_gap(record, f"no fault of this run excuses a gap: {', '.join(sorted(faults))}")
-        elif faults.isdisjoint((ORIGIN_GONE, MEMORY_EXCEEDED)):
-            subscription = self._observer.client(record.component).subscriptions.get(record.subscription)
-            if origin not in self._observer.forgetful:
-                self._broken_gap(record, f"'{origin}' crashed, but everything that was published there was stored")
-            if subscription is not None and record.detail in subscription.gaps:
-                self._broken_gap(record, "the same gap was told before")
-
-    def _broken_gap(self, record: Record, reason: str) -> None:
-        self.violations.append(Violation("gap", record, reason))
 
     def _broken(self, guarantee: str, record: Record, reason: str) -> None:
         if self._kept[guarantee]:

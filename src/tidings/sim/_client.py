@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SimClient:
-    """An application that records what it does and what reaches it."""
+    """A simulated application: it records what it does and what reaches it."""
 
     def __init__(self, network: Network, name: str) -> None:
         self._network = network
@@ -45,22 +45,22 @@ class SimClient:
     # --- the link -------------------------------------------------------------------------------------
 
     def attach(self, broker: str) -> None:
-        """Connect to a broker, and tell it again what this application wants."""
+        """Connect to a broker, and announce this application's subscriptions and advertisements to it again."""
         self._reaches.clear()
         self._link, pipe = self._network.attach_client(self, broker)
         self.broker = broker
         self._to_broker = pipe.send
-        self._trace.add(Op.ATTACH, self.name, detail=(broker,))
+        self._trace.add(Op.ATTACH, self.name, detail=(broker, self._network.brokers[broker].epoch))
         self._local.announce()
 
     def lost(self) -> None:
-        """The broker has died."""
+        """Record that the broker has died."""
         self._to_broker = self._link = None
         self.settled_ids.clear()
         self._trace.add(Op.LOST, self.name)
 
     def detach(self) -> None:
-        """Leave for good."""
+        """Disconnect for good."""
         if self._link is not None and self.broker is not None:
             self._network.detach_client(self.broker, self._link)
         self._to_broker = self._link = self.broker = None
@@ -76,7 +76,7 @@ class SimClient:
             self._to_broker(frame)
 
     def receive(self, link: Link, frame: Frame) -> None:
-        """A frame has come; one of a connection that is gone is dropped."""
+        """Take a frame from the broker; a frame of an earlier connection is dropped."""
         if link is self._link:
             self._current = frame.message if isinstance(frame.message, Deliver) else None
             if isinstance(frame.message, Settled):
@@ -92,7 +92,7 @@ class SimClient:
         quality: Quality = Quality.DEFAULT,
         **attributes: object,
     ) -> int:
-        """Publish attributes; the number of the publication."""
+        """Publish these attributes; return the number of the publication."""
         whole = notification if isinstance(notification, Notification) else Notification(notification, **attributes)
         number = self._local.publish(whole, quality=quality)
         self._trace.add(
@@ -110,7 +110,7 @@ class SimClient:
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | Bound | None = None,
     ) -> str:
-        """Subscribe; the id of the subscription."""
+        """Subscribe to what passes a filter; return the id of the subscription."""
         if isinstance(past, Bound):
             past = Past(past)
         if isinstance(filter, str):
@@ -137,7 +137,7 @@ class SimClient:
         self._trace.add(Op.UNSUB, self.name, subscription=id)
 
     def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
-        """Advertise; the id of the advertisement."""
+        """Advertise what passes a filter; return the id of the advertisement."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
         id = self._local.advertise(filter, id=id)
@@ -155,12 +155,12 @@ class SimClient:
 
     @property
     def subscriptions(self) -> dict[str, Matches]:
-        """The active subscriptions."""
+        """The filters of the active subscriptions, by id."""
         return self._local.subscriptions
 
     @property
     def advertisements(self) -> dict[str, Matches]:
-        """The active advertisements."""
+        """The filters of the active advertisements, by id."""
         return dict(self._advertisements)
 
     # --- what the local broker calls ------------------------------------------------------------------
@@ -185,42 +185,42 @@ class SimClient:
         )
 
     def broker_settled(self, reach: frozenset[str]) -> None:
-        """The broker, which reaches these brokers now, says on its link that something has settled."""
+        """Note which brokers this client's broker reached when it reported that something has settled."""
         self._reaches.append(reach)
 
     def settled(self, id: str, advertisement: bool) -> None:
-        """The service says that a subscription or advertisement has settled."""
+        """Record that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
         self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
-        """The service has acknowledged a publication."""
+        """Record that a publication was acknowledged."""
         self.acknowledged_numbers.add(seq)
         self.reached[seq] = quality
         self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=(*key, quality))
 
     def refused(self, refusal: Refused) -> None:
-        """The service has refused something."""
+        """Record that something was refused."""
         self.refusals.append(refusal)
         self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
 
     def remembered(self, report: HistoryReport) -> None:
-        """The past of a subscription has come."""
+        """Record that a subscription has its past and goes live."""
         self.reports[report.id] = report
         what = (report.count, report.ending, report.capped, report.brokers)
         self._trace.add(Op.REMEMBERED, self.name, subscription=report.id, detail=what)
 
     def progressed(self) -> None:
-        """Nothing waits for it."""
+        """Ignore progress marks: a simulated application does not wait for them."""
 
     def answered(self, reply: Answer) -> None:
-        """A simulated application asks no such questions."""
+        """Ignore answers: a simulated application asks no such questions."""
 
     def extended(self, message: Extension) -> None:
-        """A simulated application does not talk to features; tests do, at the broker."""
+        """Ignore messages of features: tests talk to features at the broker."""
 
     def gap(self, gap: Gap) -> None:
-        """The service reports a loss."""
+        """Record that a loss was reported."""
         self.gaps.append(gap)
         for id in gap.subscriptions:
             self._trace.add(Op.GAP, self.name, subscription=id, detail=(gap.origin, gap.epoch, gap.first, gap.last))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from tidings.broker import Heard
-from tidings.model import Filter
+from tidings.model import Filter, TidingsError
 from tidings.wire import Envelope
 
 from ._scheduler import Event, Scheduler
@@ -29,14 +29,15 @@ class SimDisk:
         self._sync: Event | None = None
         self.incarnations = 0
         self.full = False
-        """Whether it takes no more publications for now; small state has its place."""
+        """Whether it takes nothing more for now, except the note that something is not stored."""
 
     def epochs(self) -> range:
-        """One for each start of the broker."""
+        """The epochs so far, one for each start of the broker."""
         return range(1, self.incarnations + 1)
 
     def keep(self, envelope: Envelope, heard: Heard) -> None:
         """Write; `heard` is called when the write would survive a crash."""
+        self._check_room()
         self._written.append((envelope, heard))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
@@ -49,10 +50,18 @@ class SimDisk:
         synced: Callable[[], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Keep a piece of small state; None: forget it."""
+        """Keep a piece of small state; None forgets it."""
+        self._check_room()
+        self._put(table, key, value, synced)
+
+    def _put(self, table: str, key: str, value: bytes | None, synced: Callable[[], None] | None) -> None:
         self._putting.append((table, key, value, synced))
         if self._sync is None:
             self._sync = self._scheduler.after(self._sync_time, self._flush)
+
+    def _check_room(self) -> None:
+        if self.full:
+            raise TidingsError("this disk is full; wait until it takes something again")
 
     def delete(self, table: str, key: str) -> None:
         """Forget a piece of small state."""
@@ -65,7 +74,7 @@ class SimDisk:
         return {key: value for key, value in found.items() if value is not None}
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
-        """What the running broker can read of an epoch: synced or not."""
+        """Return what the running broker can read of an epoch, synced or not."""
         pending = [envelope for envelope, _ in self._written if envelope.identity.epoch == epoch]
         kept = [*self._synced.get(epoch, ()), *pending]
         return (envelope for envelope in kept if envelope.identity.seq > after)
@@ -73,7 +82,7 @@ class SimDisk:
     def query_in_steps(
         self, filter: Filter, *, since: int | None = None, newest_first: bool = False
     ) -> Iterator[list[Envelope]]:
-        """What the running broker can find: one epoch in each step."""
+        """Yield what the running broker can find, one epoch in each step."""
         for epoch in reversed(self.epochs()) if newest_first else self.epochs():
             found = [
                 envelope
@@ -83,7 +92,10 @@ class SimDisk:
             yield found[::-1] if newest_first else found
 
     def ended(self, epoch: int) -> int | None:
-        """Epochs end by crashing here: what was kept is known to be all if nothing else had a number."""
+        """Return the last number of an epoch, or None if it is not known.
+
+        Here epochs end in crashes, so it is known only if everything that had a number was kept.
+        """
         if str(epoch) in self._shelf.get(_UNLOGGED, {}):
             return None
         kept = self._synced.get(epoch, ())
@@ -91,19 +103,18 @@ class SimDisk:
 
     def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Note that this epoch gives numbers to what is not kept."""
-        self.put(_UNLOGGED, str(self.incarnations), b"", synced, failed)
+        self._put(_UNLOGGED, str(self.incarnations), b"", synced)
 
-    def publishers(self) -> dict[str, int]:
-        """The last number of each publisher among what is synced."""
-        latest: dict[str, int] = {}
+    def publishers(self) -> dict[str, list[int]]:
+        """The numbers of each publisher among what is synced, in ascending order behind 0."""
+        found: dict[str, list[int]] = {}
         for envelopes in self._synced.values():
             for envelope in envelopes:
-                publisher = envelope.identity.publisher
-                latest[publisher] = max(latest.get(publisher, 0), envelope.identity.publisher_seq)
-        return latest
+                found.setdefault(envelope.identity.publisher, []).append(envelope.identity.publisher_seq)
+        return {publisher: [0, *sorted(numbers)] for publisher, numbers in found.items()}
 
     def crash(self) -> None:
-        """Lose what was not synced."""
+        """Lose every write that was not synced."""
         self._written.clear()
         self._putting.clear()
         if self._sync is not None:

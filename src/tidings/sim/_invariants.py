@@ -20,7 +20,7 @@ from ._network import Network
 
 
 def broken_invariants(network: Network, samples: Iterable[Notification] = ()) -> list[str]:
-    """Everything that contradicts INV-R; `samples` are tried together with a witness of every filter."""
+    """Return everything that contradicts INV-R; `samples` are tried together with a witness of every filter."""
     found: list[str] = []
     samples = tuple(samples)
     for broker in network.brokers.values():
@@ -137,7 +137,7 @@ def _small(algorithm: str, told: dict[str, Matches], given: list[Entry]) -> Iter
     if algorithm == "covering":
         for filter in filters:
             if not any(filter.id == other.id for other in wanted):
-                yield f"{filter} was told, and nobody wants it"
+                yield f"{filter} was told, and no subscription wants it"
 
 
 def _same_notifications(
@@ -148,9 +148,9 @@ def _same_notifications(
         wanted = any(entry.filter.matches(sample) for entry in given)
         passed = any(filter.matches(sample) for filter in told.values())
         if wanted and not passed:
-            yield f"{sample} is wanted and would not be sent"
+            yield f"{sample} is wanted, and would not be sent"
         if passed and not wanted and algorithm != "imperfect-merging":
-            yield f"{sample} would be sent and nobody wants it"
+            yield f"{sample} would be sent, and no subscription wants it"
 
 
 def _witnesses(filters: Iterable[Matches]) -> Iterator[Notification]:
@@ -170,7 +170,7 @@ def _show(told: dict[str, Matches]) -> str:
 
 
 def overgrown(network: Network) -> list[str]:
-    """Scopes that are carried without a reason, or not carried in spite of one, once the network has come to rest."""
+    """Return the scopes that a quiet network carries without a reason, or does not carry in spite of one."""
     found = []
     for name, broker in network.brokers.items():
         scoping = broker.scoping
@@ -187,7 +187,7 @@ def overgrown(network: Network) -> list[str]:
 
 
 def waste(network: Network) -> list[str]:
-    """What brokers still hold although every client has left and the network has come to rest."""
+    """Return what brokers still hold although every client has left and the network has come to rest."""
     found = []
     for name, broker in network.brokers.items():
         books = [book for table in broker.scoping.tables.values() for book in table.books]

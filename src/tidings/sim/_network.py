@@ -36,7 +36,7 @@ MAX_UNREST = 3_600_000_000
 
 
 class NeverQuiet(TidingsError):
-    """Something goes on for ever."""
+    """The network never comes to rest: something keeps it busy for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _ClientPipe(_Pipe):
 
 
 class SimRuntime:
-    """The world of one broker in one incarnation."""
+    """The `Runtime` of one simulated broker in one incarnation: clock, links, timers and disk."""
 
     def __init__(self, network: Network, name: str, epoch: int, disk: SimDisk | None) -> None:
         self._network = network
@@ -120,11 +120,11 @@ class SimRuntime:
         self.pipes: dict[Link, _Pipe] = {}
 
     def now(self) -> int:
-        """Virtual time."""
+        """Return the virtual time in microseconds."""
         return self._network.scheduler.now
 
     def send(self, link: Link, frame: Frame) -> None:
-        """Put a frame on the pipe of a link; a lost link takes it with it."""
+        """Put a frame on the pipe of a link; a lost link drops it."""
         pipe = self.pipes.get(link)
         if pipe is not None:
             if self._network.tap is not None:
@@ -137,7 +137,7 @@ class SimRuntime:
             self.send(link, frame)
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Event:
-        """A timer in virtual time; it dies with the broker."""
+        """Set a timer in virtual time; it dies with the broker."""
 
         def fire() -> None:
             self._timers.discard(event)
@@ -148,7 +148,7 @@ class SimRuntime:
         return event
 
     def stop(self) -> None:
-        """The broker is dead: no timer fires, nothing under way arrives."""
+        """Stop for good, because the broker is dead: no timer fires, and nothing in transit arrives."""
         for event in self._timers:
             event.cancel()
         for pipe in self.pipes.values():
@@ -258,7 +258,7 @@ class Network:
         activated(broker.scoping.active.version)
 
     def change(self, broker: str, changes: tuple[AnyChange, ...], mode: Mode = Mode.RELAXED) -> list[Answer]:
-        """Ask for a change of the scope graph at a broker; the list gets the answer."""
+        """Ask a broker for a change of the scope graph; the answer is appended to the returned list."""
         answers: list[Answer] = []
         scopes = self.brokers[broker].features["scopes"]
         assert isinstance(scopes, Scopes)
@@ -288,7 +288,7 @@ class Network:
             raise
 
     def add_client(self, name: str, broker: str) -> SimClient:
-        """Attach a client to a broker."""
+        """Add a client and attach it to a broker."""
         client = self.clients[name] = SimClient(self, name)
         client.attach(broker)
         return client
@@ -296,7 +296,7 @@ class Network:
     # --- what goes wrong ------------------------------------------------------------------------------
 
     def cut(self, one: str, two: str) -> None:
-        """Lose a link and what is under way on it; both ends notice."""
+        """Cut a link; everything in transit on it is lost, and both ends notice."""
         pair = frozenset((one, two))
         self._cut.add(pair)
         self.trace.fault("cut", f"{min(pair)} - {max(pair)}")
@@ -310,7 +310,7 @@ class Network:
         self._up(pair)
 
     def crash(self, name: str) -> None:
-        """Kill a broker: its memory, links and unsynced writes are gone."""
+        """Kill a broker: its memory, its links and its unsynced writes are lost."""
         self.trace.fault("crash", name)
         del self.brokers[name]
         self._runtimes.pop(name).stop()
@@ -325,7 +325,7 @@ class Network:
     def restart(self, name: str, *, clients_within: float = RETURN_SECONDS) -> Broker:
         """Start a killed broker again, with what its disk kept; its links come back at once.
 
-        Each of its clients comes back within so many seconds, to this broker or to another; with 0, at once and here.
+        Each of its clients comes back within this many seconds, to this broker or to another; with 0, at once and here.
         """
         self.trace.fault("restart", name)
         broker = self._start(name)
@@ -338,7 +338,7 @@ class Network:
         return broker
 
     def fill(self, name: str, *, full: bool = True) -> None:
-        """Let the disk of a broker take no more publications, or take them again."""
+        """Let the disk of a broker be full, so that it takes no more publications, or let it take them again."""
         self.trace.fault("fill" if full else "empty", name)
         self._disks[name].full = full
 
@@ -395,7 +395,7 @@ class Network:
     # --- clients' links -------------------------------------------------------------------------------
 
     def attach_client(self, client: SimClient, broker: str) -> tuple[Link, _Pipe]:
-        """Connect a client to a broker; the broker's link and the pipe towards the broker."""
+        """Connect a client to a broker; return the broker's link and the pipe towards the broker."""
         link = Link(client.name, LinkKind.CLIENT)
         self.brokers[broker].attach(link)
         self._runtimes[broker].pipes[link] = _ClientPipe(self, client, link, broker)
@@ -410,10 +410,12 @@ class Network:
     # --- time -----------------------------------------------------------------------------------------
 
     def run(self, seconds: float | None = None) -> None:
-        """Let time pass: so many seconds, or until nothing is left to happen."""
+        """Let time pass: this many seconds, or until nothing is left to happen (`NeverQuiet` after an hour)."""
         if seconds is not None:
             self.scheduler.run(self.scheduler.now + int(seconds * 1_000_000))
             return
         if not self.scheduler.drain(self.scheduler.now + MAX_UNREST):
-            raise NeverQuiet("the network has not come to rest for an hour of virtual time; something asks for ever")
+            raise NeverQuiet(
+                "the network has not come to rest for an hour of virtual time; something keeps it busy for ever"
+            )
         self.trace.quiesce()

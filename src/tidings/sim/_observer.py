@@ -47,7 +47,6 @@ class Subscription:
 
     @property
     def filter(self) -> Matches:
-        """The current filter."""
         return self.filters[-1][1]
 
     @property
@@ -67,8 +66,8 @@ class Client:
     """(subscription, publisher, publication, notification)"""
     reached_back: set[str] = field(default_factory=set)
     """The ids of subscriptions that have reached into the past."""
-    unanswered: set[int] = field(default_factory=set)
-    """What it has published, not to be stored, and hands over again to the next broker."""
+    unanswered: dict[int, Quality] = field(default_factory=dict)
+    """What it has published, not to be stored for sure, and hands over again to the next broker."""
     interruptions: list[Record] = field(default_factory=list)
     """When it lost its broker or left it."""
 
@@ -120,8 +119,12 @@ class Observer:
         self.fresh: list[Publication] = []
         """The publications since the last QUIESCE."""
         self.visibility = Visibility()
-        self.forgetful: set[str] = set()
-        """The brokers that may have given numbers to what was not to be stored."""
+        self.epochs: dict[str, int] = {}
+        """The epoch of each broker that is up, as far as clients have seen it."""
+        self.forgetful: set[tuple[str, int]] = set()
+        """The brokers and epochs that may have given numbers to what was not to be stored."""
+        self._filled: set[str] = set()
+        """The brokers whose disks have been full."""
 
     def client(self, name: str) -> Client:
         """What is known of a client."""
@@ -129,7 +132,6 @@ class Observer:
 
     @property
     def clients(self) -> dict[str, Client]:
-        """All clients."""
         return self._clients
 
     def note(self, record: Record) -> None:
@@ -154,7 +156,8 @@ class Observer:
                 publication.reached = _reached(record)
                 publication.acknowledged = record.seq
                 publication.resent = _handed_over_again(client, publication)
-                client.unanswered.discard(record.publication)
+                client.unanswered.pop(record.publication, None)
+                self._fell(publication)
             case Op.REFUSED:
                 self._refused(record)
             case Op.NOTIFY:
@@ -171,7 +174,9 @@ class Observer:
                 version = self.visibility.activated(record)
                 for publication in self.fresh:
                     publication.versions.add(version)
-            case Op.FAULT | Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
+            case Op.FAULT:
+                self._broken(*record.detail)
+            case Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
                 pass
 
     def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
@@ -199,26 +204,53 @@ class Observer:
         advertisements = [one.filter for one in client.advertisements.values()]
         publication = Publication(record, client.broker, advertisements, versions=self.visibility.versions)
         self.published[record.publisher, record.publication] = publication
-        if record.detail[0] is not Quality.STORED:
-            client.unanswered.add(record.publication)
+        quality = record.detail[0]
+        assert isinstance(quality, Quality)
+        if quality is not Quality.STORED:
+            client.unanswered[record.publication] = quality
             self._may_forget(client)
+        if quality is Quality.FIRE:
+            del client.unanswered[record.publication]  # nobody answers it, and it is not handed over again
         self.fresh.append(publication)
 
     def _may_forget(self, client: Client) -> None:
-        if client.broker is not None and client.unanswered:
-            self.forgetful.add(client.broker)
+        """The broker of a client, if it lives, gives numbers to what the client has published."""
+        broker = client.broker or ""
+        full = broker in self._filled  # only then is a default not stored
+        if broker in self.epochs and any(full or one is not Quality.DEFAULT for one in client.unanswered.values()):
+            self.forgetful.add((broker, self.epochs[broker]))
+
+    def _fell(self, publication: Publication) -> None:
+        """A publication has a number; if it is not stored, its broker may forget it."""
+        assert publication.key is not None
+        origin, epoch, number = publication.key
+        assert isinstance(origin, str)
+        assert isinstance(epoch, int)
+        if number and publication.quality is not Quality.STORED:
+            self.forgetful.add((origin, epoch))
+
+    def _broken(self, kind: object, where: object) -> None:
+        if kind == "crash":
+            self.epochs.pop(str(where), None)
+        elif kind == "fill":
+            self._filled.add(str(where))
+            for client in self._clients.values():
+                self._may_forget(client)
 
     def _refused(self, record: Record) -> None:
         error, _, reference = record.detail
         number = int(str(reference)) if str(reference).isdigit() else 0
-        self.client(record.component).unanswered.discard(number)
+        self.client(record.component).unanswered.pop(number, None)
         if (publication := self.published.get((record.component, number))) is not None:
             publication.refused = str(error)
             publication.resent = _handed_over_again(self.client(record.component), publication)
 
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:
-            client.broker = str(record.detail[0])
+            broker, epoch = record.detail
+            assert isinstance(epoch, int)
+            client.broker = str(broker)
+            self.epochs[client.broker] = epoch
             self._may_forget(client)
             return
         client.broker = None

@@ -22,7 +22,9 @@ class Delivery(NamedTuple):
 
 
 def flat(records: Iterable[Record]) -> list[Delivery]:
-    """Who must get what if every call took effect everywhere at once: flooding with a matcher at each client.
+    """Return the deliveries that must happen if every call took effect everywhere at once.
+
+    This is flooding with a matcher at each client.
 
     A run in which every subscription settles before the next publication, and everything published arrives before the
     next subscription changes, delivers exactly this.
@@ -44,7 +46,7 @@ def flat(records: Iterable[Record]) -> list[Delivery]:
 
 
 def delivered(records: Iterable[Record]) -> list[Delivery]:
-    """Who got what."""
+    """Return the deliveries that did happen."""
     return sorted(
         Delivery(record.component, record.subscription, record.publisher, record.publication)
         for record in records
@@ -62,7 +64,7 @@ def interested(network: Network, notification: Notification) -> set[str]:
 
 
 def necessary_links(network: Network, origin: str, notification: Notification) -> int:
-    """How many links between brokers must carry a notification: those on a path to somebody who wants it."""
+    """Return how many links between brokers must carry a notification: those on a path to a client that wants it."""
     edges: set[frozenset[str]] = set()
     for target in interested(network, notification):
         here = origin

@@ -142,16 +142,16 @@ class PastJudge:
         if asked.disturbed or asked.changed:
             return
         if asked.report is None:
-            yield Violation(EXACT, record, "it came while the subscription was held")
+            yield Violation(EXACT, record, "it arrived while the subscription was held")
         elif _from_past(record) and len(asked.notified) > 1 and not _from_past(asked.notified[-2]):
-            yield Violation(EXACT, record, "it is from the past, and something live came before it")
+            yield Violation(EXACT, record, "it is from the past, but something live arrived before it")
 
     def judge(self, now: Record) -> Iterator[Violation]:
         """What should have come from the past and did not, and the other way round."""
         for (client, _), asked in self._asked.items():
             if asked.report is None:
                 if self._observer.client(client).broker is not None and not asked.disturbed:
-                    yield Violation(COMPLETE, asked.record, "nobody has ever said what became of its past")
+                    yield Violation(COMPLETE, asked.record, "the outcome of its past was never reported")
                 continue
             ending = asked.report.detail[1]
             if (
@@ -161,7 +161,7 @@ class PastJudge:
             ):
                 faults = self._faults.bearing_on_origin("", now) if self._faults.happened else {NONE}
                 if self._promises.outcome(COMPLETE, faults, "history") is Outcome.DELIVERED:
-                    yield Violation(COMPLETE, asked.record, "time was up, and nothing has happened that excuses it")
+                    yield Violation(COMPLETE, asked.record, "it timed out, and no fault excuses that")
             if not asked.disturbed and not asked.changed:
                 yield from self._judge_bound(asked)
                 if ending is Ending.ANSWERED and not asked.report.detail[2] and asked.settled is not None:
@@ -174,7 +174,7 @@ class PastJudge:
         bound, past = asked.past.bound, [one for one in asked.notified if _from_past(one)]
         assert asked.report is not None
         if asked.report.detail[0] != len(past):
-            yield Violation(EXACT, asked.report, f"{len(past)} came from the past, and the report says otherwise")
+            yield Violation(EXACT, asked.report, f"{len(past)} came from the past, but the report says otherwise")
         if bound.count is not None and len(past) > bound.count:
             yield Violation(EXACT, asked.record, f"{len(past)} came from the past")
         reference = bound.reference(asked.record.time)
@@ -244,7 +244,7 @@ class PastJudge:
     def _judge_order(self, asked: _Asked) -> Iterator[Violation]:
         events = [event for one in asked.notified if _from_past(one) and (event := self._event(one)) is not None]
         if events != sorted(events, key=lambda event: (event.at, event.origin, event.position)):
-            yield Violation(EXACT, asked.record, "the past came in another order than it was published in")
+            yield Violation(EXACT, asked.record, "the past came in another order than that of publication")
 
     def _shown(self, client: str, asked: _Asked, event: _Event) -> bool:
         """Whether the subscription gets this at all, then and now."""

@@ -17,7 +17,7 @@ class PromiseError(TidingsError):
 
 
 class Outcome(enum.IntEnum):
-    """What a cell promises about a publication, the weakest first."""
+    """What a cell of the table promises about a publication, the weakest first."""
 
     NOTHING = 0
     REFUSED = 1
@@ -26,7 +26,7 @@ class Outcome(enum.IntEnum):
 
 
 class Promises:
-    """Guarantee x fault x feature.
+    """The table of promises: guarantee x fault x feature.
 
     >>> promises = Promises.read("| delivery of stored | origin gone | core | gap |")
     >>> promises.outcome("delivery of stored", ["origin gone"])
@@ -51,7 +51,7 @@ class Promises:
         for guarantee, fault, feature, outcome in _rows(text):
             if outcome != HOLDS and outcome.upper() not in Outcome.__members__:
                 raise PromiseError(
-                    f"'{outcome}' is no outcome; use one of {', '.join(o.name.lower() for o in Outcome)}"
+                    f"'{outcome}' is not an outcome; use one of {', '.join(o.name.lower() for o in Outcome)}"
                 )
             if (guarantee, fault, feature) in cells:
                 raise PromiseError(f"{guarantee} x {fault} x {feature} is promised twice; keep one row")
@@ -63,7 +63,7 @@ class Promises:
         return self._cells.get((guarantee, ANY, feature)) == HOLDS
 
     def outcome(self, guarantee: str, faults: Iterable[str], feature: str = "core") -> Outcome:
-        """What is promised if all these faults happen: the weakest of their cells."""
+        """Return what is promised if all these faults happen: the weakest of their cells."""
         return min(self._cell(guarantee, fault, feature) for fault in faults)
 
     def _cell(self, guarantee: str, fault: str, feature: str) -> Outcome:
@@ -74,7 +74,7 @@ class Promises:
 
     @property
     def cells(self) -> dict[tuple[str, str, str], str]:
-        """All cells."""
+        """The outcome of each cell, by guarantee, fault and feature."""
         return dict(self._cells)
 
 

@@ -26,6 +26,8 @@ class ReturnPlan:
 
     def __init__(self, rng: random.Random, clients: tuple[tuple[str, str], ...]) -> None:
         self._rng = rng
+        self._aside = random.Random()  # for what came later, so that old seeds still draw the rest as they did
+        self._aside.setstate(rng.getstate())
         self._clients = clients
         self._origin = rng.choice(clients)[1]
         self._publishers = [client for client, broker in clients if broker == self._origin]
@@ -46,6 +48,7 @@ class ReturnPlan:
         at = SETTLED
         for _ in range(self._rng.randint(1, 3)):
             away = self._rng.randrange(1, self._rng.choice((20_000, SECOND, 5 * SECOND)))
+            yield from self._last_words(at)
             yield Step(at, Verb.CRASH, (self._origin,))
             yield Step(at + away, Verb.RESTART, (self._origin,))
             until = at + away + 12 * SECOND
@@ -53,7 +56,23 @@ class ReturnPlan:
                 yield self._publication(self._rng.randrange(at, until), self._rng.choice(self._publishers))
             for _ in range(self._rng.randint(0, 3)):
                 yield from self._change(self._rng.randrange(at, until))
+            if self._aside.random() < 0.4:
+                yield from self._full_disk(at, until)
             at = until + self._rng.randrange(SECOND)
+
+    def _last_words(self, until: int) -> Iterator[Step]:
+        """What is published right before a crash is under way then, and some of it is acknowledged."""
+        for _ in range(self._aside.randrange(20)):
+            at = until - self._aside.randrange(1, self._aside.choice((10_000, 200_000)))
+            client, quality = self._aside.choice(self._publishers), self._aside.choice(tuple(Quality))
+            notification = random_notification(self._aside)
+            yield Step(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)
+
+    def _full_disk(self, since: int, until: int) -> Iterator[Step]:
+        """The disk of the origin takes nothing more for a while, before it dies or when it is back."""
+        at = self._aside.randrange(since - 5 * SECOND, until)
+        yield Step(at, Verb.FILL, (self._origin,))
+        yield Step(at + self._aside.randrange(1, 8 * SECOND), Verb.EMPTY, (self._origin,))
 
     def _change(self, at: int) -> Iterator[Step]:
         """Something else that clients do: what they offer and want changes in the middle of it."""
@@ -71,4 +90,6 @@ class ReturnPlan:
 
     def _publication(self, at: int, client: str) -> Step:
         notification, quality = random_notification(self._rng), self._rng.choice(QUALITIES)
+        if self._aside.random() < 0.25:
+            quality = Quality.DEFAULT
         return Step(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)

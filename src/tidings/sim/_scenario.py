@@ -39,7 +39,7 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A run that has not happened yet."""
+    """A whole run as data, before it happens."""
 
     seed: int
     shape: Shape
@@ -63,7 +63,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """What to give to `make replay`."""
+        """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
         return f"{'h' if self.history else ''}{kind}{self.seed}"
 
@@ -77,7 +77,7 @@ class Scenario:
         mirrored: bool = False,
         placed: bool = False,
     ) -> Scenario:
-        """The scenario of a seed, with scopes that are there from the start and change all the time."""
+        """Return the scenario of a seed, with scopes that exist from the start and change all the time."""
         flat = cls.random(seed, faults=faults, routing=routing)
         if placed and not seed % 2:  # nobody moves, so that there may be gateways
             steps = tuple(step for step in flat.steps if step.verb is not Verb.MOVE)
@@ -95,7 +95,7 @@ class Scenario:
 
     @classmethod
     def named(cls, name: str) -> Scenario:
-        """The scenario that a report has named."""
+        """Return the scenario that a report has named."""
         if name.startswith("h"):
             return cls.named(name[1:]).with_past()
         if name[:1] in ("s", "m", "p"):
@@ -106,7 +106,7 @@ class Scenario:
 
     @classmethod
     def of_return(cls, seed: int) -> Scenario:
-        """The scenario of a seed in which advertisements are on and an origin dies and comes back, amid its clients."""
+        """Return the scenario of a seed with advertisements on: an origin dies, and comes back with its clients."""
         rng = random.Random(f"return {seed}")
         while len((shape := _shape(rng)).borders) < 2:
             pass
@@ -116,13 +116,13 @@ class Scenario:
         return cls(seed, shape, routing, _weather(rng), clients, tuple(steps), returning=True)
 
     def with_past(self) -> Scenario:
-        """The same scenario, but most subscriptions reach into the past."""
+        """Return the same scenario, but with most subscriptions reaching into the past."""
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
-        """The scenario of a seed, without scopes."""
+        """Return the scenario of a seed, without scopes."""
         rng = random.Random(seed)
         faults = seed % 2 == 1 if faults is None else faults
         shape = _shape(rng)
@@ -135,7 +135,7 @@ class Scenario:
         return cls(seed, shape, routing, weather, clients, tuple(steps), plan.mended)
 
     def build(self) -> Network:
-        """The network, with every client attached and every step under way."""
+        """Return the network, with every client attached and every step scheduled."""
         network = Network(
             self.seed,
             routing=self.routing,
@@ -159,7 +159,7 @@ class Scenario:
             yield Strict(HistoryOptions(timer=PATIENCE))
 
     def run(self, promises: Promises | None = None) -> Result:
-        """Let it happen, and judge it."""
+        """Run the scenario, and judge what happened."""
         network = self.build()
         result = Result(self, network)
         try:
@@ -183,14 +183,14 @@ class Scenario:
 
 @dataclass(slots=True)
 class Result:
-    """A run that has happened."""
+    """The outcome of a run: the network, and every broken promise."""
 
     scenario: Scenario
     network: Network
     violations: list[str] = field(default_factory=list)
 
     def report(self) -> str:
-        """What was broken, and the one command that shows it again."""
+        """Return the broken promises, and the one command that reproduces them."""
         scenario = self.scenario
         lines = [
             f"seed {scenario.name}: {len(self.violations)} violations "
@@ -202,7 +202,7 @@ class Result:
         return "\n".join(lines)
 
     def transcript(self) -> str:
-        """The whole trace, for people."""
+        """Return the whole trace in readable form."""
         links = " ".join(f"{one}-{two}" for one, two in self.scenario.shape.links)
         return "\n".join([f"links: {links}", *map(describe, self.network.trace.records)])
 

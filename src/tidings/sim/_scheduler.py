@@ -32,24 +32,24 @@ class Scheduler:
         self._number = 0
 
     def at(self, time: int, action: Callable[[], None]) -> Event:
-        """Let something happen at a time, not before now."""
+        """Schedule an action for this time, or for now if the time has passed."""
         event = Event(max(time, self.now), action)
         self._number += 1
         heapq.heappush(self._queue, (event.at, self._number, event))
         return event
 
     def after(self, delay: int, action: Callable[[], None]) -> Event:
-        """Let something happen after a delay."""
+        """Schedule an action after a delay."""
         return self.at(self.now + delay, action)
 
     def run(self, until: int) -> int:
-        """Let everything happen up to and including a time; how many events did."""
+        """Run all events up to and including a time; return how many there were."""
         count = self._run(until)
         self.now = max(self.now, until)
         return count
 
     def drain(self, limit: int) -> bool:
-        """Let everything happen until nothing is left; the clock stays at the last event. False: not by the limit."""
+        """Run events until none are left; the clock stays at the last one. Return False if the limit came first."""
         self._run(limit)
         return all(event.action is None for _, _, event in self._queue)
 

@@ -13,7 +13,7 @@ from ._network import Network
 
 
 class Verb(enum.Enum):
-    """What a step does."""
+    """The actions that a step can take."""
 
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
@@ -32,7 +32,7 @@ class Verb(enum.Enum):
 
 
 class Step(NamedTuple):
-    """At a time, in microseconds after the start, somebody does something."""
+    """One action at one time, in microseconds after the start."""
 
     at: int
     verb: Verb
@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 
 def take(network: Network, step: Step) -> None:
-    """Let a step happen; one that makes no sense any more, because a broker is dead, does nothing."""
+    """Take a step; one that no longer makes sense, because a broker is dead, does nothing."""
     match step.verb:
         case Verb.CUT:
             network.cut(*step.who)

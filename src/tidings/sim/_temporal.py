@@ -171,5 +171,5 @@ A finite trace shows where the `<>` in front of `[]` is fulfilled: at the step `
 
 
 def satisfies(records: Sequence[Record], formula: Formula) -> bool:
-    """Whether a trace, from its beginning, satisfies a formula."""
+    """Return whether a trace, from its beginning, satisfies a formula."""
     return formula(word(records), 0)

@@ -22,7 +22,7 @@ class Shape:
     """The brokers that take no clients."""
 
     def role(self, broker: str) -> Role:
-        """What a broker is for."""
+        """Return the role of a broker: inner, or border."""
         return Role.INNER if broker in self.inner else Role.BORDER
 
     @property

@@ -14,7 +14,7 @@ from ._scheduler import START, Scheduler
 
 
 class Op(enum.Enum):
-    """What happened."""
+    """The kinds of records in a trace."""
 
     SUB = "sub"
     UNSUB = "unsub"
@@ -60,7 +60,7 @@ class Record(NamedTuple):
 
 
 def describe(record: Record) -> str:
-    """One record as a line for people."""
+    """Return one record as a readable line."""
     at = f"{record.seq:>5} {(record.time - START) / 1_000_000:>10.6f}s"
     parts = [record.op.value, record.component, record.subscription]
     if record.publisher:

@@ -1,4 +1,4 @@
-"""Tidings in Spark: everything that flowed, as a table and as a stream. Needs the extra `spark`."""
+"""Tidings in Spark: all the traffic, as a table and as a stream. Needs the extra `spark`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs pyspark is loaded when it is asked for, so that its absence can be explained."""
+    """Load what needs pyspark only when it is asked for, so that its absence can be explained."""
     if name in ("TidingsSource", "register"):
         from . import _source  # noqa: PLC0415
 

@@ -30,11 +30,11 @@ def read_archive(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> DataFrame:
-    """The archive as it is now, as a table: what passes `filter` with `since <= published_at < until`.
+    """Return the archive as it is now, as a table: what passes `filter` with `since <= published_at < until`.
 
     The columns are those of docs/archive.md. Further conditions on promoted columns and on `published_at` skip files,
-    row groups and pages. What is rolled later is not in the table. If files of it are merged or removed before they are
-    read, reading fails, and a new table helps.
+    row groups and pages. Files that are rolled later are not in the table. If some of its files are merged or removed
+    before they are read, reading fails; make a new table then.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra, and slow to load
 

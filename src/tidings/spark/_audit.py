@@ -62,7 +62,7 @@ class AuditError(TidingsError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an audit has found."""
+    """The result of an audit."""
 
     verdict: Verdict
     subscriptions: int
@@ -72,15 +72,28 @@ class Report:
     """Records that the disks of brokers have refused; what they were about is not judged."""
     damaged: dict[str, int]
     """Rows of the journals that cannot be read; neither is what they were about."""
+    judged: int = 0
+    """Subscriptions at brokers that noted what they sent."""
+
+    @property
+    def why_nothing(self) -> str | None:
+        """Why nothing at all was judged; None if something was."""
+        if not self.verdict.publications:
+            return "nothing was published in this time; choose an earlier --from, or name the archive with --archive"
+        if not self.subscriptions:
+            return "nobody was subscribed; name the data directories of all brokers with --data"
+        if not self.judged:
+            return "no broker with subscriptions noted what it sent; set deliveries = true in its [store]"
+        return None
 
     @property
     def findings(self) -> list[Finding]:
-        """By time; if there are too many, some are only counted."""
+        """The findings, ordered by time; if there are too many, some are only counted."""
         return sorted(self.verdict.findings, key=lambda finding: (finding.at, finding.seq))
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of each kind."""
+        """The number of findings of each kind."""
         return {kind.value: self.verdict.counts.get(kind.value, 0) for kind in Kind}
 
     @property
@@ -102,9 +115,10 @@ def audit(
 ) -> Report:
     """Audit what was published with `since <= published_at < until` (microseconds).
 
-    `data` are the data directories of all brokers. With an `archive`, what the stores have forgotten is read there.
-    `work` is a directory for what was sent; on a cluster, one that every node can read. `skew` are the seconds by which
-    the clocks of two brokers may differ. `done` hears of pieces that are judged, if there is no master.
+    `data` names the data directories of all brokers. With an `archive`, publications that the stores have forgotten
+    are read from there. `work` is a directory for the records of what was sent; on a cluster, it must be one that every
+    node can read. `skew` is the number of seconds by which the clocks of two brokers may differ. `done` is called as
+    pieces are judged, if there is no master. An audit that cannot be made raises `AuditError`.
     """
     if not data:
         raise AuditError("an audit needs the journals of all brokers; name their data directories")
@@ -141,7 +155,9 @@ def audit(
             verdict.add(part)
         for finding in files.strays:
             verdict.find(finding)
-        return Report(verdict, len(chronicle.lives), tuple(chronicle.silent), chronicle.holes, chronicle.damaged)
+        judged = sum(life.broker not in chronicle.silent for life in chronicle.lives)
+        silent = tuple(chronicle.silent)
+        return Report(verdict, len(chronicle.lives), silent, chronicle.holes, chronicle.damaged, judged)
 
 
 def _check_horizon(store: StoreReader, carried: Carried, early: int) -> None:

@@ -38,7 +38,7 @@ def connected(options: Options, url: str, *, name: str | None = None, own_number
         except NotAdmitted as error:
             if not error.retry or time.monotonic() >= deadline:
                 remedy = '; .option("clientName", "...") sets it' if error.code == "name" else ""
-                raise SourceError(f"the broker at {url} does not let Spark in: {error}{remedy}") from None
+                raise SourceError(f"the broker at {url} refuses Spark: {error}{remedy}") from None
         except ConnectionFailed as error:
             if time.monotonic() >= deadline:
                 waited = f"{options.patience:g} seconds"

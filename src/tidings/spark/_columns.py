@@ -20,9 +20,10 @@ _KIND, _COMPLETE = "tidings.kind", "tidings.complete"
 
 
 def column(filter: Filter | str, frame: DataFrame | None = None) -> SparkColumn:
-    """A filter as a condition on the rows of a table with the column `attributes`: true where a broker would match.
+    """Turn a filter into a condition on the rows of a table with the column `attributes`.
 
-    Given the table, promoted columns are used where it has them, which is much faster and lets Spark skip files.
+    It is true where a broker would match. If you pass the table, its promoted columns are used, which is much faster
+    and lets Spark skip files.
 
     >>> from tidings.spark import column, session
     >>> quotes = spark.sql("SELECT array(named_struct('name', 'price', 'index', CAST(NULL AS SMALLINT), "

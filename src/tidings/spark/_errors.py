@@ -32,11 +32,11 @@ class SourceError(SparkError):
 
 
 class GapInStream(SourceError):
-    """A stream has missed what nobody holds any more."""
+    """A stream has missed publications that no store or archive holds any more."""
 
 
 class ArchiveChanged(SourceError):
-    """Files went away while they were read."""
+    """Files of an archive were removed while they were read; reading again helps."""
 
 
 def not_installed(error: ModuleNotFoundError) -> SparkError:
@@ -52,13 +52,13 @@ _NAMED = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)*)\]")
 """The name that Spark gives an error."""
 _PYTHON = re.compile(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _CONDITIONS = {
-    "JAVA_GATEWAY_EXITED": "Java has said above why it did not start; often an option or the memory asked for is wrong",
+    "JAVA_GATEWAY_EXITED": "Java has printed above why it did not start; often an option or a memory size is wrong",
     "PACKAGE_NOT_INSTALLED": "install what Spark Connect needs: pip install 'pyspark[connect]'",
     "PATH_NOT_FOUND": "name the directory of an archive",
     "FAILED_READ_FILE.FILE_NOT_EXIST": "the archive has changed since the table was made: make a new one",
     "FAILED_READ_FILE": "`tidings archive verify` says which files are damaged",
-    "UNRESOLVED_COLUMN": "an attribute without a column of its own gets one by .option('promote', 'name:kind'), and "
-    "tidings.spark.column('a filter') is a condition on any attribute",
+    "UNRESOLVED_COLUMN": "give an attribute a column of its own with .option('promote', 'name:kind'), or use "
+    "tidings.spark.column('a filter') as a condition on any attribute",
     "STREAMING_CHECKPOINT": "use a new checkpoint directory for a new query",
 }
 """What helps, by the beginning of the name that Spark gives an error."""
@@ -66,7 +66,7 @@ _CONDITIONS = {
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what Spark raises into a `SparkError` with one message; everything else passes.
+    """Turn an exception of Spark into a `SparkError` with one message; every other exception passes unchanged.
 
     >>> from tidings.spark import SparkError, explained
     >>> with explained():

@@ -75,7 +75,8 @@ def _instead(root: Path, lost: Piece) -> list[Piece]:
             found.append(one._replace(start=start, end=end, whole=False))
     if not found or found[0].path == lost.path:
         raise ArchiveChanged(
-            f"'{lost.path}' was removed after the work had been planned; ask again, or for a time that is still there"
+            f"'{lost.path}' was removed after the query had been planned; "
+            "run it again, or ask for a time that is still kept"
         )
     return found
 

@@ -11,7 +11,7 @@ from tidings.store import StoreReader
 
 
 def scope_graph(data: str | Path, version: int | None = None) -> Graph:
-    """A version of the scope graph, from the data directory of a broker; the newest that it has, if none is named."""
+    """Return a version of the scope graph from the data directory of a broker: by default the newest that it has."""
     with StoreReader(data) as store:
         base, changes = history([store])
     versions = Versions(decode_snapshot(base).graph() if base else None, map(decode_transaction, changes))

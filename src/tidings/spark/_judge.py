@@ -37,7 +37,7 @@ BUCKETS = 20
 
 
 class Kind(enum.Enum):
-    """What can be wrong."""
+    """The kinds of findings."""
 
     LOSS = "loss"
     """Owed, and neither sent nor told to be lost."""
@@ -54,7 +54,7 @@ class Kind(enum.Enum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that should not have happened: what, to whom, when, and why it is wrong."""
+    """Something that should not have happened: what it is, the subscription, the time, and why it is wrong."""
 
     kind: Kind
     origin: str
@@ -99,7 +99,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct):
-    """Findings, and sums."""
+    """Findings and sums, of one piece of the log or of several."""
 
     findings: list[Finding] = []
     counts: dict[str, int] = {}
@@ -117,14 +117,14 @@ class Verdict(msgspec.Struct):
     """How many by bucket of microseconds."""
 
     def find(self, finding: Finding) -> None:
-        """Note a finding."""
+        """Count a finding, and keep it unless `MAX_FINDINGS` of its kind are kept already."""
         kind = finding.kind.value
         self.counts[kind] = self.counts.get(kind, 0) + 1
         if self.counts[kind] <= MAX_FINDINGS:
             self.findings.append(finding)
 
     def add(self, other: Verdict) -> None:
-        """Put two together."""
+        """Add the findings and sums of another verdict."""
         self.findings += other.findings
         for name in ("counts", "latencies"):
             setattr(self, name, dict(Counter(getattr(self, name)) + Counter(getattr(other, name))))
@@ -132,7 +132,7 @@ class Verdict(msgspec.Struct):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def percentile(self, share: float) -> float | None:
-        """Seconds within which this share of deliveries came."""
+        """Return the seconds within which this share of the deliveries arrived."""
         left = share * sum(self.latencies.values())
         for bucket, count in sorted(self.latencies.items()):
             left -= count
@@ -190,12 +190,14 @@ class Judge:
         for delivery in deliveries:
             key = (delivery.life, delivery.form)
             if key in come and self._case.lives[delivery.life].duplicates != Duplicates.PER_PATH:
-                verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, "it had been sent to it before"))
+                verdict.find(
+                    self._finding(Kind.DUPLICATE, envelope, delivery, "it had already been sent to this subscription")
+                )
             elif delivery.timeliness == Timeliness.AGAIN:
-                why = "its client had come further before, at another broker"
+                why = "its client had already got further, at another broker"
                 verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, why))
             elif delivery.timeliness == Timeliness.LATE and self._case.ordered:
-                why = f"something that '{envelope.identity.origin}' published later had come before"
+                why = f"something that '{envelope.identity.origin}' published later had been sent before it"
                 verdict.find(self._finding(Kind.ORDER, envelope, delivery, why))
             come[key] = delivery
             if delivery.form not in seen.get(delivery.life, ()) and delivery.life not in self._eyes.opaque:

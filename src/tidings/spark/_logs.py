@@ -55,7 +55,7 @@ def read(
             reached = page.reached
         if reached < part.upto:
             raise SourceError(
-                f"the log of broker '{part.origin}' ends at {reached}, and reached {part.upto} before: it has lost "
+                f"the log of broker '{part.origin}' ends at {reached}, but had reached {part.upto} before: it has lost "
                 "what it had stored; restore its data directory, or begin a new query"
             )
     except ConnectionFailed as error:
@@ -92,6 +92,6 @@ def _kept(batch: pa.RecordBatch, pushed: Pushed) -> pa.RecordBatch:
 def gap(origin: str, epoch: int, first: int, last: int) -> GapInStream:
     """What to say of numbers that nobody holds any more."""
     return GapInStream(
-        f"numbers {first} to {last} of broker '{origin}', epoch {epoch}, have been forgotten or damaged before they "
-        "were read; option gaps=row goes on with a row for each such gap, and a longer retention avoids them"
+        f"numbers {first} to {last} of broker '{origin}', epoch {epoch}, were forgotten or damaged before they "
+        "were read; set option gaps=row to go on with a row for each such gap, or retain more to avoid them"
     )

@@ -19,24 +19,24 @@ MAX_NUMBER = 1e15
 
 _KNOWN = {
     "path": "the directory of an archive",
-    "broker": "the address of a broker, or several with commas between",
-    "token": "what says who this is",
+    "broker": "the address of a broker, or several, separated by commas",
+    "token": "the token that identifies this client",
     "insecure": "true: send the token beyond this machine without TLS",
     "ca": "a file of certificates to trust, for tidings+tls://",
     "filter": "what to read, in the filter language",
     "promote": "attributes that get a column: symbol, price:float",
-    "since": "published then or later, as 2026-11-16T03:00Z",
-    "until": "published before then",
-    "pushdown": "once: Spark's conditions go down to files and brokers, and the table is used once; else off",
+    "since": "published at this time or later, as 2026-11-16T03:00Z",
+    "until": "published before this time",
+    "pushdown": "once: push Spark's conditions down to files and brokers, for a table that is used once; else off",
     "start": "where a stream begins: earliest or latest",
     "maxRowsPerTrigger": "the most rows of a micro-batch",
-    "maxBytesPerTrigger": "about the most bytes on disk of a micro-batch",
-    "gaps": "what becomes of what a stream has missed: error or row",
-    "patience": "seconds for which a broker that is down is waited for",
+    "maxBytesPerTrigger": "the approximate most bytes on disk of a micro-batch",
+    "gaps": "how a stream reports what it has missed: error or row",
+    "patience": "seconds to wait for a broker that is down",
     "id": "the name of a write, which makes it repeatable",
-    "clientName": "what writers are called at the broker: this, the id and the partition, with / between",
-    "attributes": "only: publish the column `attributes` and no other",
-    "quality": "of what is published: default (stored where the broker has a store, else accepted), stored or accepted",
+    "clientName": "the client name of writers: this (else IDENTITY/spark, or spark), the id and the partition",
+    "attributes": "only: publish the column `attributes` and no others",
+    "quality": "the quality: default (stored where the broker has a store, else accepted), stored or accepted",
 }
 """What may be said, and what it means."""
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
@@ -63,7 +63,8 @@ class Options:
     gaps_as_rows: bool = False
     patience: float = PATIENCE
     id: str = ""
-    client_name: str = "spark"
+    client_name: str = ""
+    """What the names of writers begin with; empty: IDENTITY/spark, or spark where brokers know no identities."""
     attributes_only: bool = False
     quality: str = "default"
 
@@ -73,7 +74,7 @@ class Options:
         known = {name.lower(): name for name in _KNOWN}
         said = {name.lower(): value for name, value in given.items() if name.lower() not in _SPARKS}
         if strange := sorted(set(said) - set(known)):
-            raise SourceError(f"option '{strange[0]}' is not known; there are {', '.join(_KNOWN)}")
+            raise SourceError(f"option '{strange[0]}' is not known; the options are {', '.join(_KNOWN)}")
         told = {known[name]: value for name, value in said.items()}
         promote = told.get("promote")
         return cls(
@@ -93,7 +94,7 @@ class Options:
             gaps_as_rows=_choice("gaps", told.get("gaps", "error"), "error", "row") == "row",
             patience=_number("patience", told.get("patience", str(PATIENCE))),
             id=told.get("id", ""),
-            client_name=told.get("clientName") or "spark",
+            client_name=told.get("clientName", ""),
             attributes_only=_choice("attributes", told.get("attributes", "no"), "no", "only") == "only",
             quality=_choice("quality", told.get("quality", "default"), "default", "stored", "accepted"),
         )
@@ -102,13 +103,15 @@ class Options:
         """Raise `SourceError` unless it is said what to read."""
         if not self.path and not self.brokers:
             raise SourceError(
-                'nothing to read is named; use .load("archive/") or .option("broker", "tidings://host:7311"), or both'
+                'no source is named; use .load("archive/") or .option("broker", "tidings://host:7311"), or both'
             )
 
     def check_writable(self) -> None:
         """Raise `SourceError` unless it is said where to publish."""
         if len(self.brokers) != 1:
-            raise SourceError('rows are published at one broker; name it with .option("broker", "tidings://host:7311")')
+            raise SourceError(
+                'rows are published at exactly one broker; name it with .option("broker", "tidings://host:7311")'
+            )
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -132,7 +135,7 @@ def _instant(name: str, text: str | None) -> int | None:
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise SourceError(f"option {name}: '{text}' is no time; write it like 2026-11-16T03:00Z") from None
+        raise SourceError(f"option {name}: '{text}' is not a time; write it like 2026-11-16T03:00Z") from None
     moment = instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
     return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
 
@@ -150,5 +153,5 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = -1
     if not 0 <= number <= MAX_NUMBER:
-        raise SourceError(f"option {name}: '{text[:40]}' is no number from 0 to {MAX_NUMBER:g}")
+        raise SourceError(f"option {name}: '{text[:40]}' is not a number from 0 to {MAX_NUMBER:g}")
     return number

@@ -19,7 +19,7 @@ INTERVAL = 0.5
 
 @contextlib.contextmanager
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
-    """Show how many tasks of the work inside are done, if somebody watches."""
+    """Show on a terminal how many tasks of the work inside are done."""
     console = Console(stderr=True)
     if not console.is_terminal or not hasattr(spark, "_jsc"):
         yield  # nobody watches, or Spark is elsewhere and tells nothing

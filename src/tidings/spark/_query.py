@@ -37,9 +37,9 @@ def query_archive(
     newest_first: bool = False,
     master: str | None = None,
 ) -> Iterator[Envelope]:
-    """The publications that pass `filter` with `since <= published_at < until`, in microseconds, ordered by time.
+    """Yield the publications that pass `filter` with `since <= published_at < until`, in microseconds, ordered by time.
 
-    They come one part of the answer after the other: memory holds a part.
+    The answer arrives in parts; memory holds one part at a time.
     """
     spark = session(master, name="tidings archive query")
     with explained():

@@ -6,6 +6,7 @@ this machine nothing listens beyond localhost.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -33,15 +34,18 @@ SETTINGS = {
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 """What the jobs rely on, wherever they run."""
+_LOG = f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"
 _QUIETLY = {"spark.ui.showConsoleProgress": "false"}
 """Where Spark is started by this process."""
+_ON_A_CLUSTER = {"spark.driver.defaultJavaOptions": _LOG}
+"""What is not said of the driver elsewhere: `extraJavaOptions` may be set where the cluster is configured."""
 _HERE = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.memory": DRIVER_MEMORY,
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -XX:+UseParallelGC",
+    "spark.driver.extraJavaOptions": f"{_LOG} -XX:+UseParallelGC",
 }
 """On this machine."""
 
@@ -49,10 +53,10 @@ _HERE = {
 def session(
     master: str | None = None, *, name: str = "tidings", options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session with the data source `tidings`: the one there is, or a new one.
+    """Return a session with the data source `tidings`: the existing one, or a new one.
 
-    `master` is what Spark calls so (`local[4]`, `spark://host:7077`, `yarn`, `k8s://...`), or `sc://host:15002` for
-    Spark Connect. The caller stops it.
+    `master` is Spark's master (`local[4]`, `spark://host:7077`, `yarn`, `k8s://...`), or `sc://host:15002` for Spark
+    Connect. The caller stops the session.
     """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
@@ -68,6 +72,7 @@ def session(
 
 
 def _started(kind: type[SparkSession], master: str, name: str, options: dict[str, str]) -> SparkSession:
+    _silence()
     builder = kind.builder.appName(name)
     for key, value in (_settings(master) | options).items():
         builder = builder.config(key, value)
@@ -76,6 +81,14 @@ def _started(kind: type[SparkSession], master: str, name: str, options: dict[str
         return builder.remote(master).getOrCreate()
     with _prepared():
         return builder.master(master).getOrCreate()
+
+
+def _silence() -> None:
+    """Keep PySpark from logging each error as a page of JSON beside raising it."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - an extra, and slow to load
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager
@@ -98,6 +111,6 @@ def _settings(master: str) -> dict[str, str]:
     if master.startswith(SCHEME):
         return SETTINGS
     if not master.startswith("local"):
-        return SETTINGS | _QUIETLY
+        return SETTINGS | _QUIETLY | _ON_A_CLUSTER
     cores = os.cpu_count() or 1 if master in ("local[*]", "local[*,1]") else 2
     return SETTINGS | _QUIETLY | _HERE | {"spark.sql.shuffle.partitions": str(max(2, cores))}

@@ -3,9 +3,11 @@
 Theory of operation
 -------------------
 Each partition of a query has a client name of its own, made of the option `clientName`, the query's id and the
-partition's number, and each row a number that grows with the micro-batch and with its place among the rows of the
-partition. A border broker publishes a number of a client once, and acknowledges it as often as it comes: so a task, a
-micro-batch or a whole query that is tried again publishes what is missing and nothing twice.
+partition's number. Without the option, the driver asks the broker for a name: it is given IDENTITY/..., and the writers
+are called IDENTITY/spark/..., the same whenever the query is tried again. Each row has a number that grows with the
+micro-batch and with its place among the rows of the partition. A border broker publishes a number of a client once, and
+acknowledges it as often as it comes: so a task, a micro-batch or a whole query that is tried again publishes what is
+missing and nothing twice.
 
 For this a row must get the same number again. The rows of a partition are sorted by content first, because Spark
 promises no order after a shuffle. Which rows are in a partition is decided by the plan, which is the same for the same
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 BATCH_NUMBERS = 2**32
 """The numbers of one micro-batch of one partition, and the most rows that it may have."""
+DEFAULT_NAME = "spark"
+"""What the names of writers begin with at a broker that knows no identities, and below the identity at others."""
 _PLAIN = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "timestamp")
 
 
@@ -54,8 +58,8 @@ class RowPublisher:
         has_attributes = "attributes" in self.schema.fieldNames()
         if has_attributes and names and not self.options.attributes_only:
             raise SourceError(
-                f"there are a column 'attributes' and others, like '{names[0]}', and only one of them can be what is "
-                'published; drop one, or say .option("attributes", "only")'
+                f"there are a column 'attributes' and others, like '{names[0]}', and only one of these can be "
+                'published; drop one, or set .option("attributes", "only")'
             )
         if self.options.attributes_only and not has_attributes:
             raise SourceError("option attributes=only: there is no column 'attributes'; leave the option out")
@@ -65,6 +69,7 @@ class RowPublisher:
         for one in self.schema:
             if one.name in self.names:
                 _check_type(one.name, one.dataType)
+        self.client_name = self.options.client_name or _own_name(self.options)
 
     def publish(self, rows: Iterator[pa.RecordBatch], query: str, batch: int) -> Published:
         """Publish all rows, and wait until the broker has them in the quality that is asked for."""
@@ -82,7 +87,7 @@ class RowPublisher:
         if len(bodies) >= BATCH_NUMBERS:
             raise SourceError(f"a partition of {len(bodies):,} rows is too large; use more partitions")
         (url,) = self.options.brokers
-        name = f"{self.options.client_name}/{query}/{partition}"
+        name = f"{self.client_name}/{query}/{partition}"
         client = connected(self.options, url, name=name, own_numbers=True)
         try:
             notifications = map(decode_body, bodies)
@@ -145,6 +150,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if query is None or batch is None:
             raise SourceError("Spark does not say which query and micro-batch this is; use a newer Spark")
         return self._rows.publish(iterator, self._rows.options.id or query, int(batch))
+
+
+def _own_name(options: Options) -> str:
+    """What the names of writers begin with: the identity that the token belongs to, as the broker knows it."""
+    if options.token is None:
+        return DEFAULT_NAME  # a broker that knows identities lets nobody in without
+    from ._brokers import abandon, connected  # noqa: PLC0415
+
+    client = connected(options, options.brokers[0])
+    try:
+        identity, slash, _ = client.name.rpartition("/")
+    finally:
+        abandon(client)
+    return f"{identity}/{DEFAULT_NAME}" if slash else DEFAULT_NAME
 
 
 def _own() -> frozenset[str]:

@@ -36,15 +36,14 @@ SPLIT = 131_072
 
 
 class TidingsSource(DataSource):
-    """`format("tidings")`."""
+    """The data source behind `format("tidings")`: reads archives and the logs of brokers, publishes rows."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "tidings"
 
     def schema(self) -> StructType:
-        """The columns of docs/archive.md, with the promoted ones that are asked for, or that the archive has."""
+        """Return the columns of docs/archive.md, with the promoted ones that are asked for, or that the archive has."""
         from ._columns import schema_of  # noqa: PLC0415
         from ._shape import LOST_TO  # noqa: PLC0415
         from ._snapshot import taken  # noqa: PLC0415
@@ -64,13 +63,11 @@ class TidingsSource(DataSource):
         return schema.add(StructField(LOST_TO, LongType())) if options.gaps_as_rows else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A table."""
         options = Options.parse(self.options)
         options.check_readable()
         return PushingReader(options, schema) if options.pushdown else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A stream."""
         from ._stream import StreamReader  # noqa: PLC0415
 
         options = Options.parse(self.options)
@@ -78,20 +75,18 @@ class TidingsSource(DataSource):
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Publishes a table."""
         from ._sink import TableWriter  # noqa: PLC0415
 
         return TableWriter(Options.parse(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Publishes a stream."""
         from ._sink import StreamWriter  # noqa: PLC0415
 
         return StreamWriter(Options.parse(self.options), schema)
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("tidings")` known to a session that Tidings has not started, with filters pushed down."""
+    """Make `format("tidings")` known to a session that Tidings did not start, with filters pushed down."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(TidingsSource)
 

@@ -61,7 +61,7 @@ def sql(filter: Filter, columns: Mapping[str, Column] | None = None, attributes:
     "(`symbol` IS NOT NULL AND `symbol` = 'SAP')"
     """
     if filter.has_marker:
-        raise UnsupportedFilter(f"{filter} speaks of myloc, and a table is nowhere; name the place")
+        raise UnsupportedFilter(f"{filter} uses myloc, but a table has no place; name the place")
     known = columns or {}
     exact, weaker, slow = [], [], False
     for conjunction in filter.conjunctions:

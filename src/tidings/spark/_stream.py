@@ -117,6 +117,6 @@ def from_offset(offset: Any) -> Places:
         return {name: (int(place["epoch"]), int(place["seq"])) for name, place in offset.items()}
     except (AttributeError, TypeError, KeyError, ValueError, OverflowError):
         raise SourceError(
-            f"the checkpoint holds {offset!r:.100}, which are no positions: it belongs to another query; use a new "
-            "checkpoint directory"
+            f"the checkpoint holds {offset!r:.100} instead of positions: it belongs to another query; use a "
+            "new checkpoint directory"
         ) from None

@@ -241,8 +241,8 @@ class Plan:
     def _cell(self, content: str | _Mapped, level: int) -> str:
         if self._cells >= MAX_CELLS:
             raise ScopeError(
-                f"so many ways lead through this scope graph that a plan needs more than {MAX_CELLS} columns; "
-                "ask for fewer scopes at a time, or for scopes with fewer ways between them"
+                f"so many paths lead through this scope graph that a plan needs more than {MAX_CELLS} columns; "
+                "ask for fewer scopes at a time, or for scopes with fewer paths between them"
             )
         name = f"{self.prefix}{self._cells}"
         self._cells += 1

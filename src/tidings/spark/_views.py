@@ -28,9 +28,9 @@ MAX_TESTS = 300
 class Visibility:
     """What a version of the scope graph makes visible of a table of publications.
 
-    The table is one of `read_archive` or `format("tidings")`. Only what was published under this version of the graph
-    is judged (`graph_epoch`). All tables that come out have its columns, with the attributes as they are seen there,
-    and `form`: 0 for what is as it was published, else the number that brokers give to that form.
+    The table comes from `read_archive` or `format("tidings")`. Only rows that were published under this version of the
+    graph (`graph_epoch`) are judged. All resulting tables have its columns, with the attributes as they are seen there,
+    and a column `form`: 0 for a notification as it was published, else the number that brokers give to its form.
     """
 
     def __init__(self, table: DataFrame, graph: Graph) -> None:
@@ -44,30 +44,30 @@ class Visibility:
         self._columns = promoted_in(table.schema)
 
     def published(self, scope: str) -> DataFrame:
-        """What the clients in a scope publish there."""
+        """Return what the clients in a scope publish there."""
         plan = self._plan()
         return self._rows(plan, plan.published(self._known(scope)))
 
     def offered(self, scope: str) -> DataFrame:
-        """What is visible in a scope because its members, and theirs, publish it."""
+        """Return what is visible in a scope because its members, or their members, publish it."""
         plan = self._plan()
         return self._rows(plan, plan.offered(self._known(scope)))
 
     def visible(self, scope: str) -> DataFrame:
-        """What is visible in a scope."""
+        """Return everything that is visible in a scope."""
         plan = self._plan()
         return self._rows(plan, plan.visible(self._known(scope)))
 
     def received(self, client: str, filter: Filter | str = EVERYTHING, *, receive_own: bool = True) -> DataFrame:
-        """What a client with this filter gets, each form of an event once."""
+        """Return what a client with this filter gets, each form of an event once."""
         plan = self._plan()
         wanted = Filter.parse(filter) if isinstance(filter, str) else filter
         return self._rows(plan, plan.received(client_node(client), wanted, receive_own))
 
     def everywhere(self, nodes: Iterable[str] | None = None) -> DataFrame:
-        """A row for each scope that an event is visible in, and each form; the column `node` names the scope.
+        """Return a row for each scope in which an event is visible, and each form; the column `node` names the scope.
 
-        `nodes` are the scopes that are of interest, and clients, written `"@name"`; else all scopes. The table is read
+        `nodes` names the scopes of interest, and clients, written `"@name"`; by default all scopes. The table is read
         once for all of them.
         """
         if NODE in self._table.columns:
@@ -80,10 +80,10 @@ class Visibility:
         return self._exploded(plan, found)
 
     def create_views(self, prefix: str = "") -> dict[str, str]:
-        """Make `visible` of each scope a temporary view for SQL; the names of the views, by scope.
+        """Make `visible` of each scope a temporary view for SQL; return the names of the views, by scope.
 
-        A view has the prefix and the id of its scope for a name, "root" for the root scope; in SQL it is written
-        between backticks. Abstract scopes have none. Views of the same names are replaced.
+        The name of a view is the prefix and the id of its scope, "root" for the root scope; in SQL, write it between
+        backticks. Abstract scopes have no view. Views of the same names are replaced.
         """
         names = {id: prefix + (id or "root") for id, scope in self._graph.scopes.items() if not scope.abstract}
         taken: dict[str, str] = {}

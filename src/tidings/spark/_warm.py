@@ -23,7 +23,7 @@ _QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def warm() -> Path:
-    """Make the file for this Java and this Spark, in half a minute; where it is."""
+    """Make the file for this Java and this Spark, which takes half a minute, and return its path."""
     try:
         path = _path(find_java())
     except ModuleNotFoundError as error:
@@ -37,7 +37,7 @@ def warm() -> Path:
         if said.returncode or not made.exists():
             why = (said.stderr.strip() or said.stdout.strip() or "it has written nothing").splitlines()[-1]
             raise SparkError(
-                f"Java did not keep the classes of Spark: {why}; sessions start as before, and another Java may do it "
+                f"Java did not save the classes of Spark: {why}; sessions start as before; another Java may save them "
                 "(set JAVA_HOME)"
             )
         _size(path).write_text(str(made.stat().st_size))

@@ -196,7 +196,6 @@ def _oldest(connection: sqlite3.Connection, before: int) -> tuple[list[_Row], bo
 
 
 def _carried(connection: sqlite3.Connection, clients: Iterable[str] | None) -> list[tuple[str, bytes]]:
-    """What is carried of some clients, or of all."""
     if clients is None:
         return connection.execute("SELECT key, value FROM state WHERE name = ?", (LIVES,)).fetchall()
     found = ((client, connection.execute(_VALUE, (LIVES, client)).fetchone()) for client in clients)

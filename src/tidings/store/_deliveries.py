@@ -77,7 +77,6 @@ def encode_deliveries(deliveries: Deliveries) -> bytes:
 
 
 def decode_deliveries(data: bytes) -> Deliveries:
-    """As they were."""
     return _decode(data)
 
 

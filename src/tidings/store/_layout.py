@@ -40,7 +40,6 @@ class ArchiveFile(NamedTuple):
     path: Path
 
     def written_by(self, origin: str) -> bool:
-        """Whether it is a file of this origin."""
         return self.origin == unquote(origin_in_names(origin))
 
     @property

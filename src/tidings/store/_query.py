@@ -44,7 +44,7 @@ class Query:
         if self.limit is not None and self.limit < 0:
             raise StoreError(f"a query for {self.limit} publications; the limit must be 0 or more")
         if self.filter.has_marker:
-            raise StoreError(f"{self.filter} speaks of myloc, which is nowhere in the past; name the place")
+            raise StoreError(f"{self.filter} uses myloc, but the past has no place; name the place")
 
     @property
     def has_times(self) -> bool:

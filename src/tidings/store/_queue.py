@@ -82,6 +82,7 @@ class WriteQueue:
         self.commit_bytes = max_bytes
         """The bytes after which a commit takes no more: a store with a small limit must not pass it by one commit."""
         self._waiting: deque[Operation] = deque()
+        self._ahead: deque[Operation] = deque()
         self._taken: list[Operation] = []
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -93,17 +94,20 @@ class WriteQueue:
         """Whether the next operation would be refused."""
         return self.count >= self.max_count or self.bytes >= self.max_bytes
 
-    def put(self, operation: Operation) -> None:
-        """Add an operation at the end, or raise `StoreFull`."""
+    def put(self, operation: Operation, *, first: bool = False) -> None:
+        """Add an operation at the end, or raise `StoreFull`.
+
+        With `first` it goes ahead of all that waits, in a commit of its own, and has its place in a full queue.
+        """
         with self._lock:  # for the condition itself Python is called twice
             if self._closed:
                 raise StoreClosed("the store has been closed; open it again to write")
-            if self.count >= self.max_count or self.bytes >= self.max_bytes:
+            if not first and (self.count >= self.max_count or self.bytes >= self.max_bytes):
                 raise StoreFull(
                     f"{self.count:,} writes of {self.bytes:,} bytes wait for the disk, "
                     f"at most {self.max_count:,} and {self.max_bytes:,} may; wait until some are synced"
                 )
-            self._waiting.append(operation)
+            (self._ahead if first else self._waiting).append(operation)
             self.count += 1
             self.bytes += operation.size
             self.total += 1
@@ -114,11 +118,14 @@ class WriteQueue:
     def take(self) -> list[Operation] | None:
         """Everything that waits, as far as it fits into one commit; waits for the first. None: closed and empty."""
         with self._changed:
-            while not self._waiting:
+            while not self._waiting and not self._ahead:
                 if self._closed:
                     return None
                 self._idle = True
                 self._changed.wait()
+            if self._ahead:
+                self._taken = [self._ahead.popleft()]
+                return self._taken
             waiting = self._waiting
             if self.bytes <= self.commit_bytes:
                 self._taken = [waiting.popleft() for _ in range(min(len(waiting), COMMIT_COUNT))]
@@ -140,7 +147,17 @@ class WriteQueue:
     def pending(self) -> list[Operation]:
         """Everything that is not done, in order."""
         with self._changed:
-            return list(chain(self._taken, self._waiting))
+            return list(chain(self._taken, self._ahead, self._waiting))
+
+    def abandon(self) -> int:
+        """Forget what waits and is in no commit yet; how many that were."""
+        with self._changed:
+            dropped = [*self._ahead, *self._waiting]
+            self._ahead.clear()
+            self._waiting.clear()
+            self.count -= len(dropped)
+            self.bytes -= sum(operation.size for operation in dropped)
+            return len(dropped)
 
     def close(self) -> None:
         """Take no more; what waits is still written."""

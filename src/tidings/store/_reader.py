@@ -101,7 +101,6 @@ class Reader:
             after = rows[-1][3]
 
     def newest(self) -> Batch | None:
-        """The newest batch."""
         found = self.batches(FIRST, _LARGEST, backwards=True, limit=1)
         return found[0] if found else None
 
@@ -122,23 +121,29 @@ class Reader:
         return [Size(*row) for row in self._rows(_SIZES, epoch, seq, limit)]
 
     def envelopes(self, batch: Batch) -> list[Envelope]:
-        """What is in a batch."""
         return self._batch("publications", batch[:4], envelopes_in)
 
-    def publishers(self, newest: int) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications."""
-        found: dict[str, int] = {}
+    def publishers(self, newest: int) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order.
+
+        They begin with 0 if there are certainly no older ones.
+        """
+        found: dict[str, list[int]] = {}
         before, left = _LARGEST, newest
         while left > 0 and (rows := self._rows(_NEWEST, before, PAGE)):
             before = rows[-1][0]
             for row in rows:
                 heads = self._batch("publications", row, heads_in)
                 for head in heads[-left:] if left > 0 else ():
-                    publisher, number = head.identity.publisher, head.identity.publisher_seq
-                    if found.get(publisher, -1) < number:
-                        found[publisher] = number
+                    found.setdefault(head.identity.publisher, []).append(head.identity.publisher_seq)
                 left -= len(heads)
-        return found
+        whole = left > 0 and self._is_whole()
+        return {publisher: [0] * whole + sorted(numbers) for publisher, numbers in found.items()}
+
+    def _is_whole(self) -> bool:
+        """Whether it is certain that nothing was forgotten: the first epoch is there from its first number on."""
+        first = min(self.epochs(), default=0)
+        return (bounds := self.bounds(first)) is not None and bounds.first == 1
 
     def epochs(self) -> dict[int, int | None]:
         """Every epoch, and the last number of those that ended in order."""
@@ -173,8 +178,8 @@ class Reader:
             return carried_in(journal, lives)
         except msgspec.MsgspecError as error:
             raise StoreError(
-                f"what '{self._path}' has carried on of its journal cannot be read: {error}; restore it from a backup, "
-                "or use the version of Tidings that wrote it"
+                f"the part of its journal that '{self._path}' carries on cannot be read: {error}; restore it "
+                "from a backup, or use the version of Tidings that wrote it"
             ) from None
 
     def items(self, table: str) -> dict[str, bytes]:

@@ -91,8 +91,8 @@ def look_behind(connection: sqlite3.Connection, path: Path) -> str:
     shutil.copyfile(log, saved)
     many = f"{lost - 1:,} or {lost:,} commits that were stored are"
     return (
-        f"the write-ahead log of '{path}' is damaged behind frame {max(whole, 0):,}: "
-        f"{many if lost > 1 else 'a commit that may have been stored is'} lost, which is everything behind "
+        f"the write-ahead log of '{path}' is damaged after frame {max(whole, 0):,}: "
+        f"{many if lost > 1 else 'a commit that may have been stored is'} lost, which is everything after "
         f"{_end_of(connection)}; check the disk. A copy of the log is kept as '{saved.name}'"
     )
 
@@ -100,8 +100,8 @@ def look_behind(connection: sqlite3.Connection, path: Path) -> str:
 def log_is_gone(connection: sqlite3.Connection, path: Path) -> str:
     """What to say of a file whose log has gone."""
     return (
-        f"'{path}' was not closed in order, and its write-ahead log '{log_of(path).name}' has gone: unless an SQLite "
-        f"tool has opened the file since, what was stored behind {_end_of(connection)} is lost; restore both files "
+        f"'{path}' was not closed cleanly, and its write-ahead log '{log_of(path).name}' is missing: unless an SQLite "
+        f"tool has opened the file since, everything stored after {_end_of(connection)} is lost; restore both files "
         "from a backup if there is one"
     )
 

@@ -45,7 +45,7 @@ def open_to_others(directory: Path, file: Path | None = None) -> str:
     paths = [directory] if file is None else [directory, file]
     if os.name != "posix" or not all(path.exists() and _mode(path) & _OTHERS for path in paths):
         return ""
-    return f"everybody on this machine may look into '{directory}'; chmod -R o= '{directory}'"
+    return f"every user of this machine can look into '{directory}'; run chmod -R o= '{directory}'"
 
 
 def _mode(path: Path) -> int:

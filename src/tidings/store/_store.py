@@ -254,8 +254,11 @@ class Store(Queryable):
         """A page of what the synced log holds after one position, up to another; short enough for a loop."""
         return read(self._reader, after, upto, passes)
 
-    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, int]:
-        """The largest number of each publisher among the newest publications: a resend is at or below it."""
+    def publishers(self, newest: int = RESEND_WINDOW) -> dict[str, list[int]]:
+        """The numbers of each publisher among the newest publications, in ascending order: a resend is one of them.
+
+        They begin with 0 if there are certainly no older ones.
+        """
         return self._reader.publishers(newest)
 
     def epochs(self) -> tuple[int, ...]:
@@ -267,8 +270,13 @@ class Store(Queryable):
         return self._reader.bounds(epoch)
 
     def note_unlogged(self, synced: Synced, failed: Failed | None = None) -> None:
-        """Note that this epoch gives numbers to publications that are not appended here."""
-        self.delete(COMPLETE, str(self.epoch), synced, failed)
+        """Note that this epoch gives numbers to publications that are not appended here.
+
+        This is never refused because the queue is full, and does not wait for what is in it: call it once at a time.
+        """
+        key = str(self.epoch)
+        operation = Operation(Put(COMPLETE, key, None), len(_text(COMPLETE, key)), synced, failed)
+        self._queue.put(operation, first=True)
 
     def ended(self, epoch: int) -> int | None:
         """The last number of an earlier epoch; None if it crashed and had given numbers to what is not here."""
@@ -316,20 +324,25 @@ class Store(Queryable):
 
     # --- the end --------------------------------------------------------------------------------------
 
-    def close(self, last_seq: int | None = None) -> None:
+    def close(self, last_seq: int | None = None, patience: float | None = None) -> int:
         """Write what waits, note the last number of the epoch if it is given, and release the directory.
 
-        Waits for the disk. Closing twice does nothing.
+        Waits for the disk: as long as it takes, or for `patience` seconds. What is not written then, beyond the commit
+        that is under way, is given up, as a crash would do it: nobody has been told that it is synced, and the end of
+        the epoch is not noted. Gives how many operations that were. Closing twice does nothing.
         """
         if self._closed:
-            return
+            return 0
         if last_seq is not None and last_seq < self._last:
             raise StoreError(f"publication {self._last} has been appended; the epoch cannot end with {last_seq}")
         self._closed = True
         self._queue.close()
-        self._writer.join()
+        given_up = 0
+        if not self._writer.join(patience):
+            given_up = self._queue.abandon()
+            self._writer.join()
         try:
-            if last_seq is not None:
+            if last_seq is not None and not given_up:
                 self._writing.execute("UPDATE epochs SET ended = ? WHERE epoch = ?", (last_seq, self.epoch))
             mark_closed(self._writing)
         except sqlite3.Error as error:
@@ -338,6 +351,7 @@ class Store(Queryable):
             for connection in (self._reading, self._writing, self._held):
                 with contextlib.suppress(sqlite3.Error):
                     connection.close()
+        return given_up
 
     def __enter__(self) -> Self:
         return self

@@ -114,15 +114,17 @@ class Writer:
         self.last_sync = self.slowest_sync = self.last_checkpoint = self.slowest_checkpoint = 0
 
     def start(self) -> None:
-        """Begin."""
         (self._last_id,) = self._connection.execute("SELECT coalesce(max(id), 0) FROM publications").fetchone()
         self._thread.start()
 
-    def join(self) -> None:
-        """Wait until everything that waited is on disk."""
-        self._thread.join()
+    def join(self, patience: float | None = None) -> bool:
+        """Wait until everything that waited is on disk, for so many seconds; whether it is."""
+        self._thread.join(patience)
+        if self._thread.is_alive():
+            return False
         if self._copying is not None:
             self._copying.join()
+        return True
 
     def _run(self) -> None:
         with contextlib.suppress(sqlite3.Error):  # what cannot be read now goes without a segment, and is still found
@@ -269,8 +271,8 @@ class Writer:
         if carry.damaged:
             self.damaged += carry.damaged
             self._troubles.append(
-                f"'{self._path}': {carry.damaged} damaged rows of the journal were forgotten unread, and no audit "
-                "knows what they told; check the disk"
+                f"'{self._path}': {carry.damaged} damaged rows of the journal were deleted unread, so no audit "
+                "knows what they recorded; check the disk"
             )
         return more
 
@@ -292,7 +294,7 @@ class Writer:
     def _stays(self, problem: str) -> None:
         self.forget_failures += 1
         self._troubles.append(
-            f"what is old in '{self._path}' stays, because {problem}; check the disk, restore the store from a backup, "
+            f"old data stays in '{self._path}', because {problem}; check the disk, restore the store from a backup, "
             "or use the version of Tidings that wrote it"
         )
 

@@ -2,6 +2,7 @@
 
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
+    CLIENT_COST,
     JSON,
     MSGPACK,
     SERIALISERS,
@@ -13,6 +14,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
+from ._dialling import NO_ANSWER, dial_problem
 from ._envelope import (
     Envelope,
     Quality,
@@ -93,6 +95,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "CLIENT_COST",
     "HEADER",
     "JSON",
     "MAX_BODY",
@@ -102,6 +105,7 @@ __all__ = [
     "MAX_PART",
     "MAX_TABLES",
     "MSGPACK",
+    "NO_ANSWER",
     "SERIALISERS",
     "UNREADABLE",
     "VERSION",
@@ -179,6 +183,7 @@ __all__ = [
     "decode_body",
     "decode_status",
     "decode_words",
+    "dial_problem",
     "encode",
     "encode_body",
     "encode_status",

@@ -6,6 +6,7 @@ reads; a model that the receiver has not registered is refused. Nothing that arr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +16,9 @@ from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
 
 from ._errors import UNREADABLE, WireError
 from ._frame import Frame
+
+CLIENT_COST = 128
+"""The most that a filter of a client costs (see `Filter.cost`): more would hold up everybody else for too long."""
 
 
 class _FilterModel(NamedTuple):
@@ -58,11 +62,11 @@ class UnreadableFilter:
         raise self.error
 
 
-def _dec_hook(kind: type, data: object) -> Matches:
+def _dec_hook(kind: type, data: object, most: int | None = None) -> Matches:
     match data:
         case str():
             try:
-                return Filter.parse(data)
+                return Filter.parse(data, most=most)
             except TidingsError as error:
                 return UnreadableFilter(error)
         case [str() as name, str() as text] if name in _by_name:
@@ -75,8 +79,10 @@ def _dec_hook(kind: type, data: object) -> Matches:
     raise ValueError("a filter is a text or a pair (model, text)")
 
 
+_sparing_hook = functools.partial(_dec_hook, most=CLIENT_COST)
 _encoder = msgspec.msgpack.Encoder(enc_hook=_enc_hook)
 _decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_dec_hook)
+_sparing_decoder = msgspec.msgpack.Decoder(Frame, dec_hook=_sparing_hook)
 
 
 def pack(value: object) -> bytes:
@@ -91,6 +97,7 @@ def unpacker(kind: type[_Packed]) -> Callable[[bytes], _Packed]:
 
 _json_encoder = msgspec.json.Encoder(enc_hook=_enc_hook)
 _json_decoder = msgspec.json.Decoder(Frame, dec_hook=_dec_hook)
+_sparing_json_decoder = msgspec.json.Decoder(Frame, dec_hook=_sparing_hook)
 
 
 class Serialiser(NamedTuple):
@@ -99,6 +106,7 @@ class Serialiser(NamedTuple):
     name: str
     encode: Callable[[Frame], bytes]
     read: Callable[[bytes], Frame]
+    read_sparingly: Callable[[bytes], Frame]
 
     def decode(self, data: bytes) -> Frame:
         """The frame in these bytes, or `WireError`."""
@@ -107,9 +115,16 @@ class Serialiser(NamedTuple):
         except UNREADABLE as error:
             raise WireError(f"not a frame: {error}") from None
 
+    def decode_sparingly(self, data: bytes) -> Frame:
+        """As `decode`, for what a client sends to a broker: a filter beyond `CLIENT_COST` is not even parsed."""
+        try:
+            return self.read_sparingly(data)
+        except UNREADABLE as error:
+            raise WireError(f"not a frame: {error}") from None
 
-MSGPACK = Serialiser("msgpack", _encoder.encode, _decoder.decode)
-JSON = Serialiser("json", _json_encoder.encode, _json_decoder.decode)
+
+MSGPACK = Serialiser("msgpack", _encoder.encode, _decoder.decode, _sparing_decoder.decode)
+JSON = Serialiser("json", _json_encoder.encode, _json_decoder.decode, _sparing_json_decoder.decode)
 SERIALISERS = {serialiser.name: serialiser for serialiser in (MSGPACK, JSON)}
 """By name; msgpack is the default, JSON is for looking at a connection with one's own eyes."""
 

@@ -24,7 +24,7 @@ class Quality(enum.IntEnum):
     DEFAULT = 3
     """The border broker decides: `STORED` where it has a store that takes it, else `ACCEPTED`.
 
-    Only a client says this, and the acknowledgement says what became of it; no envelope carries it.
+    Only a client asks for this, and the acknowledgement says which it was; no envelope carries it.
     """
 
 

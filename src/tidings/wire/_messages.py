@@ -12,6 +12,9 @@ from tidings.model import ROOT_SCOPE, Duplicates, Matches
 from ._envelope import Envelope, Quality
 from ._past import Ending, Past
 
+_MAX_DIGITS = 20
+"""The digits of the largest number of a publication."""
+
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The root of all messages.
@@ -106,7 +109,7 @@ class DeliverAck(Message, frozen=True):
 class Gap(Message, frozen=True):
     """Notifications that are lost for these subscriptions: `first` to `last` of an origin's epoch.
 
-    `last` None: to the end of that epoch, whose length nobody knows any more.
+    A `last` of None means the end of that epoch, whose length is no longer known.
     """
 
     origin: str
@@ -195,21 +198,31 @@ class Refused(Message, frozen=True):
     reason: str
     reference: str
 
+    @property
+    def publication(self) -> int | None:
+        """The number of the publication that was refused; None: it was something else.
+
+        >>> Refused("StoreFull", "publish again later", "7").publication
+        7
+        """
+        text = self.reference  # from outside: however long it is, `int` must not see more than a number can have
+        return int(text) if len(text) <= _MAX_DIGITS and text.isascii() and text.isdecimal() else None
+
 
 class HistoryReport(Message, frozen=True):
-    """What a subscription into the past gets from there. Comes before it, once."""
+    """What a subscription gets from the past. It arrives once, before those notifications."""
 
     id: str
     number: int
     """Of the `Subscribe` that asked."""
     count: int
-    """How many notifications come from the past, next."""
+    """How many notifications from the past follow."""
     ending: Ending
     found: dict[str, int] = {}
-    """How many were found in each tier, among those that this subscription may see and its filter wants; what the
-    bound has cut off later counts, too."""
+    """How many were found in each tier, of those that this subscription may see and that pass its filter. Those that
+    the bound cut off later count, too."""
     capped: bool = False
-    """Whether a limit of a broker has cut off what the bound would have allowed."""
+    """Whether a limit of a broker cut off notifications that the bound would have allowed."""
     brokers: int = 0
     """How many brokers have answered."""
 

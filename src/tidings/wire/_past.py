@@ -13,9 +13,9 @@ class Consistency(enum.IntEnum):
     """What a subscription into the past waits for."""
 
     STRICT = 0
-    """Until every broker has answered: past and live join without a gap."""
+    """Waits until every broker has answered: past and live join without a gap."""
     BEST_EFFORT = 1
-    """Until there is enough, even if that is new: nothing comes later than without the past."""
+    """Waits until there is enough, even if that is new: nothing arrives later than it would without the past."""
 
 
 class Past(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -24,17 +24,17 @@ class Past(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bound: Bound
     consistency: Consistency = Consistency.STRICT
     timeout: int | None = None
-    """Microseconds after which it goes on with what has been found; None: what the broker is set to."""
+    """Microseconds after which it goes live with what has been found; None: as the broker is configured."""
     respect_ttl: bool = False
-    """Whether what has outlived its time to live is left out."""
+    """Whether notifications that have outlived their time to live are left out."""
 
 
 class Ending(enum.IntEnum):
-    """Why a subscription into the past went on."""
+    """Why a subscription into the past went live."""
 
     ANSWERED = 0
     """Every broker has answered."""
     SATISFIED = 1
     """There was enough before every broker had answered."""
     TIMER = 2
-    """Time was up."""
+    """The time was up."""

@@ -39,7 +39,6 @@ class Stream(asyncio.Protocol):
     # --- what asyncio calls ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
         # Not every loop derives its transports from asyncio's classes: uvloop does not.
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_HIGH)
@@ -57,7 +56,6 @@ class Stream(asyncio.Protocol):
             self.bad_input(error)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is gone."""
         self.transport = None
         if self._closing is not None:
             self._closing.cancel()

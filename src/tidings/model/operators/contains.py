@@ -18,7 +18,6 @@ class Contains(Like):
         self.text = text
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the operand occurs in the text."""
         return type(scalar) is str and self.text in scalar
 
     def includes(self, other: Constraint) -> bool:

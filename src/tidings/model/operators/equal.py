@@ -22,7 +22,6 @@ class Equal(Constraint):
 
     @property
     def kind(self) -> Kind:
-        """The kind of the operand."""
         return kind_of(self.value)
 
     def holds(self, scalar: Scalar) -> bool:
@@ -31,15 +30,12 @@ class Equal(Constraint):
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The operand."""
         return (self.value,)
 
     def examples(self) -> tuple[Scalar]:
-        """The operand."""
         return (self.value,)
 
     def automaton(self) -> Automaton | None:
-        """The one text."""
         return Words((self.value,)) if type(self.value) is str else None
 
     def simplest(self) -> Equal:
@@ -68,7 +64,6 @@ class Equal(Constraint):
         return f"{quoted(self.name)} = {literal(self.value)}"
 
     def negated_text(self) -> str:
-        """`name <> value`."""
         return f"{quoted(self.name)} <> {literal(self.value)}"
 
 

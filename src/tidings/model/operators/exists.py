@@ -17,11 +17,9 @@ class Exists(Constraint):
 
     @property
     def kind(self) -> None:
-        """Every kind passes."""
         return
 
     def holds(self, scalar: Scalar) -> bool:
-        """Every scalar passes."""
         return True
 
     def passes(self, value: Value | None) -> bool:
@@ -61,11 +59,9 @@ class IsNull(Constraint):
 
     @property
     def kind(self) -> None:
-        """No kind in particular."""
         return
 
     def holds(self, scalar: Scalar) -> bool:
-        """No scalar passes."""
         return False
 
     def passes(self, value: Value | None) -> bool:
@@ -74,7 +70,6 @@ class IsNull(Constraint):
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """None at all."""
         return ()
 
     @property

@@ -51,7 +51,6 @@ class Like(Constraint):
 
     @property
     def kind(self) -> Kind:
-        """Only text passes."""
         return Kind.TEXT
 
     def holds(self, scalar: Scalar) -> bool:
@@ -78,7 +77,6 @@ class Like(Constraint):
         return _expression(self.tokens)
 
     def automaton(self) -> Automaton | None:
-        """The texts of the pattern."""
         return _automaton(self.tokens)
 
     def examples(self) -> Iterator[Scalar]:
@@ -166,7 +164,6 @@ class Like(Constraint):
         return f"{quoted(self.name)} LIKE {_pattern(self.tokens)}"
 
     def negated_text(self) -> str:
-        """`name NOT LIKE pattern`."""
         return f"{quoted(self.name)} NOT LIKE {_pattern(self.tokens)}"
 
 

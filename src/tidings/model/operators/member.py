@@ -29,12 +29,15 @@ class Member(Constraint):
 
     @property
     def kind(self) -> Kind:
-        """The one kind of the operands."""
         return self._kind
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the scalar is one of the operands."""
         return scalar in self._set and kind_of(scalar) is self._kind
+
+    @property
+    def cost(self) -> int:
+        """A few values are one comparison; many take long to read and to find a place for."""
+        return 1 + len(self._values) // 4
 
     @property
     def values(self) -> tuple[Scalar, ...]:
@@ -42,7 +45,6 @@ class Member(Constraint):
         return self._values
 
     def automaton(self) -> Automaton | None:
-        """The texts, if they are texts."""
         return Words(map(str, self._values)) if self._kind is Kind.TEXT else None
 
     def simplest(self) -> Member:
@@ -73,7 +75,6 @@ class Member(Constraint):
         return f"{quoted(self.name)} IN ({self._operands()})"
 
     def negated_text(self) -> str:
-        """`name NOT IN (...)`."""
         return f"{quoted(self.name)} NOT IN ({self._operands()})"
 
     def _operands(self) -> str:

@@ -66,7 +66,9 @@ class Range(Constraint):
             if bound is not None and kind_of(bound) not in ORDERED:
                 raise FilterError(f"'{name}': {literal(bound)} has no order; use = or <>")
         if low is not None and high is not None and kind_of(low) is not kind_of(high):
-            raise FilterError(f"'{name}': {literal(low)} and {literal(high)} do not compare; use one kind")
+            raise FilterError(
+                f"'{name}': {literal(low)} and {literal(high)} cannot be compared; use values of one kind"
+            )
         # Any: the bounds are of one ordered kind, which no static type can say.
         self.name = name
         self.low: Any = low
@@ -80,7 +82,6 @@ class Range(Constraint):
         self.top: Cut = _TOP if highest is None else (0, highest, not self.high_open)
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the scalar lies between the bounds."""
         return kind_of(scalar) is self.kind and self._above(scalar) and self._below(scalar)
 
     def passes(self, value: Value | None) -> bool:

@@ -18,7 +18,6 @@ class Prefix(Like):
         self.text = text
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the text starts with the operand."""
         return type(scalar) is str and scalar.startswith(self.text)
 
     def includes(self, other: Constraint) -> bool:

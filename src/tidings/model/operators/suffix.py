@@ -18,7 +18,6 @@ class Suffix(Like):
         self.text = text
 
     def holds(self, scalar: Scalar) -> bool:
-        """Whether the text ends with the operand."""
         return type(scalar) is str and scalar.endswith(self.text)
 
     def includes(self, other: Constraint) -> bool:

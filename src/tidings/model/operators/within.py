@@ -30,7 +30,6 @@ class Within(Constraint):
 
     @property
     def kind(self) -> Kind:
-        """Only locations pass."""
         return Kind.PLACE
 
     def holds(self, scalar: Scalar) -> bool:
@@ -93,7 +92,6 @@ class Within(Constraint):
         return f"{quoted(self.name)} WITHIN {self._operand()}"
 
     def negated_text(self) -> str:
-        """`name NOT WITHIN place`."""
         return f"{quoted(self.name)} NOT WITHIN {self._operand()}"
 
     def _operand(self) -> str:

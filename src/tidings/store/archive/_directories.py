@@ -81,7 +81,8 @@ def committing(root: Path) -> Iterator[None]:
         held = lock(root, COMMIT_LOCK, wait=COMMIT_WAIT, shared=True)
     except StoreLocked:
         raise StoreLocked(
-            f"somebody has been changing the archive in '{root}' for more than {COMMIT_WAIT:.0f} seconds; try again"
+            f"another process has been changing the archive in '{root}' for more than {COMMIT_WAIT:.0f} seconds; "
+            "try again"
         ) from None
     with contextlib.closing(held):
         yield

@@ -300,7 +300,7 @@ def _check_room(root: Path, job: Job) -> None:
     needed = 0 if job.layout is None else sum(file.path.stat().st_size for file in job.files) + SPARE_BYTES
     if needed > shutil.disk_usage(root).free:
         raise StoreFailed(
-            f"the disk of '{root}' has no room for a new file of {needed:,} bytes; free some, and try again"
+            f"the disk of '{root}' has no room for a new file of {needed:,} bytes; free some space, and try again"
         )
 
 

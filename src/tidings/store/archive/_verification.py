@@ -74,19 +74,19 @@ def missing_in(root: Path) -> list[ArchiveFile]:
 
 def _deleted(file: ArchiveFile) -> str:
     return (
-        f"it is in the manifest and has gone, with what {file.origin} had published from number {file.first} to "
+        f"it is in the manifest but is missing, with what {file.origin} had published from number {file.first} to "
         f"{file.last} of epoch {file.epoch}; restore it from a backup, or let `tidings archive retain` forget that time"
     )
 
 
 def _remarks(root: Path) -> Iterator[str]:
     if listed(root) is None:
-        yield f"{root} has no manifest, so files that were deleted are not missed; the next roll of a broker writes one"
+        yield f"{root} has no manifest, so deleted files go unnoticed; the next roll of a broker writes one"
     if (root / STAGE).exists():
-        yield f"{root / STAGE} is left from maintenance that was interrupted, or is going on; the next one removes it"
+        yield f"{root / STAGE} is left from maintenance that was interrupted or still runs; the next run removes it"
     for path in root.glob("date=*/hour=*/*"):
         if not path.name.startswith((".", "_")) and file_at(root, path) is None:
-            yield f"{path} is no file of an archive, and is passed over; remove it"
+            yield f"{path} is not a file of an archive and is ignored; remove it"
 
 
 def _problems(file: ArchiveFile) -> Iterator[str]:

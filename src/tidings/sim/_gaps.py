@@ -1,0 +1,97 @@
+"""Gaps: each needs a fault that explains it, something that it can have lost, and is told once.
+
+    origin gone                explains a gap without an end, whatever was published: nobody could be asked
+    origin crash and restart   explains a gap in an epoch that has crashed, if something there was not to be stored
+    memory exceeded            explains a gap in any epoch, if something there was not to be stored
+
+A gap without an end stands for everything that follows until something of that origin is delivered again. Two gaps of
+one subscription that share a number are one gap told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
+from ._observer import Observer, Violation
+from ._promises import Outcome, Promises
+from ._trace import Op, Record
+
+QUALITIES = ("delivery of fire", "delivery of accepted", "delivery of stored")
+
+
+@dataclass(slots=True)
+class _Told:
+    """A gap that a subscription was told of."""
+
+    origin: str
+    epoch: int
+    first: int
+    last: int | None
+    gone: bool
+    """Whether it was told because the origin was gone."""
+
+    def shares(self, other: _Told) -> bool:
+        """Whether some number is in both."""
+        return (
+            (self.origin, self.epoch) == (other.origin, other.epoch)
+            and (self.last is None or other.first <= self.last)
+            and (other.last is None or self.first <= other.last)
+        )
+
+
+class GapJudge:
+    """Follows a trace, and judges each gap."""
+
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises) -> None:
+        self._observer = observer
+        self._faults = faults
+        self._promises = promises
+        self._told: dict[tuple[str, str], list[_Told]] = {}
+        """By client and subscription."""
+
+    def note(self, record: Record) -> Iterator[Violation]:
+        """Take one record into account; judge it if it is a gap."""
+        key = (record.component, record.subscription)
+        if record.op is Op.GAP:
+            yield from self._judge(record, self._told.setdefault(key, []))
+        elif record.op is Op.UNSUB:
+            self._told.pop(key, None)
+        elif record.op is Op.NOTIFY:
+            origin, epoch, number, *_ = record.detail
+            assert isinstance(number, int)
+            for gap in self._told.get(key, ()):
+                if (gap.origin, gap.epoch, gap.last) == (origin, epoch, None) and gap.first <= number:
+                    gap.last = number - 1
+
+    def _judge(self, record: Record, told: list[_Told]) -> Iterator[Violation]:
+        origin, epoch, first, last = record.detail
+        assert isinstance(origin, str)
+        assert isinstance(epoch, int)
+        assert isinstance(first, int)
+        assert last is None or isinstance(last, int)
+        faults = self._faults.bearing_on_origin(origin, record)
+        gap = _Told(origin, epoch, first, last, gone=last is None and ORIGIN_GONE in faults)
+        if reason := self._unexplained(gap, faults):
+            yield Violation("gap", record, reason)
+        if any(gap.shares(known) and not _reached_between(known, gap) for known in told):
+            yield Violation("gap", record, "some of it was told before")
+        told.append(gap)
+
+    def _unexplained(self, gap: _Told, faults: set[str]) -> str:
+        """Why no fault explains a gap; empty: one does."""
+        if all(self._promises.outcome(quality, faults) is Outcome.DELIVERED for quality in QUALITIES):
+            return f"no fault of this run excuses a gap: {', '.join(sorted(faults))}"
+        if gap.gone:
+            return ""
+        if (gap.origin, gap.epoch) not in self._observer.forgetful:
+            return f"everything that was published at '{gap.origin}' in epoch {gap.epoch} was to be stored"
+        if self._observer.epochs.get(gap.origin) == gap.epoch and MEMORY_EXCEEDED not in faults:
+            return f"epoch {gap.epoch} of '{gap.origin}' goes on, and all of it is in memory"
+        return ""
+
+
+def _reached_between(known: _Told, gap: _Told) -> bool:
+    """Whether the origin was gone twice, and came back in between: a later gap begins where it was last heard of."""
+    return known.gone and gap.gone and gap.first > known.first
