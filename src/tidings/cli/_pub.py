@@ -74,7 +74,11 @@ def pub(
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="Give up if the broker has not answered within this time."),
+        typer.Option(
+            metavar="SECONDS",
+            parser=seconds("--timeout"),
+            help="Give up if the broker has not answered within this time.",
+        ),
     ] = TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
@@ -111,15 +115,15 @@ async def _publish(
         return event, receipt.quality
 
 
-async def _in_time(seconds: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
+async def _in_time(limit: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
     """What comes in time; otherwise an error that says what it waited for, as far as the broker has told."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(limit):
             return await work
     except TimeoutError:
         why = f": {receipt.waits_for}" if receipt is not None and receipt.waits_for else ""
         raise tidings.TidingsError(
-            f"{problem} after {seconds:g} seconds{why}. It may still come true; --timeout waits longer"
+            f"{problem} after {limit:g} seconds{why}. It may still come true; --timeout waits longer"
         ) from None
 
 
