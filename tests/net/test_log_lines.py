@@ -81,7 +81,7 @@ async def test_an_embedded_broker_logs_what_fails_in_lines_that_look_like_no_rec
         monkeypatch.setitem(broker._client_handlers, Publish, fail)
         raw.send(Publish(1, b""))
         await until(lambda: "Traceback" in written.getvalue())
-    assert "could not be handled" in written.getvalue()
+    assert "cannot handle a message" in written.getvalue()
     assert is_harmless(written.getvalue())
 
 
