@@ -18,11 +18,11 @@ DEFAULT_PORT = 7311
 
 
 class ConnectionFailed(TidingsError, OSError):
-    """The service cannot be reached, or does not let this client in."""
+    """The service cannot be reached, or refuses this client."""
 
 
 class NotAdmitted(ConnectionFailed):
-    """The service is there and does not let this client in, or this client does not trust it."""
+    """The service is there and refuses this client, or this client does not trust it."""
 
     retry = False
     """Whether trying again later may help."""
@@ -31,7 +31,7 @@ class NotAdmitted(ConnectionFailed):
 
 
 class ClientNotOpen(ConnectionFailed):
-    """A call of a client that is not open yet, or is closed. Nothing was done."""
+    """A client was called that is not open yet, or is closed. Nothing was done."""
 
 
 class Address(NamedTuple):

@@ -1,7 +1,7 @@
 """`client.admin`: how administrators, people or programs, define who sees what.
 
-Every method asks the broker, which asks the authority of the network; what comes back has happened everywhere. What is
-refused is raised as a `ScopeError`, with the reason and the remedy, and has changed nothing.
+Every method asks the broker, which asks the authority of the network; when it returns, the change has been made
+everywhere. A refused change raises a `ScopeError` with the reason and the remedy, and has changed nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Admin:
         self._replies: Awaited[_Reply] = Awaited()
         self._count = 0
         self.on_scope_end: Callable[[ScopeEnded], None] = lambda ended: log.warning("%s", ended)
-        """Called when a scope has ended that this client is a member of; unless it is set, a warning is logged."""
+        """Called when a scope that this client is a member of has ended; by default a warning is logged."""
 
     # --- scopes ---------------------------------------------------------------------------------------
 
@@ -117,13 +117,13 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """Make a scope. What it lets in (`input`) and out (`output`) is nothing, unless it is said.
+        """Create a scope. By default it lets nothing in (`input`) and nothing out (`output`).
 
-        `within` another scope it is a member of that one, and called `within/name`; `credentials` let it in.
-        `admission` are secrets of which a new member must present one; the graph remembers their digests only.
-        `trusted` names the only brokers that may carry it; while the tree needs another one, its traffic stands still.
-        `duplicates` says what counts as a second copy for members that do not say it themselves. `ordered`: members get
-        what one publisher publishes in its order, also where it takes detours by gateways; they wait for it.
+        With `within`, it is a member of that scope, and is called `within/name`; `credentials` admit it there.
+        `admission` lists secrets, one of which a new member must present; the graph keeps only their digests. `trusted`
+        names the only brokers that may carry the scope; while the tree needs another one, its traffic stands still.
+        `duplicates` says what counts as a second copy for members that do not choose. With `ordered`, members get the
+        publications of one publisher in order even where these take detours by gateways; members wait for them.
         """
         id = name if within is None else f"{within}/{name}" if within else name
         create = CreateScope(
@@ -145,7 +145,7 @@ class Admin:
     async def destroy_scope(
         self, scope: str, *, cascade: bool = False, mode: Mode | str = Mode.RELAXED, timeout: float = ADMIN_TIMEOUT
     ) -> Changed:
-        """End a scope; with `cascade` its memberships end with it, without it must have none."""
+        """Destroy a scope; with `cascade` its memberships end with it, without `cascade` it must have none."""
         return await self.change(DestroyScope(scope, cascade), mode=mode, timeout=timeout)
 
     async def set_interface(
@@ -157,7 +157,7 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """What a scope lets in from its superscopes and out to them; nothing in a direction that is left out."""
+        """Set what a scope lets in from its superscopes and out to them; a direction that is left out is closed."""
         interface = _interface({"input": input, "output": output}, CLOSED)
         return await self.change(SetInterface(scope, interface), mode=mode, timeout=timeout)
 
@@ -171,16 +171,16 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """What a scope lets its members get (`input`) and publish (`output`): all of them, or one."""
+        """Set what a scope lets its members get (`input`) and publish (`output`): all of them, or one."""
         interface = _interface({"input": input, "output": output}, OPEN)
         return await self.change(Impose(scope, interface, member), mode=mode, timeout=timeout)
 
     async def extend(self, scope: str, broker: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
-        """Let a broker carry a scope also while it has no members of it, so that one who comes need not wait."""
+        """Let a broker carry a scope even while it has no members of it, so that the first member need not wait."""
         return await self.change(Anchor(scope, broker, stay=True), timeout=timeout)
 
     async def retract(self, scope: str, broker: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
-        """Let a broker carry a scope only as long as it has to; the opposite of `extend`."""
+        """Let a broker carry a scope only for as long as it has to; the opposite of `extend`."""
         return await self.change(Unanchor(scope, broker, stay=True), timeout=timeout)
 
     async def set_delivery(
@@ -191,14 +191,14 @@ class Admin:
         ordered: bool | None = None,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """How members get what reaches a scope, as in `create_scope`; None: as it is."""
+        """Set how members get what reaches a scope, as in `create_scope`; None changes nothing."""
         rule = None if duplicates is None else _rule(duplicates)
         return await self.change(SetDelivery(scope, rule, ordered), timeout=timeout)
 
     async def set_attributes(
         self, scope: str, attributes: Mapping[str, str | None], *, timeout: float = ADMIN_TIMEOUT
     ) -> Changed:
-        """Say something about a scope; an attribute that is None is removed, others stay."""
+        """Set attributes of a scope; an attribute whose value is None is removed, others stay."""
         return await self.change(SetAttributes(scope, dict(attributes)), timeout=timeout)
 
     async def set_administration(
@@ -210,9 +210,9 @@ class Admin:
         trusted: Iterable[str] | None = None,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """Who may change a scope, the secrets of which a new member must present one, and the brokers that it trusts.
+        """Set the administrators of a scope, the secrets that admit new members, and the brokers that it trusts.
 
-        None: as it is.
+        A new member must present one of the secrets. None changes nothing.
         """
         secrets = None if admission is None else tuple(map(credential, _texts(admission, "admission")))
         clients = None if administrators is None else _texts(administrators, "administrators")
@@ -263,7 +263,7 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """What a member lets pass between itself and one of its superscopes."""
+        """Set what a member lets pass between itself and one of its superscopes."""
         interface = _interface({"input": input, "output": output}, OPEN)
         return await self.change(SetSelective(member, scope, interface), mode=mode, timeout=timeout)
 
@@ -276,7 +276,7 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """What notifications become between a member and a superscope; None: what they are."""
+        """Set how notifications are mapped between a member and a superscope; None leaves them unchanged."""
         return await self.change(SetMapping(member, scope, _mapping(mapping)), mode=mode, timeout=timeout)
 
     async def set_placement(
@@ -289,7 +289,7 @@ class Admin:
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
     ) -> Changed:
-        """At which brokers notifications cross between a scope and a superscope."""
+        """Set at which brokers notifications cross between a scope and a superscope."""
         change = SetPlacement(member, scope, _placement(placement), gateway)
         return await self.change(change, mode=mode, timeout=timeout)
 
@@ -310,15 +310,15 @@ class Admin:
         return Changed(answer.version, answer.warnings, answer.changes)
 
     async def graph(self, *, timeout: float = ADMIN_TIMEOUT) -> Graph:
-        """The newest version of the scope graph, as far as this client may see it."""
+        """Return the newest version of the scope graph, as far as this client may see it."""
         seen = await self._ask(Look, timeout, "show the scope graph")
         assert isinstance(seen, Seen)
         return seen.graph.graph()
 
     async def log(self, limit: int = 100, *, timeout: float = ADMIN_TIMEOUT) -> list[AuditEntry]:
-        """What was changed and refused lately, the oldest first.
+        """Return the latest changes, made or refused, the oldest first.
 
-        Those who may change everything see all of it, others what they have asked for themselves.
+        Clients that may change everything see all of them; others see the changes that they asked for themselves.
         """
         integer_of(limit, "limit", 1, 2**31)
         reviewed = await self._ask(lambda id: Review(id, min(limit, MAX_REVIEW)), timeout, "show the log")
@@ -328,7 +328,7 @@ class Admin:
     async def explain(
         self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT
     ) -> Explanation:
-        """Why a client or scope sees what a client publishes, or why not, as far as this client may see the graph."""
+        """Explain why a client or scope sees a publication, or why not, as far as this client may see the graph."""
         if not isinstance(notification, Mapping):
             raise ArgumentRefused(f"notification={shown(notification)}; give a mapping of its attributes")
         published = Notification(notification)

@@ -42,7 +42,7 @@ _FIRE = Quality.FIRE  # as a name of its own it is found faster
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """What a client has done so far."""
+    """The counters of one client."""
 
     published: int
     unacknowledged: int
@@ -51,7 +51,7 @@ class ClientStatistics:
     gaps: int
     reconnects: int
     broker: str
-    """The broker that it is connected to, or was last."""
+    """The broker that it is connected to, or was connected to last."""
     connected: bool
 
 
@@ -94,17 +94,17 @@ class Client(Inquiries):
 
     @property
     def name(self) -> str:
-        """What this client is called in the network; "" until a broker has given it a name, if it was given none."""
+        """The name of this client in the network; without one of its own, "" until a broker has given it one."""
         return self._link.name
 
     @property
     def state(self) -> State:
-        """Whether it is unopened, open or closed, or on the way from one to the other."""
+        """Whether the client is unopened, open, closed, or between two of these."""
         return self._life.state
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now. An open client without one is looking for its broker."""
+        """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._link.connected
 
     # --- coming and going -----------------------------------------------------------------------------
@@ -136,9 +136,9 @@ class Client(Inquiries):
         await self._close(in_order=error is None)
 
     async def close(self) -> None:
-        """Wait until callbacks have handled what has come and publications are acknowledged; then say goodbye.
+        """Wait until callbacks have handled what has arrived and publications are acknowledged, then disconnect.
 
-        Raises the first refusal of a publication that nobody has asked about. Closing again does nothing.
+        Raises the first refusal of a publication whose receipt was not awaited. Closing again does nothing.
         """
         await self._close(in_order=True)
 
@@ -162,7 +162,7 @@ class Client(Inquiries):
             self._failed(self._link.failure)  # other tasks may still wait for something
 
     async def flush(self) -> None:
-        """Wait until every publication is acknowledged; raise the first refusal that nobody has asked about."""
+        """Wait until every publication is acknowledged; raise the first refusal whose receipt was not awaited."""
         self._check()
         await self._publications.flush()
 
@@ -178,17 +178,17 @@ class Client(Inquiries):
         publisher_seq: int | None = None,
         **attributes: object,
     ) -> Receipt:
-        """Publish attributes, a mapping, a dataclass or a msgspec Struct. Returns once the publication is under way.
+        """Publish attributes, a mapping, a dataclass or a msgspec Struct; return once the publication is on its way.
 
         Unless a `quality` is given, the broker chooses: `stored` where it has a store, else `accepted`. `await` the
         receipt to wait for the acknowledgement; then `receipt.quality` says what was reached.
 
-        While too many publications wait for theirs, or while the broker does not take more, this waits: a fast
-        publisher is slowed down. Give attributes whose names are no Python names, or are `quality`, `ttl` or
-        `publisher_seq`, as a mapping. Of an object, `type` holds the names of its class and superclasses, unless it has
-        a field of that name.
+        While too many publications are unacknowledged, or while the broker takes no more, this call waits: a fast
+        publisher is slowed down. Pass a mapping for attributes whose names are not Python names, or are `quality`,
+        `ttl` or `publisher_seq`. For an object, `type` holds the names of its class and superclasses, unless it has a
+        field of that name.
 
-        `publisher_seq` is the number of this publication, from clients that were connected with `own_numbers`.
+        `publisher_seq` is the number of this publication, for clients that were connected with `own_numbers`.
         """
         content: Mapping[str, object]
         if notification is None:
@@ -218,7 +218,7 @@ class Client(Inquiries):
             self._check()
 
     async def publish_many(self, notifications: Iterable[object], *, quality: Quality | str = Quality.DEFAULT) -> int:
-        """Publish one after the other and wait until all are acknowledged; how many there were."""
+        """Publish one after the other and wait until all are acknowledged; return how many there were."""
         if isinstance(notifications, Mapping | str | bytes) or not hasattr(notifications, "__iter__"):
             raise ArgumentRefused(f"notifications={shown(notifications)}; give a list of mappings or objects")
         count = 0
@@ -285,27 +285,28 @@ class Client(Inquiries):
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
     ) -> Subscription[Any]:
-        """Subscribe. Iterate over the result, or give a `callback`.
+        """Subscribe to what passes a filter. Iterate over the result, or pass a `callback`.
 
         A plain callback must not block. An `async def` is awaited, one notification at a time, in order.
 
-        `as_`, a dataclass or a msgspec Struct, is what each notification becomes. What does not fit it is left out:
-        `on_misfit` is called with a `Misfit`; without it, the log is told.
+        With `as_`, a dataclass or a msgspec Struct, each notification becomes an instance of that class. One that does
+        not fit is left out: `on_misfit` is called with a `Misfit`; without `on_misfit`, it is logged.
 
-        `duplicates` says what counts as a second copy where scopes let an event come on several ways: "suppress" drops
-        the same event in the same form, "event" in any form, and for "per_path" each way brings a notification of its
-        own. If it is left out, the scope decides; one that says nothing suppresses.
+        `duplicates` says what counts as a second copy where scopes let an event arrive along several paths: "suppress"
+        drops the same event in the same form, "event" drops it in any form, and with "per_path" each path brings a
+        notification of its own. By default the scope decides, and a scope without a rule suppresses.
 
-        `past` reaches back: 10 for the last ten, "5m" for five minutes, "10,5m" for both, or what `tidings.last` and
-        `tidings.since` make. What was published before comes first, then everything that follows, without a gap. With
-        `consistency="strict"` all brokers are asked first, for `timeout` seconds at most; "best_effort" goes on as soon
-        as there is enough, even if that is new. `history_report` tells what was found. With `respect_ttl`, what has
-        outlived its time to live is left out; with `with_origin`, each notification has `from_past`, `published_at` and
-        `identity`.
+        `past` reaches back: 10 for the last ten, "5m" for five minutes, "10,5m" for both, or a bound made by
+        `tidings.last` or `tidings.since`. Notifications from the past come first, then everything that follows, without
+        a gap. With `consistency="strict"` all brokers are asked first, for at most `timeout` seconds; "best_effort"
+        goes live as soon as there is enough, even if that is new. `history_report` says what was found. With
+        `respect_ttl`, notifications that have outlived their time to live are left out. With `with_origin`, each
+        notification has `from_past`, `published_at` and `identity`.
 
-        `on_gap` is called with what was lost; without it, losses are logged as warnings. With `durable`, a name, the
-        broker keeps how far the application has come, under this client's name and that one: after a crash, or after
-        `unsubscribe`, the subscription goes on from there. `forget` ends it. Another filter changes it.
+        `on_gap` is called with each loss; without it, losses are logged as warnings. With `durable`, a name, the broker
+        records how far the application has come, under this client's name and that one: after a crash, or after
+        `unsubscribe`, the subscription continues from there. `forget` ends it. Subscribing with another filter changes
+        it.
         """
         terms = Terms[Any].checked(
             filter,
@@ -331,13 +332,13 @@ class Client(Inquiries):
         return self._subscriptions.add(terms)
 
     async def forget(self, name: str) -> None:
-        """End a durable subscription for good: the broker keeps nothing of it. Ending it again does nothing."""
+        """End a durable subscription for good: the broker forgets it. Ending it again does nothing."""
         name_of(name, "name", "give the name of a durable subscription")
         self._check()
         await self._subscriptions.durables.forget(name)
 
     async def advertise(self, filter: Matches | str) -> str:
-        """Announce what this client may publish; returns its id once the network knows."""
+        """Announce what this client may publish; return the id of the advertisement once the network knows it."""
         wanted = filter_of(filter)
         self._check()
         id = self._local.advertise(wanted)
@@ -349,13 +350,13 @@ class Client(Inquiries):
         return id
 
     def unadvertise(self, id: str) -> None:
-        """Take an advertisement back."""
+        """Withdraw an advertisement."""
         name_of(id, "id", "give what `advertise` has returned")
         self._check()
         self._local.unadvertise(id)
 
     def statistics(self) -> ClientStatistics:
-        """What this client has done so far."""
+        """Return the counters of this client."""
         return ClientStatistics(
             self._published,
             len(self._publications),

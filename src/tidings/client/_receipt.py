@@ -12,16 +12,16 @@ from tidings.wire import Quality, Refused
 
 
 class RefusedByService(TidingsError):
-    """The service did not do what it was asked for, by an error that this version has no class for."""
+    """The service refused a request with an error that this version has no class for."""
 
 
 class Receipt(msgspec.Struct, eq=False):
-    """Of one publication. `await` it for the key of the event, once the publication has reached its quality."""
+    """The receipt of one publication. `await` it for the key of the event, once the publication has its quality."""
 
     number: int
-    """The publication's number among those of this client."""
+    """The number of the publication among those of this client."""
     quality: Quality | None = None
-    """What the publication has reached; None until the receipt has come, and if the publication was refused."""
+    """The quality that was reached; None until the acknowledgement arrives, and if the publication was refused."""
     _outcome: EventKey | TidingsError | None = None
     _asked: bool = False
     _future: asyncio.Future[None] | None = None  # made for whoever waits: most receipts are never looked at
@@ -45,12 +45,12 @@ class Receipt(msgspec.Struct, eq=False):
         return None if self._outcome is UNHEARD else self._outcome
 
     def done(self, key: EventKey, quality: Quality) -> None:
-        """It has reached this quality."""
+        """Take the acknowledgement: the publication has reached this quality."""
         self.quality = quality
         self._settle(key)
 
     def failed(self, error: TidingsError, unasked: list[TidingsError]) -> None:
-        """It was refused; if nobody waits for this receipt, the error goes to `unasked`."""
+        """Take the refusal; if this receipt is not awaited, the error goes to `unasked`."""
         self._failures = unasked
         if not self._asked:
             unasked.append(error)

@@ -44,7 +44,7 @@ COMPLAINT_SECONDS = 60.0
 
 
 class Subscription(AsyncIterator[_T], Generic[_T]):
-    """What `Client.subscribe` returns.
+    """A subscription, as `Client.subscribe` returns it.
 
     `async for n in subscription` yields notifications, or instances of the class that was given as `as_`.
     `await subscription` waits until it has settled: from then on everything that is published anywhere in the network
@@ -71,11 +71,11 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.durable: Durable | None = None
         """What makes it outlive this client, if it was asked for."""
         self.history_report: HistoryReport | None = None
-        """What came from the past, once it has come; None before, and for a subscription that does not reach back."""
+        """The report on the past, once that has arrived; None before, and for a subscription without a past."""
         self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
-        """What was lost, as far as it is known."""
+        """The latest losses that were reported."""
         self.misfits = 0
-        """How many notifications did not fit the class that was given as `as_`, and were left out."""
+        """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
 
     # --- for applications -----------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         return await self.next()
 
     async def next(self) -> _T:
-        """The next one in the queue; whoever asks has handled the one before."""
+        """Wait for the next notification; asking for it counts the one before as handled."""
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
@@ -122,7 +122,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     @property
     def receive_own(self) -> bool:
-        """Whether what this client publishes is wanted, too."""
+        """Whether it also gets what this client publishes."""
         return self._terms.receive_own
 
     @property
@@ -137,17 +137,17 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     @property
     def with_origin(self) -> bool:
-        """Whether each notification tells where it comes from."""
+        """Whether each notification carries its origin, as a `Traced`."""
         return self._terms.with_origin
 
     @property
     def settled(self) -> bool:
-        """Whether everything that must know this subscription knows it."""
+        """Whether every broker that must know this subscription knows it."""
         return self._settled.is_set() and self._error is None and not self._unsettled
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether it has ended, so that nothing more arrives."""
         return self._ended
 
     @property
@@ -156,7 +156,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         return len(self._queue)
 
     async def acknowledge(self) -> None:
-        """Of a durable subscription: what was taken is handled. Returns when the broker has that on disk.
+        """Count everything taken from a durable subscription as handled; return when the broker has that on disk.
 
         Asking for the next notification acknowledges the one before, too, but does not wait.
         """
@@ -165,7 +165,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         await self.durable.keep()
 
     def update(self, filter: Matches | str) -> None:
-        """Change the filter. What passes both the old and the new one arrives without loss and once."""
+        """Change the filter. Notifications that pass both the old and the new one arrive without loss and once."""
         wanted = filter_of(filter)
         check_place(wanted)
         if self._ended:
@@ -177,7 +177,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self._subscriptions.change(self)
 
     def unsubscribe(self) -> None:
-        """End the subscription; what is waiting can still be read, but is not given to a callback.
+        """End the subscription. Notifications that wait can still be read, but are not given to a callback.
 
         Ending it again does nothing.
         """
@@ -199,7 +199,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
     # --- for the client -------------------------------------------------------------------------------
 
     def notify(self, notification: Notification) -> None:
-        """A notification has come."""
+        """Take a notification that has arrived."""
         item: Any = notification
         if self._terms.with_origin:
             item = Traced.of(notification, self._subscriptions.delivering, self._subscriptions.delivering_past)
@@ -261,36 +261,36 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             )
 
     def has_settled(self) -> None:
-        """The service says so."""
+        """Take note that the subscription has settled."""
         if self.durable is not None:
             self.durable.settled()
         else:
             self._settled.set()
 
     def position(self) -> dict[str, tuple[int, int]] | None:
-        """How far it has seen each origin; None if it has ended."""
+        """Return how far it has seen each origin; None if it has ended."""
         return self._subscriptions.position(self)
 
     def begin(self, after: dict[str, tuple[int, int]] | None) -> None:
-        """Of a durable one: it is known where it goes on."""
+        """Begin a durable subscription where the broker says that it left off."""
         if not self._ended:
             self._subscriptions.begin(self, after)
 
     def is_kept(self) -> None:
-        """Of a durable one: it has settled, and the broker has it on disk."""
+        """Take note that a durable subscription has settled, and that the broker has it on disk."""
         self._settled.set()
 
     def refused(self, error: TidingsError) -> None:
-        """Of a durable one: the broker does not keep it."""
+        """Take note that the broker does not keep a durable subscription."""
         self._subscriptions.end(self)
         self.finish(error)
 
     def remembered(self, report: HistoryReport) -> None:
-        """The past is over."""
+        """Keep the report on the past."""
         self.history_report = report
 
     def lost(self, gap: Gap) -> bool:
-        """Something was lost; whether the application was told."""
+        """Take note of a loss; return whether the application was told."""
         self.gaps.append(gap)
         if self._terms.on_gap is None:
             return False
@@ -301,7 +301,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         return True
 
     def finish(self, error: TidingsError | None) -> None:
-        """Nothing more will come."""
+        """End the subscription, with an error if the client failed."""
         if self._ended:
             return
         self._ended = True

@@ -10,17 +10,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Traced(Notification):
-    """What a subscription with `with_origin=True` yields: a notification like any other, and where it comes from."""
+    """A notification with its origin, as subscriptions with `with_origin=True` yield it."""
 
     __slots__ = ("_from_past", "identity")
 
     _from_past: bool
     identity: Identity
-    """Which event of which broker it is, and who published it."""
+    """The identity of the publication: its broker, its number there, and its publisher."""
 
     @classmethod
     def of(cls, notification: Notification, identity: Identity, from_past: bool) -> Traced:
-        """The same notification, traced."""
+        """Return the same notification with its origin."""
         self = cls.__new__(cls)
         self._attributes = notification.attributes
         self.identity = identity
@@ -34,7 +34,7 @@ class Traced(Notification):
 
     @property
     def published_at(self) -> datetime:
-        """When its broker took it."""
+        """The time at which its broker took it."""
         return _EPOCH + timedelta(microseconds=self.identity.published_at)
 
     def __repr__(self) -> str:

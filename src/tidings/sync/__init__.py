@@ -5,8 +5,8 @@
         for quote in client.subscribe("type = 'quote' AND price > 100"):
             print(quote["symbol"], quote["price"])
 
-An event loop runs in one background thread; every call is handed to it and waited for. Any number of threads may
-share a client. Leaving the context manager ends the loop and the thread.
+An event loop runs in one background thread; every call is handed to it and waits for the result. Any number of threads
+may share a client. Leaving the context manager ends the loop and the thread.
 """
 
 from ._admin import Admin

@@ -11,7 +11,7 @@ from ._thread import LoopThread, waiting_for
 
 
 class Admin:
-    """The scope graph, as far as this client may see and change it; as `tidings.client.Admin`, and waits."""
+    """The scope graph, as far as this client may see and change it: `tidings.client.Admin`, but blocking."""
 
     def __init__(self, thread: LoopThread, twin: asynchronous.Admin) -> None:
         self._thread = thread
@@ -38,7 +38,7 @@ class Admin:
 
     @property
     def on_scope_end(self) -> Callable[[ScopeEnded], None]:
-        """Called in the background thread when a scope has ended that this client is a member of."""
+        """Called in the background thread when a scope that this client is a member of has ended."""
         return self._twin.on_scope_end
 
     @on_scope_end.setter

@@ -51,12 +51,12 @@ class Client:
 
     @property
     def state(self) -> State:
-        """Whether it is open or closed, or on the way."""
+        """Whether the client is open, closed, or between the two."""
         return self._twin.state
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now. An open client without one is looking for its broker."""
+        """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._twin.connected
 
     def __enter__(self) -> Client:
@@ -70,7 +70,7 @@ class Client:
         self._close(error)
 
     def close(self) -> None:
-        """Wait for what is under way, say goodbye, end the thread. Closing again does nothing."""
+        """Wait until everything under way is done, disconnect, and end the thread. Closing again does nothing."""
         self._close(None)
 
     def _close(self, error: BaseException | None) -> None:
@@ -94,8 +94,8 @@ class Client:
     ) -> Receipt | None:
         """Publish, wait until the publication has reached its quality, and return the key of the event.
 
-        Its `quality` says what was reached. Quality `fire` does not wait, and has no key. `publish_many` is the fast
-        way for many. All else is as in `tidings.Client.publish`.
+        Its `quality` says what was reached. Quality `fire` does not wait, and has no key. Use `publish_many` for many
+        publications: it is faster. Everything else is as in `tidings.Client.publish`.
         """
 
         async def work() -> Receipt | None:
@@ -114,7 +114,7 @@ class Client:
         quality: Quality | str = Quality.DEFAULT,
         first: int | None = None,
     ) -> int:
-        """Publish one after the other without waiting for each, then wait for all; how many there were.
+        """Publish one after the other without waiting for each, then wait for all; return how many there were.
 
         `first` is the number of the first one, for clients that were connected with `own_numbers`.
         """
@@ -187,9 +187,9 @@ class Client:
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
     ) -> Subscription[Any]:
-        """Subscribe, and wait until the whole network knows. All is as in `tidings.Client.subscribe`.
+        """Subscribe, and wait until the whole network knows. Everything else is as in `tidings.Client.subscribe`.
 
-        Iterate over the result. Or give a `callback`: it runs in the background thread, so it must be short and must
+        Iterate over the result. Or pass a `callback`: it runs in the background thread, so it must be short and must
         not use this client; an `async def` is awaited there, in order. `on_gap` and `on_misfit` run there, too.
         """
 
@@ -233,17 +233,17 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> Iterator[Page]:
-        """What the log of the broker holds after one position, up to another; as `tidings.Client.read_log`."""
+        """Read the log of the broker after one position, up to another, as `tidings.Client.read_log` does."""
         pages = self._twin.read_log(after, upto, filter, timeout=timeout)
         while (page := self._thread.call(_next(pages))) is not None:
             yield page
 
     def unadvertise(self, id: str) -> None:
-        """Take an advertisement back."""
+        """Withdraw an advertisement."""
         self._thread.visit(self._twin.unadvertise, id)
 
     def statistics(self) -> ClientStatistics:
-        """What this client has done so far."""
+        """Return the counters of this client."""
         return self._thread.visit(self._twin.statistics)
 
 
@@ -262,7 +262,7 @@ def connect(
     on_disconnect: OnDisconnect | None = None,
     on_reconnect: OnReconnect | None = None,
 ) -> Client:
-    """A blocking client of the service, connected. Use it with `with`, or call `close`.
+    """Return a blocking client of the service, already connected. Use it with `with`, or call `close`.
 
     The parameters are those of `tidings.connect`. `on_disconnect` and `on_reconnect` run in the background thread.
     """

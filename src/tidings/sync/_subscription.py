@@ -25,7 +25,7 @@ else:
 
 
 class Subscription(Iterator[_T], Generic[_T]):
-    """What `Client.subscribe` returns. Iterating waits for notifications, until the subscription ends."""
+    """A subscription, as `Client.subscribe` returns it. Iterating waits for notifications until it ends."""
 
     def __init__(self, thread: LoopThread, twin: asynchronous.Subscription[_T]) -> None:
         self._thread = thread
@@ -34,22 +34,22 @@ class Subscription(Iterator[_T], Generic[_T]):
 
     @property
     def id(self) -> str:
-        """What it is called between this client and its broker."""
+        """The id that this client and its broker know it by."""
         return self._twin.id
 
     @property
     def filter(self) -> Matches:
-        """What it wants."""
+        """The filter that notifications must pass."""
         return self._twin.filter
 
     @property
     def settled(self) -> bool:
-        """Whether everything that must know this subscription knows it."""
+        """Whether every broker that must know this subscription knows it."""
         return self._twin.settled
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether it has ended, so that nothing more arrives."""
         return self._twin.ended
 
     @property
@@ -59,17 +59,17 @@ class Subscription(Iterator[_T], Generic[_T]):
 
     @property
     def history_report(self) -> HistoryReport | None:
-        """What came from the past, once that is known; None for a subscription that does not reach back."""
+        """The report on the past, once it is known; None for a subscription without a past."""
         return self._twin.history_report
 
     @property
     def misfits(self) -> int:
-        """How many notifications did not fit the class that was given as `as_`, and were left out."""
+        """How many notifications were left out because they did not fit the class given as `as_`."""
         return self._twin.misfits
 
     @property
     def gaps(self) -> list[Gap]:
-        """What was lost, as far as it is known."""
+        """The latest losses that were reported."""
         return list(self._twin.gaps)
 
     def __iter__(self) -> Subscription[_T]:
@@ -79,14 +79,14 @@ class Subscription(Iterator[_T], Generic[_T]):
         return self._next(None)
 
     def receive(self, timeout: float | None = None) -> _T | None:
-        """The next notification; None if none came in `timeout` seconds, or if the subscription has ended."""
+        """Return the next notification; None if none arrives in `timeout` seconds, or if the subscription has ended."""
         try:
             return self._next(timeout)
         except (StopIteration, TimeoutError):
             return None
 
     def within(self, timeout: float) -> Iterator[_T]:
-        """Iterate until nothing has come for `timeout` seconds."""
+        """Iterate until nothing has arrived for `timeout` seconds."""
         while (notification := self.receive(timeout)) is not None:
             yield notification
 
@@ -114,7 +114,7 @@ class Subscription(Iterator[_T], Generic[_T]):
     acknowledge = waiting_for(asynchronous.Subscription.acknowledge)
 
     def update(self, filter: Matches | str) -> None:
-        """Change the filter. What passes both the old and the new one arrives without loss and once."""
+        """Change the filter. Notifications that pass both the old and the new one arrive without loss and once."""
         self._thread.call(self._updated(filter))
 
     async def _updated(self, filter: Matches | str) -> None:
@@ -122,7 +122,7 @@ class Subscription(Iterator[_T], Generic[_T]):
         await self._twin
 
     def unsubscribe(self) -> None:
-        """End the subscription; what is waiting can still be read. Ending it again does nothing."""
+        """End the subscription; notifications that wait can still be read. Ending it again does nothing."""
         self._thread.visit(self._twin.unsubscribe)
 
     def __enter__(self) -> Subscription[_T]:
