@@ -33,7 +33,7 @@ class StoreReader(Queryable):
     >>> import tempfile
     >>> from tidings.store import Store, StoreReader
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     Store.open(directory, post=lambda call: call(), owner="berlin").close()
+    ...     _ = Store.open(directory, post=lambda call: call(), owner="berlin").close()
     ...     with StoreReader(directory) as reader:
     ...         reader.owner, list(reader.query())
     ('berlin', [])
