@@ -19,8 +19,10 @@ PLAIN = st.one_of(
     st.integers(-(2**63), 2**64 - 1),
     st.floats(),
     st.text(max_size=5),
-    st.sampled_from(["x" * 1_048_570, "x" * 1_048_577, 2**63 - 1, 2**63, float("inf")]),
+    st.sampled_from(["<long>", "<too long>", 2**63 - 1, 2**63, float("inf")]),
 )
+LONG = {"<long>": "x" * 1_048_570, "<too long>": "x" * 1_048_577}
+"""Hypothesis would print the texts themselves."""
 OTHERS = st.one_of(
     st.binary(max_size=5), st.none(), st.lists(PLAIN, max_size=3), st.dictionaries(NAMES, PLAIN, max_size=2)
 )
@@ -36,8 +38,20 @@ def outcome(make: Any) -> Any:
 
 @given(st.dictionaries(NAMES, st.one_of(PLAIN, PLAIN, OTHERS), max_size=6))
 def test_what_is_refused_and_what_is_kept_does_not_depend_on_the_way(attributes: dict[str, Any]) -> None:
+    attributes = lengthened(attributes)
     body = msgspec.msgpack.encode(attributes)
     assert outcome(lambda: checked_body(body)) == outcome(lambda: Notification(attributes))
+
+
+def lengthened(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: lengthened(one) for name, one in value.items()}
+        case list():
+            return [lengthened(one) for one in value]
+        case str():
+            return LONG.get(value, value)
+    return value
 
 
 @pytest.mark.parametrize("count", [256, 257])
