@@ -12,12 +12,16 @@ import pytest
 
 CPU_SECONDS = 30.0
 """No test of the quick suite needs as much processor time."""
-REAL_SECONDS = 400.0
+REAL_SECONDS = 240.0
 """For a test that waits. No test of the quick suite takes as long, unless the machine is very busy."""
 LIMIT = "MUTATE_CPU_SECONDS"
 """The variable that says how much processor time all tests together may use."""
 ENDLESS = "a test goes on without end: "
 """How the last line of the process begins if a test was ended."""
+
+
+_OUT = os.dup(1)
+"""Where output goes before pytest captures it."""
 
 
 def pytest_configure() -> None:
@@ -40,5 +44,5 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     """End the process: an exception might be handled by the code under test."""
-    os.write(1, f"\n{ENDLESS}{os.environ.get('PYTEST_CURRENT_TEST', '')}\n".encode())
+    os.write(_OUT, f"\n{ENDLESS}{os.environ.get('PYTEST_CURRENT_TEST', '')}\n".encode())
     os._exit(1)

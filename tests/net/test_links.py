@@ -288,6 +288,18 @@ async def test_a_client_may_say_that_it_goes_and_need_not(tmp_path: Path, announ
 
 
 @running
+async def test_a_silent_client_is_given_up_also_while_another_one_is_away() -> None:
+    async with brokers("b", limits={"heartbeat": 0.1, "client_resume": 600.0}) as servers:
+        away = await Raw.open(servers["b"])
+        await away.hello("away")
+        await away.close()
+        await until(lambda: [peer.stream for peer in servers["b"].host.peers] == [None])
+        async with await Raw.open(servers["b"]) as silent:
+            await silent.hello("silent")
+            await silent.gone()
+
+
+@running
 async def test_nobody_resumes_the_session_of_another_name() -> None:
     async with brokers("b") as servers, await Raw.open(servers["b"]) as alice:
         first = await alice.hello("alice")
