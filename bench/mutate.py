@@ -160,7 +160,9 @@ def _run(mutation: Mutation, copy: Path, limit: int) -> Result:
 
 def _judged(mutation: Mutation, code: int, output: str, tests: list[str], seconds: float) -> Result:
     lines = [line for line in output.splitlines() if line.strip()]
-    failed = next((line for line in lines if line.startswith(("FAILED", "ERROR", ENDLESS))), lines[-1] if lines else "")
+    failed = next(
+        (line for line in lines if line.startswith(("FAILED ", "ERROR tests", ENDLESS))), lines[-1] if lines else ""
+    )
     if code == -signal.SIGXCPU:
         return Result(str(mutation), False, f"out of time in {' '.join(tests)}", round(seconds, 1))
     if code == 0:

@@ -73,7 +73,7 @@ def child(script: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of its own, which can be killed, and is in the end; `script` is roll or maintain."""
     here = Path(__file__).parent
     command = [sys.executable, str(here / "store" / f"{script}_child.py"), *words]
-    environment = {**os.environ, "PYTHONPATH": str(here)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
         try:
             yield process

@@ -72,7 +72,11 @@ def test_a_seed_gives_the_same_run_in_another_process() -> None:
     for hash_seed in ("0", "4711"):
         done = subprocess.run(
             [sys.executable, __file__, *map(str, SEEDS)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": hash_seed,
+                "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
+            },
             capture_output=True,
             text=True,
             check=True,

@@ -26,7 +26,7 @@ OWN_PROCESSES = {"test_cluster", "test_connect", "test_kills"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What shares a session belongs to one worker of xdist, so that there is one JVM.
 
-    What starts its own belongs to another worker, so that there are not many at a time. Both take longest, so they begin.
+    What starts its own belongs to another one, so that there are not many at a time. Both take longest, so they begin.
     """
     for item in items:
         if HERE in item.path.parents and item.path.stem not in WITHOUT_SPARK:
