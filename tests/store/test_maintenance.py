@@ -385,7 +385,7 @@ def crash(home: Path, kills: int, seed: int) -> None:
 
 
 def test_maintenance_that_is_killed_costs_nothing_and_leaves_nothing_twice(tmp_path: Path) -> None:
-    crash(tmp_path, 6, seed=1)
+    crash(tmp_path, 3, seed=1)
 
 
 @pytest.mark.soak
