@@ -25,7 +25,7 @@ INSTALL := $(if $(UV),uv pip install --python $(BIN)/python,pip_install() { $(BI
 LOCKER := $(VENV)/lock
 RELEASER := $(VENV)/release
 
-.PHONY: help run test check lock release notebook soak replay bench bench-net bench-spark clean
+.PHONY: help run test check lock release notebook soak replay mutate bench bench-net bench-spark clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
@@ -85,6 +85,9 @@ bench-spark: $(READY)  ## Spark against DuckDB, polars, pyarrow and itself over 
 
 bench-net: $(BENCH_READY)  ## server and client against their peers on loopback
 	$(BIN)/python -m bench.net
+
+mutate: $(READY) ## break the code in small ways, drawn by SEED, and see which of COUNT changes no test notices
+	nice $(BIN)/python -m bench.mutate --seed $(or $(SEED),1) --count $(or $(COUNT),50)
 
 lock:            ## choose the versions of the tests' environment anew where pyproject.toml asks for it; UPGRADE=--upgrade: all
 	@command -v uv >/dev/null 2>&1 || test -x $(LOCKER)/bin/uv || \

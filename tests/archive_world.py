@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from store_world import Loop
 
@@ -52,12 +54,26 @@ def quotes(count: int, step: int = 1_000_000, start: int = START) -> list[tuple[
     ]
 
 
+def in_duckdb(*queries: str) -> list[list[Any]]:
+    """What DuckDB answers to each query: the first column.
+
+    It runs in a process of its own. In one that has also run Spark it reports a leak of all its types at the end.
+    """
+    script = "import duckdb, json, sys; ask = duckdb.connect().execute; "
+    script += "print(json.dumps([[row[0] for row in ask(query).fetchall()] for query in json.load(sys.stdin)]))"
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, input=json.dumps(queries), capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    answers: list[list[Any]] = json.loads(done.stdout)
+    return answers
+
+
 @contextlib.contextmanager
 def child(script: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of its own, which can be killed, and is in the end; `script` is roll or maintain."""
     here = Path(__file__).parent
     command = [sys.executable, str(here / "store" / f"{script}_child.py"), *words]
-    environment = {**os.environ, "PYTHONPATH": str(here)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
         try:
             yield process

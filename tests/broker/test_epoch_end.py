@@ -148,6 +148,21 @@ def test_a_log_that_is_full_takes_the_note_and_nothing_else(simulated: bool, tmp
     assert done == [True]
 
 
+def test_an_advertisement_that_waited_behind_it_settles_in_the_same_turn() -> None:
+    network = Network(5, routing=RoutingOptions(advertisements=True))
+    network.add_broker("a")
+    writer = network.add_client("writer", "a")
+    writer.advertise("n >= 0")
+    network.run()
+    number = writer.publish(n=1, quality=Quality.ACCEPTED)
+    writer.advertise("m >= 0", id="later")
+    while number not in writer.acknowledged_numbers:
+        assert "later" not in writer.settled_ids
+        network.run(seconds=0.0005)
+    network.run(seconds=0.02)  # on its way; nothing else happens at the broker
+    assert "later" in writer.settled_ids
+
+
 # --- the store ----------------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ async def slow_subscriber(server: Server) -> Raw:
 
 
 @running
-async def test_drop_oldest_loses_the_oldest_and_says_exactly_which() -> None:
+async def test_drop_oldest_loses_the_oldest_and_says_exactly_which(caplog: pytest.LogCaptureFixture) -> None:
     async with (
         brokers("b", limits=SMALL, slow_policy=SlowPolicy.DROP_OLDEST) as servers,
         tidings.connect(url(servers["b"])) as writer,
@@ -71,6 +71,8 @@ async def test_drop_oldest_loses_the_oldest_and_says_exactly_which() -> None:
         assert not missing & set(delivered)
         assert delivered == sorted(delivered)
         assert len(gaps) < 60
+        (told,) = [one.getMessage() for one in caplog.records if "were dropped so far" in one.getMessage()]
+        assert told.startswith("client slow ")
         await slow.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from pathlib import Path
 
 import pytest
 from net.proxy import proxy
@@ -258,6 +259,44 @@ async def test_a_client_is_attached_to_one_broker_at_a_time_and_its_old_session_
             async with tidings.connect(url(servers["b"])) as writer:
                 await writer.publish(n=1)
             assert (await new.expect(Deliver)).subscriptions == ("s1",)
+
+
+@pytest.mark.req("MOB-014")
+@pytest.mark.parametrize("announced", [True, False])
+@running
+async def test_a_client_may_say_that_it_goes_and_need_not(tmp_path: Path, announced: bool) -> None:
+    """If it does, it is gone at once, else when nobody resumes its session. It finds the same when it is back."""
+    limits = {"client_resume": 60.0 if announced else 0.2}
+    async with brokers("b", data=tmp_path, limits=limits) as servers, proxy(servers["b"].port) as way:
+        host = servers["b"].host
+        async with tidings.connect(url(servers["b"])) as writer:
+            async with tidings.connect(way.url, name="alice") as client:
+                await client.subscribe("EXISTS(n)", durable="numbers")
+                await writer.publish(n=1, quality="stored")
+                assert len(host.peers) == 2
+                if not announced:
+                    way.closed = True
+                    way.cut()
+                    await until(lambda: len(host.peers) == 1)
+            await until(lambda: len(host.peers) == 1)
+            await writer.publish(n=2, quality="stored")
+            async with tidings.connect(url(servers["b"]), name="alice") as client:
+                subscription = await client.subscribe("EXISTS(n)", durable="numbers")
+                await writer.publish(n=3, quality="stored")
+                assert [one["n"] for one in await take(subscription, 3)] == [1, 2, 3]
+                assert not subscription.gaps
+
+
+@running
+async def test_a_silent_client_is_given_up_also_while_another_one_is_away() -> None:
+    async with brokers("b", limits={"heartbeat": 0.1, "client_resume": 600.0}) as servers:
+        away = await Raw.open(servers["b"])
+        await away.hello("away")
+        await away.close()
+        await until(lambda: [peer.stream for peer in servers["b"].host.peers] == [None])
+        async with await Raw.open(servers["b"]) as silent:
+            await silent.hello("silent")
+            await silent.gone()
 
 
 @running

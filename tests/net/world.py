@@ -193,8 +193,8 @@ class Raw:
                 return message
 
     async def gone(self) -> None:
-        """Wait until the other side has closed."""
-        with contextlib.suppress(EOFError, OSError):
+        """Wait until the other side has closed; `TimeoutError` if it does not."""
+        with contextlib.suppress(EOFError, ConnectionError):
             while True:
                 await self.part()
 

@@ -76,6 +76,10 @@ def test_what_cannot_name_a_scope_is_refused(id: str) -> None:
     refused(SMALL, CreateScope(id), match=r"exists already|cannot name a scope: up to 256 printable characters")
 
 
+def test_the_longest_name_is_a_name() -> None:
+    assert "x" * MAX_ID in apply(SMALL, (CreateScope("x" * MAX_ID),)).scopes
+
+
 def test_a_scope_is_created_once() -> None:
     refused(SMALL, CreateScope("S"), match="a scope 'S' exists already; choose another name")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import pytest
 
-from tidings.broker import Advice, Feature, Joinpoint
+from tidings.broker import Advice, Feature, Joinpoint, Link
 from tidings.model import ROOT_SCOPE, Duplicates, EventKey, Notification, Route
 from tidings.scopes import (
     OPEN,
@@ -24,7 +25,7 @@ from tidings.scopes import (
 )
 from tidings.scopes.steps import Add, Annotate, Convert, Rename
 from tidings.sim import Network, SimClient
-from tidings.wire import Envelope
+from tidings.wire import Deliver, Envelope, Frame
 
 
 def diamond(
@@ -176,6 +177,45 @@ def test_the_rule_of_a_scope_can_change() -> None:
         network.run()
         assert len(y.received) == expected
         y.received.clear()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+@pytest.mark.parametrize("own", [False, True], ids=["rule of the scope", "rule of the reader"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_whoever_counts_paths_can_tell_them_apart_and_learns_no_scope(mapped: bool, own: bool, late: bool) -> None:
+    """The header names scopes as long as a copy is among brokers. To a client a path is a digest."""
+    network, clients = diamond(mapped=mapped, rule=Duplicates.DEFAULT if own else Duplicates.PER_PATH)
+    handed: list[Envelope] = []
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        if isinstance(frame.message, Deliver) and link.name == "y":
+            handed.append(frame.message.envelope)
+
+    network.tap = tap
+    clients["y"].subscribe("n > 0", duplicates=Duplicates.PER_PATH if own else Duplicates.DEFAULT)
+    network.run()
+    if late:
+        network.cut("b", "c")
+        network.run(0.5)
+    clients["x"].publish(n=1)
+    network.run(0.5)
+    if late:
+        network.heal("b", "c")
+    network.run()
+    routes = [route for envelope in handed for route in envelope.routes]
+    assert len(routes) == len({(route.version, route.path) for route in routes}) == 2
+    for route in routes:
+        told = [text for name in Route.__struct_fields__ for text in _texts(getattr(route, name))]
+        assert not {"s", "t1", "t2", "r", "@x", "@y"} & {word for text in told for word in re.split(r"\W+", text)}
+        assert route.scope == ROOT_SCOPE
+        assert route.source == ""
+
+
+def _texts(value: object) -> list[str]:
+    """All texts in a field of a header."""
+    if isinstance(value, tuple):
+        return [text for part in value for text in _texts(part)]
+    return [value] if isinstance(value, str) else []
 
 
 @pytest.mark.req("VIS-310")

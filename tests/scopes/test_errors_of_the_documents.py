@@ -135,7 +135,6 @@ def test_a_copy_knows_its_state_and_its_way_so_nothing_goes_round() -> None:
 # --- O-10: delivery after unsubscribe -----------------------------------------------------------------------
 
 
-@pytest.mark.req("VIS-322")
 def test_what_is_on_its_way_to_a_client_that_has_unsubscribed_is_not_delivered() -> None:
     world = Watched("ab", ["ab"], {"x": "a", "y": "b"})
     world.make("x < S", "y < T", "S < T")

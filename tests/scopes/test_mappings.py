@@ -51,7 +51,7 @@ some_notifications = notifications(names=FEW) | notifications(names=FEW, kinds=(
 
 @pytest.mark.req("VIS-508")
 @pytest.mark.parametrize("kind", KINDS_OF_STEPS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_no_question_loses_a_notification_at_a_step(kind: str, data: st.DataObject) -> None:
     """Everything that can be asked about what goes out, and said about what comes in, one by one."""
@@ -76,7 +76,7 @@ def test_no_question_loses_a_notification_at_a_step(kind: str, data: st.DataObje
 
 @pytest.mark.req("VIS-508")
 @pytest.mark.parametrize("kind", KINDS_OF_STEPS)
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.data())
 def test_no_filter_loses_a_notification_at_a_step(kind: str, data: st.DataObject) -> None:
     wild = data.draw(st.booleans())

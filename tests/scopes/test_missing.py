@@ -53,7 +53,7 @@ def test_the_kinds_of_steps_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(NEEDY))
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_a_missing_source_leaves_everything_as_it_is(kind: str, data: st.DataObject) -> None:
     step, others = data.draw(needy_steps(kind)), dict(data.draw(notifications(names=FEW)))

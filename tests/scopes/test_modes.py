@@ -147,6 +147,25 @@ def run(
     return world, judge
 
 
+@pytest.mark.parametrize(("mode", "expected"), [(Mode.RELAXED, False), (Mode.DRAIN, False), (Mode.INSTANT, True)])
+def test_only_an_instant_change_makes_those_wait_whom_it_does_not_concern(mode: Mode, expected: bool) -> None:
+    world = line()
+    world.change(CreateScope("aside", OPEN), Join("@w", "aside"))
+    world.subscribe("w")
+    broker = world.network.brokers["c"]
+    link = broker.client("w")
+    assert link is not None
+    answers = world.network.change("b", (SetInterface("S", HIGH),), mode)
+    waited = False
+    while not answers:
+        world.client("w").publish(n=1)
+        world.network.run(0.001)
+        waited = waited or link in broker.delivery.waiting
+    world.network.run()
+    assert waited is expected
+    assert not answers[0].error
+
+
 @pytest.mark.req("VIS-315", "VIS-504")
 @pytest.mark.parametrize("seed", range(4))
 def test_instant_nothing_is_handed_over_that_the_graph_of_that_moment_does_not_allow(seed: int) -> None:

@@ -102,3 +102,19 @@ def test_where_too_much_waits_the_rest_comes_at_once(monkeypatch: pytest.MonkeyP
     found = numbers(world)
     assert found[:4] == [4, 5, 6, 7]
     assert sorted(map(str, found)) == list("1234567")
+
+
+def test_what_waits_for_a_client_that_has_gone_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ordering, "MAX_HELD", 3)
+    world = hazard(ordered=True)
+    x, y = world.client("x"), world.client("y")
+    for number in (1, 2, 3):
+        x.publish(n=number, urgent=True)
+    world.network.run(0.5)
+    y.detach()
+    y.attach("a")
+    world.network.run(0.5)  # what waited for it would have to wait still
+    x.publish(n=4, urgent=False)
+    x.publish(n=5, urgent=True)
+    world.network.run()
+    assert numbers(world) == [1, 2, 3, 4, 5]

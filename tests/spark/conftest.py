@@ -1,4 +1,4 @@
-"""One session of Spark for all tests of a run: they are kept in one process by their group."""
+"""One session of Spark for all tests of a run that share it: they are kept in one process by their group."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ HERE = Path(__file__).parent
 
 WITHOUT_SPARK = {"test_audit", "test_audit_clean", "test_audit_scopes", "test_lives", "test_pruned_journal"}
 """Tests of what the jobs do before and without Spark."""
+OWN_PROCESSES = {"test_cluster", "test_connect", "test_kills"}
+"""Tests that start each Java that they need, and share none."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups, also where only these tests are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs Spark belongs to one worker of xdist, so that there is one JVM; it takes longest, so it begins."""
+    """What shares a session belongs to one worker of xdist, so that there is one JVM.
+
+    What starts its own belongs to another one, so that there are not many at a time. Both take longest, so they begin.
+    """
     for item in items:
         if HERE in item.path.parents and item.path.stem not in WITHOUT_SPARK:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            group = "processes of spark" if item.path.stem in OWN_PROCESSES else "spark"
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 

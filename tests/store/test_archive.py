@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 from collections.abc import Iterator
@@ -10,14 +11,13 @@ from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
-import duckdb
 import polars
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from archive_world import HOUR, START, fill, publication, quotes
+from archive_world import HOUR, START, fill, in_duckdb, publication, quotes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import filters, notifications
@@ -406,11 +406,11 @@ def test_duckdb_and_polars_read_it_and_agree(archive: Path) -> None:
     expected = sum(1 for _ in reader.query(Filter.parse("symbol = 'S07' AND price > 50"), since=START + HOUR))
     assert expected > 0
     files = f"{archive}/**/*.parquet"
-    ((found,),) = duckdb.sql(
+    found = in_duckdb(
         f"SELECT count(*) FROM read_parquet('{files}', hive_partitioning = true) WHERE symbol = 'S07' AND price > 50 "
         f"AND published_at >= make_timestamptz({START + HOUR})"
-    ).fetchall()
-    assert found == expected
+    )
+    assert found == [[expected]]
     lazy = polars.scan_parquet(files, hive_partitioning=True)
     moment = datetime.fromtimestamp((START + HOUR) / 1e6, UTC)
     chosen = lazy.filter(
@@ -424,19 +424,19 @@ def test_duckdb_reaches_attributes_that_are_not_promoted(archive: Path) -> None:
         SELECT count(*) FROM read_parquet('{archive}/**/*.parquet')
         WHERE list_extract(list_filter(attributes, lambda a: a.name = 'n'), 1).as_int < 100
     """
-    assert duckdb.sql(query).fetchall() == [(200,)]
+    assert in_duckdb(query) == [[200]]
 
 
 def test_bloom_filters_tell_duckdb_that_a_value_is_nowhere(archive: Path) -> None:
     file = min(files_in(archive)).path
 
-    def excluded(value: str) -> list[bool]:
-        probe = f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{file}', 'symbol', '{value}')"
-        return [one for (one,) in duckdb.sql(probe).fetchall()]
+    def probe(value: str) -> str:
+        return f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{file}', 'symbol', '{value}')"
 
-    absent = [one for number in range(50) for one in excluded(f"S{number:02d}0")]
-    assert absent.count(True) > 0.9 * len(absent)
-    assert not any(excluded("S07"))
+    *absent, present = in_duckdb(*(probe(f"S{number:02d}0") for number in range(50)), probe("S07"))
+    excluded = list(itertools.chain(*absent))
+    assert excluded.count(True) > 0.9 * len(excluded)
+    assert not any(present)
 
 
 def test_everything_is_asked_without_a_filter(archive: Path) -> None:

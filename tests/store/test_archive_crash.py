@@ -16,7 +16,7 @@ from tidings.store.archive import ArchiveReader, roll
 from tidings.store.archive._manifest import listed
 from tidings.store.archive._verification import missing_in
 
-KILLS = 8
+KILLS = 4
 
 
 def crash(home: Path, kills: int, seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sqlite3
 import subprocess
@@ -239,7 +240,13 @@ with loop.open(Path(sys.argv[1])) as store:
 
 def test_a_disk_that_takes_no_more_bytes_loses_nothing_acknowledged(tmp_path: Path, loop: Loop) -> None:
     command = [sys.executable, "-c", FULL, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(HERE.parent)})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])},
+    )
     assert done.returncode == 0, done.stderr
     epoch, *acknowledged = map(int, done.stdout.split())
     assert len(acknowledged) > 2

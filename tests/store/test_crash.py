@@ -23,7 +23,7 @@ def run_and_kill(directory: Path, rng: random.Random) -> tuple[int, list[int]]:
     Two in three are killed in the moment in which an acknowledgement is heard: if it came too early, the commit is
     still under way then. The others are killed anywhere.
     """
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
     command = [sys.executable, str(HERE / "crash_child.py"), str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as child:
         assert child.stdout is not None
@@ -73,7 +73,7 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) 
 
 
 def test_a_kill_while_the_store_is_being_made_leaves_a_usable_directory(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
     command = [sys.executable, str(HERE / "crash_child.py"), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as child:
         while not (tmp_path / "store.sqlite").exists():

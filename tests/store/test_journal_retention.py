@@ -273,7 +273,7 @@ def test_one_moment_stays_while_the_journal_forgets(tmp_path: Path) -> None:
 def kill_while_it_forgets(home: Path, kills: int, rng: random.Random, check: Callable[[Path], int]) -> int:
     forgotten = 0
     for _ in range(kills):
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
         command = [sys.executable, str(HERE / "prune_child.py"), str(home)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0) as child:
             assert child.stdout is not None

@@ -21,6 +21,7 @@ from ._changes import (
     SetSelective,
     Unanchor,
 )
+from ._comparison import Comparison, Difference, Effect, Pair, compare
 from ._constant import dec_hook, enc_hook
 from ._effective import Direction, EffectiveInterface, Terms, effective_interface, inward_terms, outward_terms
 from ._explain import Crossing, Explanation, Way, explain
@@ -67,12 +68,15 @@ __all__ = [
     "Ask",
     "AuditEntry",
     "AuthorityUnreachable",
+    "Comparison",
     "CreateScope",
     "Crossing",
     "Decision",
     "DestroyScope",
+    "Difference",
     "Direction",
     "EdgeMapping",
+    "Effect",
     "EffectiveInterface",
     "Explanation",
     "FrozenGraph",
@@ -89,6 +93,7 @@ __all__ = [
     "NoAuthority",
     "NotAllowed",
     "NotTrusted",
+    "Pair",
     "Passage",
     "Placement",
     "Plan",
@@ -115,6 +120,7 @@ __all__ = [
     "Way",
     "apply",
     "client_node",
+    "compare",
     "credential",
     "dec_hook",
     "decode",
