@@ -94,6 +94,54 @@ def test_another_thread_that_waits_hears_that_the_client_is_closed(address: str)
     assert outcomes == [[]]
 
 
+def test_threads_that_go_on_calling_hear_that_the_client_is_closed(address: str) -> None:
+    client = sync.connect(address)
+    calls = [0] * 4
+    closed = threading.Event()
+    refused: list[int] = []
+
+    def work(me: int) -> None:
+        while True:
+            last = closed.is_set()
+            try:
+                client.publish(n=me)
+            except ClientNotOpen:
+                if last:
+                    refused.append(me)
+                    return
+            calls[me] += 1
+
+    threads = [threading.Thread(target=work, args=(me,), daemon=True) for me in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: all(calls))
+    client.close()
+    closed.set()
+    for thread in threads:
+        thread.join(PATIENCE / 4)
+    assert sorted(refused) == [0, 1, 2, 3]
+
+
+def test_a_callback_that_closes_its_client_is_told_to_leave_that_to_others(address: str) -> None:
+    told: list[str] = []
+
+    def close(notification: tidings.Notification) -> None:
+        with pytest.raises(tidings.TidingsError, match="close it in another thread") as refusal:
+            client.close()
+        told.append(str(refusal.value))
+
+    async def close_later(notification: tidings.Notification) -> None:
+        close(notification)
+
+    with sync.connect(address) as client:
+        for callback in (close, close_later):
+            client.subscribe("EXISTS(last)", callback=callback)
+        client.publish(last=1)
+        until(lambda: len(told) == 2)
+        assert client.publish(n=1) is not None
+    assert client.state is State.CLOSED
+
+
 def test_objects_are_published_and_come_back_typed(address: str) -> None:
     misfits: list[tidings.Misfit] = []
     heard: list[Quote] = []

@@ -19,7 +19,7 @@ from tidings.client import (
     State,
 )
 from tidings.history import CacheLimits
-from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Matches, Notification
+from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Matches, Notification, TidingsError
 from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
@@ -70,12 +70,17 @@ class Client:
         self._close(error)
 
     def close(self) -> None:
-        """Wait until everything under way is done, disconnect, and end the thread. Closing again does nothing."""
+        """Wait until everything under way is done, disconnect, and end the thread. Closing again does nothing.
+
+        Other threads may go on calling: they get `ClientNotOpen`. A callback must not close its client.
+        """
         self._close(None)
 
     def _close(self, error: BaseException | None) -> None:
         if self._closed:
             return
+        if self._thread.is_current:
+            raise TidingsError("a callback must not close its client, which waits for it; close it in another thread")
         self._closed = True
         try:
             self._thread.call(self._twin.__aexit__(type(error) if error else None, error, None))

@@ -27,18 +27,25 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._stopping = False
+        self._turn = threading.RLock()  # a signal handler may interrupt a call, and call
+        """Held while something is given to the loop: it is there before `stop` ends everything, or is refused."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="tidings", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run something on the loop and wait for it."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise TidingsError("a callback must not wait for the client; iterate over the subscription instead")
-        if self._loop.is_closed():
-            work.close()
-            raise closed()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._turn:
+            if self._stopping:
+                work.close()
+                raise closed()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return self._wait(future)
+
+    def _wait(self, future: concurrent.futures.Future[_T]) -> _T:
         try:
             return future.result()
         except concurrent.futures.CancelledError:  # another thread has closed the client
@@ -48,9 +55,9 @@ class LoopThread:
             raise
 
     @property
-    def ended(self) -> bool:
-        """Whether the loop and the thread have ended."""
-        return self._loop.is_closed()
+    def is_current(self) -> bool:
+        """Whether the caller runs in this thread, as callbacks do."""
+        return threading.current_thread() is self._thread
 
     def visit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call a function that does not wait, where the loop runs."""
@@ -61,13 +68,15 @@ class LoopThread:
         return self.call(work())
 
     def stop(self) -> None:
-        """End the loop and the thread."""
-        if self._loop.is_closed():
-            return
+        """End the loop and the thread; calls that wait are told that the client is closed."""
+        with self._turn:
+            if self._stopping:
+                return
+            self._stopping = True
         with contextlib.closing(self._loop):
             # In its own thread: that of the caller may have a running loop, as in a notebook.
-            self.call(_end_tasks())
-            self.call(self._loop.shutdown_asyncgens())
+            self._wait(asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop))
+            self._wait(asyncio.run_coroutine_threadsafe(self._loop.shutdown_asyncgens(), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
