@@ -84,6 +84,32 @@ async def test_a_callback_that_fails_is_logged_and_the_next_follows(caplog: pyte
     assert all(f"not {n}" in caplog.text for n in range(3))
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
+@running
+async def test_a_callback_that_meets_a_cancelled_future_is_logged_and_the_next_follows(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[object] = []
+    cancelled = asyncio.get_running_loop().create_future()
+    cancelled.cancel()
+
+    async def awaits(notification: tidings.Notification) -> None:
+        heard.append(notification["n"])
+        await cancelled
+
+    def asks(notification: tidings.Notification) -> None:
+        heard.append(notification["n"])
+        cancelled.result()
+
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        await client.subscribe("EXISTS(n)", callback=awaits if kind == "async" else asks)
+        await client.publish_many([{"n": n} for n in range(3)])
+        await until(lambda: len(heard) == 3)
+        assert client.statistics().reconnects == 0
+    assert heard == [0, 1, 2]
+    assert caplog.text.count("a callback failed") == 3
+
+
 @running
 async def test_while_a_callback_is_slow_the_client_stops_reading_and_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch,
@@ -134,7 +160,7 @@ async def test_closing_waits_for_the_callbacks_of_what_has_come() -> None:
 
 
 @running
-async def test_an_error_that_ends_a_client_waits_for_no_callback() -> None:
+async def test_an_error_that_ends_a_client_waits_for_no_callback(caplog: pytest.LogCaptureFixture) -> None:
     begun = asyncio.Event()
 
     async def endless(notification: tidings.Notification) -> None:
@@ -148,6 +174,7 @@ async def test_an_error_that_ends_a_client_waits_for_no_callback() -> None:
                 await client.publish(n=1)
                 await begun.wait()
                 raise ZeroDivisionError
+    assert "a callback failed" not in caplog.text
 
 
 @running

@@ -125,9 +125,10 @@ async def test_a_filter_that_cannot_travel_is_refused_and_is_not_in_the_way_late
         assert client.statistics().reconnects == 1
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 @running
 async def test_an_on_gap_that_fails_does_not_cost_the_connection(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    error: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serve(options(data=tmp_path)) as server:
         async with tidings.connect(url(server), name="alice") as client:
@@ -144,7 +145,7 @@ async def test_an_on_gap_that_fails_does_not_cost_the_connection(
             await asyncio.sleep(0.05)
 
         def broken(gap: tidings.Gap) -> None:
-            raise RuntimeError(f"not from {gap.first}")
+            raise error(f"not from {gap.first}")
 
         with caplog.at_level(logging.ERROR, "tidings.client"):
             async with tidings.connect(url(server), name="alice") as client:
@@ -155,10 +156,13 @@ async def test_an_on_gap_that_fails_does_not_cost_the_connection(
         assert "not from 1" in caplog.text
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 @running
-async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(ended: object) -> None:
-        raise RuntimeError("not this one")
+        raise error("not this one")
 
     async with brokers("b") as servers, tidings.connect(url(servers["b"]), name="alice") as client:
         client.admin.on_scope_end = broken

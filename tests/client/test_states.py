@@ -233,10 +233,13 @@ async def test_a_broker_that_takes_nobody_back_is_told_once_and_for_all(caplog: 
         assert client.state is State.CLOSED
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 @running
-async def test_what_hears_of_the_connection_may_fail_without_harm(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_hears_of_the_connection_may_fail_without_harm(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(what: object) -> None:
-        raise RuntimeError("not this way")
+        raise error("not this way")
 
     async with brokers("b") as servers, proxy(servers["b"].port) as way:
         async with tidings.connect(way.url, on_disconnect=broken, on_reconnect=broken) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import logging
 from dataclasses import dataclass, field
@@ -163,10 +164,13 @@ async def test_without_on_misfit_the_log_is_told_once_in_a_while(caplog: pytest.
     assert "Notification(n=0)" in record.getMessage()
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 @running
-async def test_an_on_misfit_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_on_misfit_that_fails_harms_nobody(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(misfit: tidings.Misfit) -> None:
-        raise RuntimeError("not this one")
+        raise error("not this one")
 
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("TRUE", as_=Quote, on_misfit=broken)
@@ -227,6 +231,28 @@ def test_what_a_class_itself_refuses_does_not_fit() -> None:
     misfit = Typed(Checked).of(tidings.Notification(n=-1))
     assert isinstance(misfit, tidings.Misfit)
     assert "n is negative" in misfit.problem
+
+
+@dataclass
+class Mean:
+    total: int
+    count: int
+
+    def __post_init__(self) -> None:
+        self.mean = self.total / self.count
+
+
+@running
+async def test_a_class_may_raise_anything_and_costs_no_connection() -> None:
+    misfits: list[tidings.Misfit] = []
+    async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
+        means = await client.subscribe("TRUE", as_=Mean, on_misfit=misfits.append)
+        plain = await client.subscribe("TRUE")
+        await client.publish_many([{"total": 6, "count": count} for count in (1, 0, 2, 0, 3)])
+        assert [n["count"] for n in await take(plain, 5)] == [1, 0, 2, 0, 3]
+        assert [mean.mean for mean in await take(means, 3)] == [6, 3, 2]  # type: ignore[arg-type, attr-defined]
+        assert client.statistics().reconnects == 0
+    assert [one.problem for one in misfits] == ["no Mean: ZeroDivisionError: division by zero"] * 2
 
 
 @dataclass

@@ -55,6 +55,7 @@ from tidings.scopes import (
 
 from ._arguments import choice_of, filter_of, integer_of, shown, timeout_of
 from ._awaited import Awaited
+from ._callbacks import MISTAKES
 
 log = logging.getLogger("tidings.client")
 
@@ -372,7 +373,7 @@ class Admin:
     def _ended(self, ended: ScopeEnded) -> None:
         try:
             self.on_scope_end(ended)
-        except Exception:  # a mistake of the application must not cost it the connection
+        except MISTAKES:  # a mistake of the application must not cost it the connection
             log.exception("`on_scope_end` failed")
 
     def failed(self, error: TidingsError) -> None:

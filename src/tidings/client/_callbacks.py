@@ -20,6 +20,10 @@ _T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
 
+MISTAKES = (Exception, asyncio.CancelledError)
+"""What a callback may raise without ending anything. `CancelledError` comes out of a future that was cancelled; only
+where a task of the client awaits the callback can it mean that this task is cancelled."""
+
 
 class Callbacks(Generic[_T]):
     """The calls of one subscription."""
@@ -70,7 +74,9 @@ class Callbacks(Generic[_T]):
         self._calling = True
         try:
             await call
-        except Exception:  # a mistake of the application must not cost it what follows
+        except MISTAKES as error:  # a mistake of the application must not cost it what follows
+            if isinstance(error, asyncio.CancelledError) and self._task.cancelling():
+                raise  # it is this task that ends, not something that the callback waited for
             log.exception("a callback failed; subscription %s goes on", self._subscription.id)
         self._calling = False
 

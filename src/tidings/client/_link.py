@@ -36,6 +36,7 @@ from tidings.wire import (
 )
 
 from ._address import Address, ConnectionFailed, NotAdmitted
+from ._callbacks import MISTAKES
 from ._connection import Connection
 from ._settings import OnDisconnect, OnReconnect
 
@@ -361,7 +362,7 @@ class Link:
             return
         try:
             callback(what)
-        except Exception:  # a mistake of the application must not cost it the connection
+        except MISTAKES:  # a mistake of the application must not cost it the connection
             log.exception("`%s` failed; the client '%s' goes on", name, self.name)
 
     async def _reconnect(self) -> None:

@@ -16,7 +16,7 @@ from tidings.model import Duplicates, Matches, Notification, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
 from ._arguments import filter_of
-from ._callbacks import Callbacks
+from ._callbacks import MISTAKES, Callbacks
 from ._terms import Terms
 from ._traced import Traced
 from ._typed import Misfit
@@ -227,7 +227,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         result: object = None
         try:
             result = self._callback(item)
-        except Exception:  # a mistake of the application must not cost it the connection
+        except MISTAKES:  # a mistake of the application must not cost it the connection
             log.exception("a callback failed; subscription %s goes on", self.id)
         if inspect.isawaitable(result):
             if self.durable is not None:
@@ -246,7 +246,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if self._terms.on_misfit is not None:
             try:
                 self._terms.on_misfit(misfit)
-            except Exception:  # as in `_call`
+            except MISTAKES:  # as in `_call`
                 log.exception("`on_misfit` failed; subscription %s goes on", self.id)
             return
         now = time.monotonic()
@@ -296,7 +296,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             return False
         try:
             self._terms.on_gap(gap)
-        except Exception:  # as in `_call`
+        except MISTAKES:  # as in `_call`
             log.exception("`on_gap` failed; subscription %s goes on", self.id)
         return True
 

@@ -100,8 +100,10 @@ class Typed(Generic[_T]):
         try:
             data = attributes if self._flat else _gathered(self._plan, attributes, "")
             return msgspec.convert(data, self.kind)
-        except (_NoFit, ValueError, TypeError, RecursionError) as error:  # what is invalid is a ValueError
+        except (_NoFit, ValueError, TypeError) as error:  # what is invalid is a ValueError
             return Misfit(notification, f"no {self.kind.__name__}: {error}")
+        except Exception as error:  # the class may raise anything in `__post_init__`, for content that others publish
+            return Misfit(notification, f"no {self.kind.__name__}: {type(error).__name__}: {error}")
 
 
 # --- the plan -----------------------------------------------------------------------------------------
