@@ -7,17 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from net.world import options, running, take, until, url
+from net.world import connected, options, running, take, until, url
+from promised import each_quality, happened, holds
 
 import tidings
 from tidings.model import TidingsError
 from tidings.net import Server, serve
+from tidings.sim import Outcome
 from tidings.store import Store
 
+ACKNOWLEDGED_ONCE = holds("acknowledged-once", "durable")
 
-async def publish(server: Server, *numbers: int, **more: object) -> None:
+
+async def publish(server: Server, *numbers: int, quality: str = "stored", **more: object) -> None:
     async with tidings.connect(url(server)) as publisher:
-        await publisher.publish_many([{"n": number, **more} for number in numbers], quality="stored")
+        await publisher.publish_many([{"n": number, **more} for number in numbers], quality=quality)
+        await (await publisher.publish(quality="stored", end=True))  # behind what nobody answers
 
 
 def numbers(notifications: list[tidings.Notification]) -> list[object]:
@@ -82,22 +87,53 @@ async def test_what_is_stored_survives_a_restart_until_it_is_consumed_and_what_i
                 await (await writer.publish(n=5, quality="stored"))
 
 
+@each_quality("client crash", "durable")
 @running
 async def test_what_was_not_handled_before_a_crash_comes_again_and_what_was_acknowledged_does_not(
-    tmp_path: Path,
+    tmp_path: Path, quality: str, promised: Outcome
 ) -> None:
     async with serve(options(data=tmp_path)) as server:
         client = await tidings.connect(url(server), name="alice").__aenter__()
         subscription = await client.subscribe("EXISTS(n)", durable="quotes")
-        await publish(server, 1, 2, 3, 4)
+        await publish(server, 1, 2, 3, 4, quality=quality)
         await until(lambda: subscription.waiting == 4)
         await take(subscription, 2)
         await subscription.acknowledge()
         await take(subscription, 1)  # it is in the hands of the application when that dies
         await abandon(client)
+        await publish(server, 5, quality=quality)
         async with tidings.connect(url(server), name="alice") as client:
             subscription = await client.subscribe("EXISTS(n)", durable="quotes")
-            assert numbers(await take(subscription, 2)) == [3, 4]
+            got = numbers(await take(subscription, 3))
+            assert happened([3, 4, 5], got) is promised
+            assert (got == [3, 4, 5]) is ACKNOWLEDGED_ONCE
+
+
+@each_quality("own broker crash", "durable")
+@running
+async def test_a_broker_that_dies_with_its_subscriber_costs_nothing_that_was_published_elsewhere(
+    tmp_path: Path, quality: str, promised: Outcome
+) -> None:
+    home = options("home", data=tmp_path / "home")
+    server = Server(home)
+    await server.start()
+    client = await tidings.connect(url(server), name="alice").__aenter__()
+    await client.subscribe("EXISTS(n)", durable="quotes")
+    async with serve(options("origin", data=tmp_path / "origin", neighbours=(url(server),))) as origin:
+        await until(lambda: connected([server, origin]))
+        await publish(origin, 1, quality=quality)
+        await until(lambda: server.host.broker.progress.of("origin"))
+        await abandon(client)
+        await server.stop()
+        await publish(origin, 2, 3, quality=quality)
+        async with serve(replace(home, port=server.port)) as again, tidings.connect(url(again), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            got = numbers(await take(subscription, 3))
+            assert happened([1, 2, 3], got, _in_gaps(subscription)) is promised
+
+
+def _in_gaps(subscription: tidings.Subscription) -> set[int]:
+    return {n for gap in subscription.gaps for n in range(gap.first, (gap.last or 1_000) + 1)}
 
 
 @running
@@ -155,23 +191,27 @@ async def test_what_is_forgotten_begins_anew(tmp_path: Path) -> None:
         assert numbers(await take(subscription, 1)) == [2]
 
 
+@each_quality("retention exceeded", "durable")
 @running
-async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path) -> None:
+async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path, quality: str, promised: Outcome) -> None:
     async with serve(options(data=tmp_path)) as server:
         async with tidings.connect(url(server), name="alice") as client:
             await client.subscribe("EXISTS(n)", durable="quotes")
-        await publish(server, 1, 2, 3)
+        await publish(server, 1, 2, 3, quality=quality)
     async with serve(options(data=tmp_path)) as server:  # what is in memory is forgotten, too
         store = server.store
         assert store is not None
         await publish(server, 4)
-        while store.bounds(store.epochs()[0]) is not None:  # the keeper's own limits may stand in the same commit
+        while any(
+            store.bounds(epoch) is not None for epoch in store.epochs()[:-1]
+        ):  # the keeper's own limits may stand in the same commit
             store.retain(older_than=2**62)
             await asyncio.sleep(0.05)
         async with tidings.connect(url(server), name="alice") as client:
             subscription = await client.subscribe("EXISTS(n)", durable="quotes")
             await until(lambda: subscription.gaps)
-            assert (subscription.gaps[0].first, subscription.gaps[0].last) == (1, 3)
+            assert (subscription.gaps[0].first, subscription.gaps[0].last) == (1, 4)
+            assert happened([1, 2, 3], [], _in_gaps(subscription)) is promised
 
 
 @running

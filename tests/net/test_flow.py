@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import pytest
 from net.proxy import proxy
 from net.world import Raw, brokers, connected, options, running, take, until, url
+from promised import each_quality, happened
 
 import tidings
 from tidings.net import Server, SlowPolicy, serve
+from tidings.sim import Outcome
 from tidings.wire import Deliver, Gap, Part, Publish, PublishAck, Subscribe, Welcome, encode_body, part
 
 SMALL = {"window_parts": 40, "queue_parts": 100, "window_bytes": 400_000, "queue_bytes": 1_000_000}
@@ -46,10 +49,13 @@ async def slow_subscriber(server: Server) -> Raw:
     return raw
 
 
+@each_quality("slow subscriber", "net")
 @running
-async def test_drop_oldest_loses_the_oldest_and_says_exactly_which(caplog: pytest.LogCaptureFixture) -> None:
+async def test_drop_oldest_loses_the_oldest_and_says_exactly_which(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, quality: str, promised: Outcome
+) -> None:
     async with (
-        brokers("b", limits=SMALL, slow_policy=SlowPolicy.DROP_OLDEST) as servers,
+        brokers("b", limits=SMALL, slow_policy=SlowPolicy.DROP_OLDEST, data=tmp_path) as servers,
         tidings.connect(url(servers["b"])) as writer,
         tidings.connect(url(servers["b"])) as healthy,
     ):
@@ -58,7 +64,7 @@ async def test_drop_oldest_loses_the_oldest_and_says_exactly_which(caplog: pytes
         await healthy.subscribe("EXISTS(n)", callback=lambda n: got.append(n["n"]))
         most = 0
         for n in range(1, 2_001):
-            await writer.publish(n=n)
+            await writer.publish(n=n, quality=quality)
             if n % 20 == 0:
                 await writer.flush()
                 await until(lambda n=n: len(got) == n)
@@ -68,6 +74,7 @@ async def test_drop_oldest_loses_the_oldest_and_says_exactly_which(caplog: pytes
         assert len(delivered) < 500
         missing = {n for first, last in gaps for n in range(first, last + 1)}
         assert sorted({*delivered, *missing}) == list(range(1, 2_001))
+        assert happened(range(1, 2_001), delivered, missing) is promised
         assert not missing & set(delivered)
         assert delivered == sorted(delivered)
         assert len(gaps) < 60

@@ -10,28 +10,38 @@ from pathlib import Path
 import pytest
 from net.proxy import proxy
 from net.world import Raw, brokers, connected, options, running, take, until, url
+from promised import each_quality, happened, outcome
 
 import tidings
 from tidings.broker import RoutingOptions
 from tidings.net import serve
 from tidings.net._dialler import Dialler
+from tidings.sim import Outcome
 from tidings.wire import Deliver, Part, Publish, PublishAck, Subscribe, Welcome, encode_body, part
 
+ANSWERED = outcome("answered", "connection cut", "net")
 
-async def publish_numbers(client: tidings.Client, count: int, quality: str = "accepted", pause: float = 0.002) -> None:
+
+async def publish_numbers(
+    client: tidings.Client, count: int, quality: str = "accepted", pause: float = 0.002
+) -> list[tidings.Receipt]:
     """Publish 0, 1, 2, ... and wait until all are acknowledged."""
+    receipts = []
     for n in range(count):
-        await client.publish(n=n, quality=quality)
+        receipts.append(await client.publish(n=n, quality=quality))
         if n % 10 == 0:
             await asyncio.sleep(pause)
     await client.flush()
+    return receipts
 
 
 @pytest.mark.req("MOB-014")
 @pytest.mark.req("ARC-001", "VIS-202", "AGG-006")
-@pytest.mark.parametrize("quality", ["fire", "accepted", "stored"])
+@each_quality("connection cut", "net")
 @running
-async def test_a_cut_connection_resumes_with_nothing_lost_and_nothing_doubled(tmp_path, quality: str) -> None:
+async def test_a_cut_connection_resumes_with_nothing_lost_and_nothing_doubled(
+    tmp_path: Path, quality: str, promised: Outcome
+) -> None:
     async with (
         brokers("b", data=tmp_path) as servers,
         proxy(servers["b"].port) as to_reader,
@@ -46,9 +56,13 @@ async def test_a_cut_connection_resumes_with_nothing_lost_and_nothing_doubled(tm
         while not publishing.done():
             await asyncio.sleep(rng.uniform(0.01, 0.08))
             rng.choice((to_reader, to_writer)).cut()
-        await publishing
+        receipts = await publishing
         await until(lambda: len(got) >= 2_000)
         assert got == list(range(2_000))
+        assert happened(range(2_000), got) is promised
+        if quality != "fire":
+            answered = [n for n, receipt in enumerate(receipts) if await receipt is not None]
+            assert happened(range(2_000), answered) is ANSWERED
         assert reader.statistics().reconnects + writer.statistics().reconnects > 2
         assert reader.statistics().duplicates == 0  # the session itself repeats nothing
         assert len(servers["b"].host.peers) == 2

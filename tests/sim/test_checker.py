@@ -7,85 +7,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sim.traces import BAD, GOOD, OTHER, REACH, F, Writer, crashed
 
 from tidings.model import Filter, Notification
-from tidings.sim import LIVENESS, SAFETY, Op, Promises, Record, check, describe, satisfies
+from tidings.scopes import Graph
+from tidings.sim import LIVENESS, SAFETY, Op, Promises, check, describe, satisfies
 from tidings.sim import _temporal as t
 from tidings.wire import Quality
-
-F = Filter.parse("n > 0")
-GOOD, OTHER, BAD = Notification(n=1), Notification(n=2), Notification(n=-1)
-REACH = frozenset({"a", "b"})
-
-
-class Writer:
-    """Writes a trace: X publishes at broker a, Y listens at broker b."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.add(Op.ATTACH, "X", detail=("a", 1))
-        self.add(Op.ATTACH, "Y", detail=("b", 1))
-
-    def add(self, op: Op, component: str = "", **fields: object) -> Writer:
-        self.records.append(Record(len(self.records), len(self.records), op, component, **fields))  # type: ignore[arg-type]
-        return self
-
-    def sub(self, filter: Filter = F, id: str = "s", receive_own: bool = True) -> Writer:
-        return self.add(Op.SUB, "Y", subscription=id, filter=filter, detail=(receive_own,))
-
-    def unsub(self, id: str = "s") -> Writer:
-        return self.add(Op.UNSUB, "Y", subscription=id)
-
-    def settled(
-        self, id: str = "s", reach: frozenset[str] = REACH, who: str = "Y", advertisement: bool = False
-    ) -> Writer:
-        return self.add(Op.SETTLED, who, subscription=id, detail=(advertisement, reach))
-
-    def pub(
-        self,
-        number: int,
-        notification: Notification = GOOD,
-        quality: Quality = Quality.ACCEPTED,
-        ack: bool = True,
-        who: str = "X",
-        epoch: int = 1,
-        reached: Quality | None = None,
-    ) -> Writer:
-        self.add(Op.PUB, who, publication=number, publisher=who, notification=notification, detail=(quality,))
-        if ack and quality is not Quality.FIRE:
-            self.add(Op.ACK, who, publication=number, publisher=who, detail=("a", epoch, number, reached))
-        return self
-
-    def notify(
-        self, number: int, notification: Notification = GOOD, who: str = "X", id: str = "s", epoch: int = 1
-    ) -> Writer:
-        detail = ("a", epoch, number, 0)
-        return self.add(
-            Op.NOTIFY, "Y", subscription=id, publication=number, publisher=who, notification=notification, detail=detail
-        )
-
-    def gap(self, first: int, last: int | None, epoch: int = 1) -> Writer:
-        return self.add(Op.GAP, "Y", subscription="s", detail=("a", epoch, first, last))
-
-    def fault(self, kind: str, where: str) -> Writer:
-        return self.add(Op.FAULT, detail=(kind, where))
-
-    def quiesce(self) -> Writer:
-        return self.add(Op.QUIESCE)
-
-    def then(self, continuation: Callable[[Writer], Writer]) -> Writer:
-        return continuation(self)
-
-    @property
-    def broken(self) -> list[str]:
-        return [violation.guarantee for violation in check(self.records)]
-
-
-def _crashed(writer: Writer) -> Writer:
-    """Broker a has died and is back, and so is X."""
-    epoch = 2 + sum(record.op is Op.FAULT and record.detail[0] == "restart" for record in writer.records)
-    writer.fault("crash", "a").add(Op.LOST, "X").fault("restart", "a")
-    return writer.add(Op.ATTACH, "X", detail=("a", epoch))
 
 
 @pytest.mark.req("VIS-126", "VIS-123")
@@ -136,20 +64,20 @@ GOOD_TRACES: dict[str, Callable[[], Writer]] = {
         Writer().sub().settled().fault("crash", "a").gap(1, None).pub(3).notify(3).gap(4, None).quiesce()
     ),
     "each epoch of an origin has a gap of its own": lambda: (
-        _crashed(Writer().sub().settled().pub(1))
+        crashed(Writer().sub().settled().pub(1))
         .gap(1, None)
         .pub(2, epoch=2)
-        .then(_crashed)
+        .then(crashed)
         .gap(2, None, epoch=2)
         .quiesce()
     ),
     "a default that the disk did not take": lambda: (
-        _crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.ACCEPTED))
+        crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.ACCEPTED))
         .gap(1, None)
         .quiesce()
     ),
     "a default that was never answered, and the disk was full": lambda: (
-        _crashed(Writer().sub().settled().fault("fill", "a").pub(1, quality=Quality.DEFAULT, ack=False))
+        crashed(Writer().sub().settled().fault("fill", "a").pub(1, quality=Quality.DEFAULT, ack=False))
         .gap(1, None)
         .quiesce()
     ),
@@ -263,12 +191,12 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
     "gap of an epoch where everything was stored, after one where not": (
         "gap",
         lambda: (
-            _crashed(Writer().sub().settled().pub(1))
+            crashed(Writer().sub().settled().pub(1))
             .gap(1, None)
             .pub(2, quality=Quality.STORED, epoch=2)
             .notify(2, epoch=2)
             .quiesce()
-            .then(_crashed)
+            .then(crashed)
             .gap(3, None, epoch=2)
             .quiesce()
         ),
@@ -276,7 +204,7 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
     "gap of an epoch whose defaults had a disk": (
         "gap",
         lambda: (
-            _crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.STORED).notify(1))
+            crashed(Writer().sub().settled().pub(1, quality=Quality.DEFAULT, reached=Quality.STORED).notify(1))
             .gap(2, None)
             .quiesce()
         ),
@@ -297,11 +225,11 @@ PLANTED: dict[str, tuple[str, Callable[[], Writer]]] = {
     ),
     "gap in an epoch that goes on": (
         "gap",
-        lambda: _crashed(Writer().sub().settled().pub(1)).gap(1, None).pub(2, epoch=2).gap(1, 2, epoch=2).quiesce(),
+        lambda: crashed(Writer().sub().settled().pub(1)).gap(1, None).pub(2, epoch=2).gap(1, 2, epoch=2).quiesce(),
     ),
     "gaps that overlap": (
         "gap",
-        lambda: _crashed(Writer().sub().settled().pub(1).pub(2)).gap(2, None).gap(1, 2).quiesce(),
+        lambda: crashed(Writer().sub().settled().pub(1).pub(2)).gap(2, None).gap(1, 2).quiesce(),
     ),
     "gap told twice of an origin that is gone": (
         "gap",
@@ -346,6 +274,85 @@ def test_a_refusal_needs_a_reason() -> None:
     writer = Writer().add(Op.ADV, "X", subscription="adv", filter=F).pub(1, ack=False)
     writer.add(Op.REFUSED, "X", detail=("NotAdvertised", "", "1")).quiesce()
     assert [v.guarantee for v in check(writer.records, advertisements=True)] == ["answered"]
+
+
+REFUSALS = {
+    "a default for want of room": (Quality.DEFAULT, True, True),
+    "stored while the disk is full": (Quality.STORED, True, False),
+    "stored, and the disk was full before": (Quality.STORED, False, True),
+    "accepted": (Quality.ACCEPTED, True, True),
+}
+"""What was asked for, whether the disk is full at that time, and whether the refusal is a violation."""
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_needs_its_cause(name: str) -> None:
+    quality, full, broken = REFUSALS[name]
+    writer = Writer().fault("fill", "a")
+    if not full:
+        writer.fault("empty", "a")
+    writer.pub(1, quality=quality, ack=False).add(Op.REFUSED, "X", detail=("TidingsError", "", "1")).quiesce()
+    assert writer.broken == (["answered"] if broken else [])
+
+
+def test_advertisements_count_as_they_were_when_something_was_handed_over() -> None:
+    def trace(advertised: bool) -> list[str]:
+        writer = Writer().pub(1, ack=False).add(Op.LOST, "X")
+        if advertised:
+            writer.add(Op.ADV, "X", subscription="adv", filter=F)
+        writer.add(Op.ATTACH, "X", detail=("a", 1)).add(Op.ACK, "X", publication=1, publisher="X", detail=("a", 1, 1))
+        return [violation.guarantee for violation in check(writer.quiesce().records, advertisements=True)]
+
+    assert (trace(advertised=True), trace(advertised=False)) == ([], ["answered"])
+
+
+def test_a_client_that_found_a_broker_again_is_owed_an_answer() -> None:
+    writer = Writer().add(Op.LOST, "X").pub(1, ack=False).add(Op.ATTACH, "X", detail=("b", 1)).quiesce()
+    assert writer.broken == ["answered"]
+
+
+def test_a_crash_after_something_must_have_arrived_excuses_nothing() -> None:
+    def trace(seconds: int) -> list[str]:
+        writer = Writer().sub().settled().pub(1, quality=Quality.FIRE)
+        writer.later(seconds).fault("crash", "a").fault("restart", "a").quiesce()
+        return writer.broken
+
+    assert (trace(seconds=5), trace(seconds=15)) == ([], ["delivery of fire"])
+
+
+def test_an_outage_that_holds_something_up_lets_a_later_crash_excuse_it() -> None:
+    writer = Writer().sub().settled().fault("cut", "a - b").pub(1, quality=Quality.FIRE).later(30)
+    assert writer.fault("crash", "a").fault("restart", "a").fault("heal", "a - b").quiesce().broken == []
+
+
+@pytest.mark.parametrize(("told", "epoch", "broken"), [("since", 1, False), ("since", 3, True), ("before", 1, True)])
+def test_a_number_that_is_not_known_is_in_a_gap_of_its_origin_that_was_told_since(
+    told: str, epoch: int, broken: bool
+) -> None:
+    writer = Writer().sub().settled().pub(5)
+    if told == "before":
+        writer.gap(5, None, epoch=epoch)
+    writer.pub(1, ack=False).then(crashed)
+    if told == "since":
+        writer.gap(5, None, epoch=epoch)
+    writer.add(Op.ACK, "X", publication=1, publisher="X", detail=("a", 2, 0)).quiesce()
+    lost = [one.record.publication for one in check(writer.records) if one.guarantee == "delivery of accepted"]
+    assert (1 in lost) is broken
+
+
+def test_a_notification_is_judged_by_a_version_that_was_active_at_its_broker() -> None:
+    def trace(version: int) -> list[str]:
+        writer = Writer().add(Op.ACTIVE, "a", detail=(1, Graph())).add(Op.ACTIVE, "b", detail=(2, Graph()))
+        writer.sub().settled().pub(1)
+        detail = ("a", 1, 1, 0, version)
+        return (
+            writer.add(Op.NOTIFY, "Y", subscription="s", publication=1, publisher="X", notification=GOOD, detail=detail)
+            .quiesce()
+            .broken
+        )
+
+    assert trace(1) == []
+    assert trace(2) == ["matching-only"]
 
 
 def test_a_weaker_promise_excuses_more() -> None:

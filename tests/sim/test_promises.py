@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from tidings.broker import Feature
+from tidings.history import HistoryOptions, Strict
+from tidings.model import last
 from tidings.sim import Network, Op, Outcome, PromiseError, Promises, Violation, check
-from tidings.wire import Quality
+from tidings.wire import Ending, Quality
 
 PROMISES = Promises.load()
 FAULTS = (
@@ -18,6 +23,7 @@ FAULTS = (
     "own broker crash",
     "client moves",
     "memory exceeded",
+    "publisher leaves",
 )
 
 
@@ -65,8 +71,8 @@ WAYS = {
 """What is asked for, whether the disk of the origin is full, and what is reached."""
 
 
-def _network() -> Network:
-    network = Network(3)
+def _network(features: Callable[[str], list[Feature]] = lambda broker: []) -> Network:
+    network = Network(3, features=features)
     network.add_brokers(["a", "b", "c", "spare"], links=["ab", "bc"])
     network.add_client("alice", "a")
     network.add_client("bob", "c").subscribe("TRUE", id="s")
@@ -127,6 +133,13 @@ def _provoke(network: Network, fault: str, quality: Quality) -> None:
             network.clients["bob"].detach()
             network.run(1)
             network.clients["bob"].attach("b")
+        case "publisher leaves":
+            _publish(network, quality)
+            if quality is not Quality.FIRE:
+                network.run(0.5)  # what is not acknowledged is not owed
+            network.clients["alice"].detach()
+            network.run(1)
+            network.clients["alice"].attach("a")
         case "memory exceeded":
             network.cut("b", "c")
             _publish(network, quality, 10_005)
@@ -157,7 +170,7 @@ def test_what_happens_is_what_the_cell_says(quality: Quality, full: bool, reache
             assert delivered < published, "a cell that promises less than is kept should promise more"
             assert network.clients["bob"].gaps
         case _:
-            pass
+            assert delivered < published, "a cell that promises nothing should say what is kept"
     network.clients["alice"].publish(n=99)
     network.run()
     if fault != "origin gone":
@@ -166,3 +179,21 @@ def test_what_happens_is_what_the_cell_says(quality: Quality, full: bool, reache
 
 def _violations(network: Network) -> list[Violation]:
     return check(network.trace, PROMISES)
+
+
+@pytest.mark.parametrize("fault", FAULTS[:-1])
+def test_what_becomes_of_the_past_is_what_the_cell_says(fault: str) -> None:
+    network = _network(lambda broker: [Strict(HistoryOptions(timer=2.0))])
+    bob = network.clients["bob"]
+    bob.unsubscribe("s")
+    _publish(network, Quality.STORED)
+    network.run(0.5)
+    bob.subscribe("TRUE", id="past", past=last(5))  # the question is under way
+    _provoke(network, fault, Quality.STORED)
+    network.run()
+    assert _violations(network) == []
+    report = bob.reports["past"]
+    if PROMISES.outcome("past complete", [fault], "history") is Outcome.DELIVERED:
+        assert report.ending is Ending.ANSWERED
+        assert [n["n"] for n in bob.received[:5]] == [0, 1, 2, 3, 4]
+    assert (report.ending is Ending.TIMER) <= (PROMISES.cells["past complete", fault, "history"] == "gap")

@@ -5,6 +5,7 @@ from ._census import Announcing, Census, Debt, Delivering, State
 from ._checker import Checker, check
 from ._client import SimClient
 from ._disk import SimDisk
+from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, NeverQuiet, SimRuntime, Weather
 from ._observer import Violation
@@ -26,6 +27,8 @@ __all__ = [
     "Debt",
     "Delivering",
     "Delivery",
+    "Excuse",
+    "Excuses",
     "Network",
     "NeverQuiet",
     "Op",

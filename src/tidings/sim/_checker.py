@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidings.model import Notification
-
+from ._excuses import Excuse, Excuses
 from ._faults import Faults
 from ._gaps import GapJudge
 from ._liveness import Liveness
@@ -40,13 +39,15 @@ class Checker:
 
     def __init__(self, promises: Promises | None = None, *, advertisements: bool = False) -> None:
         self.violations: list[Violation] = []
+        self.excuses = Excuses()
+        """What was let pass, and why."""
         self._promises = promises or Promises.load()
         self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in (MATCHING, ONCE, ORDER, SUBSCRIBED)}
         self._faults = Faults()
         self._observer = Observer()
-        self._gaps = GapJudge(self._observer, self._faults, self._promises)
-        self._past = PastJudge(self._observer, self._faults, self._promises)
-        self._liveness = Liveness(self._observer, self._faults, self._promises, advertisements)
+        self._gaps = GapJudge(self._observer, self._faults, self._promises, self.excuses)
+        self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses)
+        self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:
         """Judge one record, then note it."""
@@ -84,30 +85,44 @@ class Checker:
         published = self._observer.published.get((record.publisher, record.publication))
         if published is None:
             self._broken(MATCHING, record, "this was never published")
-        elif record.notification not in self._visible(published, record):
+        elif not self._has_judged(version := _version(record), published):
+            self._broken(MATCHING, record, f"version {version} of the graph was not active where it was published")
+        elif record.notification not in self._observer.visibility.forms(version, published.record, record.component):
             self._broken(MATCHING, record, f"what was published is {published.record.notification}")
-        elif published.refused and not published.resent:  # the first broker took it, and the second refused it
+        elif published.refused and published.resent:
+            self.excuses.grant(Excuse.REFUSED_THE_SECOND_TIME, [record])
+        elif published.refused:
             self._broken(MATCHING, record, "this publication was refused")
 
-    def _visible(self, published: Publication, record: Record) -> frozenset[Notification]:
-        """In which forms the client may see it, under the version of the graph that has judged it."""
-        version = record.detail[4] if len(record.detail) > 4 else 0
-        assert isinstance(version, int)
-        return self._observer.visibility.forms(version, published.record, record.component)
+    def _has_judged(self, version: int, published: Publication) -> bool:
+        return not self._observer.visibility.graphs or version in published.judged
 
     def _judge_repetition(self, client: Client, record: Record) -> None:
-        if (record.subscription, record.publisher, record.publication, record.notification) in client.seen:
+        event = (record.subscription, record.publisher, record.publication, record.notification)
+        if event in client.seen:
             self._broken(ONCE, record, "this was delivered before")
             return
+        if event in client.seen_before:
+            self.excuses.grant(Excuse.ID_USED_AGAIN, [record])
         subscription = client.subscriptions.get(record.subscription)
         if subscription is None:
             return
         path = (record.publisher, *record.detail[:2])
         last = subscription.last.get(path, 0)
-        if record.publication < last and self._observer.visibility.ordered:
-            self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
+        if record.publication < last:
+            if self._observer.visibility.ordered:
+                self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
+            else:
+                self.excuses.grant(Excuse.ORDER_AT_A_GATEWAY, [record])
         subscription.last[path] = max(last, record.publication)
 
     def _broken(self, guarantee: str, record: Record, reason: str) -> None:
         if self._kept[guarantee]:
             self.violations.append(Violation(guarantee, record, reason))
+
+
+def _version(record: Record) -> int:
+    """By which version of the scope graph a notification says that it was judged."""
+    version = record.detail[4] if len(record.detail) > 4 else 0
+    assert isinstance(version, int)
+    return version

@@ -1,8 +1,12 @@
-"""Which faults of docs/promises.md bear on a publication, judged from what a trace says was broken and mended."""
+"""Which faults of docs/promises.md bear on a publication, judged from what a trace says was broken and mended.
+
+A publication is under way for a few seconds, and longer if something holds it up: then, until that is over and a while
+longer, and so on. Only what breaks until it must have arrived bears on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ._trace import Op, Record
@@ -26,6 +30,11 @@ ORIGIN_GONE = "origin gone"
 OWN_CRASH = "own broker crash"
 CLIENT_MOVES = "client moves"
 MEMORY_EXCEEDED = "memory exceeded"
+PUBLISHER_LEAVES = "publisher leaves"
+OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
+"""What befalls a subscriber, by its record."""
+FOR_EVER = 1 << 63
+"""Microseconds: later than any record."""
 
 
 @dataclass(slots=True)
@@ -35,8 +44,8 @@ class _Outage:
     begun: Record
     ended: Record | None = None
 
-    def lasts_beyond(self, record: Record) -> bool:
-        return self.ended is None or self.ended.seq > record.seq
+    def end(self, now: Record) -> int:
+        return now.time if self.ended is None else self.ended.time
 
 
 class Faults:
@@ -71,14 +80,24 @@ class Faults:
         """A client of this broker has published."""
         self._published[origin] = self._published.get(origin, 0) + 1
 
-    def bearing_on(self, publication: Record, origin: str, now: Record) -> set[str]:
-        """The faults that may keep a publication from those who want it, up to now."""
-        faults = set(self._of_brokers(publication, origin))
-        if any(outage.kind == "cut" for outage in self._outages):
+    def arrived_by(self, since: int, absences: Iterable[tuple[int, int]], now: Record) -> int:
+        """When something must have arrived that was taken at that time, for a client that had these absences."""
+        until = since + UNDER_WAY
+        spans = [(outage.begun.time, outage.end(now)) for outage in self._outages]
+        spans += [(one.time, one.time) for one in self._added]
+        for begun, ended in sorted([*spans, *absences]):
+            if begun <= until:
+                until = max(until, ended + UNDER_WAY)
+        return until
+
+    def bearing_on(self, publication: Record, origin: str, now: Record, until: int = FOR_EVER) -> set[str]:
+        """The faults that may keep a publication from those who want it, if it has arrived by `until`."""
+        faults = set(self._of_brokers(publication, origin, until))
+        if any(outage.kind == "cut" and outage.begun.time <= until for outage in self._outages):
             faults.add(CUT)
-        if self._added:
+        if any(one.time <= until for one in self._added):
             faults.add(NEW_TREE)
-        if self._long_trouble(publication, now):
+        if self._long_trouble(publication, now, until):
             faults.add(ORIGIN_GONE)
         if faults and self._published.get(origin, 0) > MEMORY:
             faults.add(MEMORY_EXCEEDED)
@@ -88,24 +107,28 @@ class Faults:
         """The faults that may have been bad for anything published at a broker."""
         return self.bearing_on(Record(-1, 0, Op.PUB), origin, now)
 
-    def _of_brokers(self, publication: Record, origin: str) -> Iterator[str]:
+    def is_dead(self, origin: str) -> bool:
+        """Whether a broker has died and is not back."""
+        return any((outage.kind, outage.where, outage.ended) == ("crash", origin, None) for outage in self._outages)
+
+    def _of_brokers(self, publication: Record, origin: str, until: int) -> Iterator[str]:
         for outage in self._outages:
-            if outage.kind != "crash":
+            if outage.kind != "crash" or outage.begun.time > until:
                 continue
             if outage.where != origin:
                 yield OTHER_CRASH
             elif outage.begun.seq > publication.seq:
                 yield ORIGIN_CRASH if outage.ended is not None else ORIGIN_GONE
 
-    def _long_trouble(self, publication: Record, now: Record) -> bool:
-        """Whether outages that follow one another without a pause lasted long, and beyond the publication."""
+    def _long_trouble(self, publication: Record, now: Record, until: int) -> bool:
+        """Whether outages that follow one another without a pause lasted long, while the publication was under way."""
         begun: int | None = None
-        until = 0
+        ended = 0
         for outage in self._outages:
-            end = now.time if outage.ended is None else outage.ended.time
-            if begun is None or outage.begun.time > until + PAUSE:
-                begun, until = outage.begun.time, end
-            until = max(until, end)
-            if until - begun >= LONG and until >= publication.time:
+            end = outage.end(now)
+            if begun is None or outage.begun.time > ended + PAUSE:
+                begun, ended = outage.begun.time, end
+            ended = max(ended, end)
+            if ended - begun >= LONG and ended >= publication.time and begun <= until:
                 return True
         return False

@@ -11,8 +11,9 @@ one subscription that share a number are one gap told twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ._excuses import Excuse, Excuses
 from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
 from ._observer import Observer, Violation
 from ._promises import Outcome, Promises
@@ -44,10 +45,11 @@ class _Told:
 class GapJudge:
     """Follows a trace, and judges each gap."""
 
-    def __init__(self, observer: Observer, faults: Faults, promises: Promises) -> None:
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises, excuses: Excuses) -> None:
         self._observer = observer
         self._faults = faults
         self._promises = promises
+        self._excuses = excuses
         self._told: dict[tuple[str, str], list[_Told]] = {}
         """By client and subscription."""
 
@@ -75,8 +77,13 @@ class GapJudge:
         gap = _Told(origin, epoch, first, last, gone=last is None and ORIGIN_GONE in faults)
         if reason := self._unexplained(gap, faults):
             yield Violation("gap", record, reason)
-        if any(gap.shares(known) and not _reached_between(known, gap) for known in told):
+        elif gap.gone and not self._faults.is_dead(origin) and self._unexplained(replace(gap, gone=False), faults):
+            self._excuses.grant(Excuse.TROUBLE_ELSEWHERE, [gap])
+        shared = [known for known in told if gap.shares(known)]
+        if any(not _reached_between(known, gap) for known in shared):
             yield Violation("gap", record, "some of it was told before")
+        elif shared:
+            self._excuses.grant(Excuse.GONE_AGAIN, [gap])
         told.append(gap)
 
     def _unexplained(self, gap: _Told, faults: set[str]) -> str:

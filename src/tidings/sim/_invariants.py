@@ -10,26 +10,51 @@ INV-R, for each broker and each neighbour h, for subscriptions and for advertise
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from tidings.broker import Book, Broker, Entry, Gate, Link, Table
 from tidings.model import Filter, Matches, Notification
 from tidings.scopes import Scopes
 
+from ._excuses import Excuse, Excuses
 from ._network import Network
 
 
-def broken_invariants(network: Network, samples: Iterable[Notification] = ()) -> list[str]:
-    """Return everything that contradicts INV-R; `samples` are tried together with a witness of every filter."""
+def broken_invariants(
+    network: Network, samples: Iterable[Notification] = (), excuses: Excuses | None = None
+) -> list[str]:
+    """Return everything that contradicts INV-R; `samples` are tried together with a witness of every filter.
+
+    `excuses` counts what is let pass.
+    """
+    trial = _Trial(tuple(samples), Excuses() if excuses is None else excuses)
     found: list[str] = []
-    samples = tuple(samples)
     for broker in network.brokers.values():
         for link in broker.adjacency.tree_links:
-            found += _at(network, broker, link, samples)
+            found += _at(network, broker, link, trial)
+        found += _off_the_tree(broker)
     return found
 
 
-def _at(network: Network, broker: Broker, link: Link, samples: Sequence[Notification]) -> Iterator[str]:
+class _Trial(NamedTuple):
+    """What is tried, and what was let pass."""
+
+    samples: tuple[Notification, ...]
+    excuses: Excuses
+
+
+def _off_the_tree(broker: Broker) -> Iterator[str]:
+    """Nothing is told on links that carry no traffic."""
+    tree = broker.adjacency.tree_links
+    for scope, table in broker.scoping.tables.items():
+        for book in table.books:
+            for link in book.opened:
+                if link.is_broker and link not in tree and book.told(link):
+                    yield f"{broker.name} -> {link.name}, '{scope}': {_show(book.told(link))} was told off the tree"
+
+
+def _at(network: Network, broker: Broker, link: Link, trial: _Trial) -> Iterator[str]:
     neighbour = network.brokers[link.name]
     back = neighbour.adjacency.neighbours.get(broker.name)
     where = f"{broker.name} -> {link.name}"
@@ -41,12 +66,10 @@ def _at(network: Network, broker: Broker, link: Link, samples: Sequence[Notifica
         if (link in broker.scoping.links(scope)) != (other is not None and back in neighbour.scoping.links(scope)):
             yield f"{where}: only one of them thinks that both carry '{scope}'"
         elif other is not None and link in broker.scoping.links(scope):
-            yield from (f"{where}, '{scope}', {text}" for text in _told(broker, table, other, (link, back), samples))
+            yield from (f"{where}, '{scope}', {text}" for text in _told(broker, table, other, (link, back), trial))
 
 
-def _told(
-    broker: Broker, table: Table, other: Table, ends: tuple[Link, Link], samples: Sequence[Notification]
-) -> Iterator[str]:
+def _told(broker: Broker, table: Table, other: Table, ends: tuple[Link, Link], trial: _Trial) -> Iterator[str]:
     link, back = ends
     pairs = (
         (table.subscriptions, other.subscriptions, broker.routing.algorithm, "subscriptions"),
@@ -58,7 +81,7 @@ def _told(
         if _meanings(told) != _meanings(stored):
             yield f"{what} told {_show(told)}, stored {_show(stored)}"
         given = _relevant(broker, table, book, link)
-        yield from (f"{what}: {text}" for text in _reduced(reduction, told, given, samples))
+        yield from (f"{what}: {text}" for text in _reduced(reduction, told, given, trial))
 
 
 def _for_advertisements(broker: Broker) -> str:
@@ -105,9 +128,7 @@ def _overlap(one: Matches, two: Matches) -> bool:
     return not (isinstance(one, Filter) and isinstance(two, Filter)) or one.overlaps(two)
 
 
-def _reduced(
-    algorithm: str, told: dict[str, Matches], given: list[Entry], samples: Sequence[Notification]
-) -> Iterator[str]:
+def _reduced(algorithm: str, told: dict[str, Matches], given: list[Entry], trial: _Trial) -> Iterator[str]:
     if algorithm == "flooding":
         if told:
             yield f"flooding has told {_show(told)}"
@@ -117,10 +138,15 @@ def _reduced(
             yield f"simple routing has told {sorted(told)} of {sorted(entry.public_id for entry in given)}"
     else:
         yield from _small(algorithm, told, given)
-    yield from _same_notifications(algorithm, told, given, samples)
+    yield from _same_notifications(algorithm, told, given, trial)
+
+
+def _compares(filter: Matches) -> bool:
+    return isinstance(filter, Filter)
 
 
 def _small(algorithm: str, told: dict[str, Matches], given: list[Entry]) -> Iterator[str]:
+    yield from (f"{one!r} was told, and {algorithm} cannot compare it" for one in told.values() if not _compares(one))
     filters = [filter for filter in told.values() if isinstance(filter, Filter)]
     wanted = [entry.filter for entry in given if isinstance(entry.filter, Filter)]
     if algorithm == "identity":
@@ -140,17 +166,18 @@ def _small(algorithm: str, told: dict[str, Matches], given: list[Entry]) -> Iter
                 yield f"{filter} was told, and no subscription wants it"
 
 
-def _same_notifications(
-    algorithm: str, told: dict[str, Matches], given: list[Entry], samples: Sequence[Notification]
-) -> Iterator[str]:
-    tried = [*samples, *_witnesses([*told.values(), *(entry.filter for entry in given)])]
+def _same_notifications(algorithm: str, told: dict[str, Matches], given: list[Entry], trial: _Trial) -> Iterator[str]:
+    tried = [*trial.samples, *_witnesses([*told.values(), *(entry.filter for entry in given)])]
     for sample in tried:
         wanted = any(entry.filter.matches(sample) for entry in given)
         passed = any(filter.matches(sample) for filter in told.values())
         if wanted and not passed:
             yield f"{sample} is wanted, and would not be sent"
-        if passed and not wanted and algorithm != "imperfect-merging":
-            yield f"{sample} would be sent, and no subscription wants it"
+        if passed and not wanted:
+            if algorithm == "imperfect-merging":
+                trial.excuses.grant(Excuse.MERGED_IMPERFECTLY, [sample])
+            else:
+                yield f"{sample} would be sent, and no subscription wants it"
 
 
 def _witnesses(filters: Iterable[Matches]) -> Iterator[Notification]:
@@ -196,7 +223,10 @@ def waste(network: Network) -> list[str]:
             "told filters": sum(len(book.told(link)) for book in books for link in book.opened),
             "waves": len(broker.waves),
             "clients": len(broker.clients),
-            "subscriptions": len(broker.holds.all),
+            "subscriptions that wait for their past": len(broker.holds.all),
+            "publications that wait": len(broker.delivery.waiting),
+            "publications on their way to the disk": broker.publications.storing,
+            "origins that are waited for": len(broker.recovery.suspended),
         }
         found += [f"{name} holds {count} {what}" for what, count in held.items() if count]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,8 +43,8 @@ class Subscription:
     """When the client lost its broker, or left it."""
     last: dict[tuple[object, ...], int] = field(default_factory=dict)
     """For each (publisher, origin, epoch), the last number that was delivered."""
-    gaps: list[tuple[object, ...]] = field(default_factory=list)
-    """(origin, epoch, first, last)"""
+    gaps: list[Record] = field(default_factory=list)
+    """What it was told is lost: (origin, epoch, first, last)."""
 
     @property
     def filter(self) -> Matches:
@@ -66,19 +67,34 @@ class Client:
     """(subscription, publisher, publication, notification)"""
     reached_back: set[str] = field(default_factory=set)
     """The ids of subscriptions that have reached into the past."""
-    unanswered: dict[int, Quality] = field(default_factory=dict)
-    """What it has published, not to be stored for sure, and hands over again to the next broker."""
+    seen_before: set[tuple[object, ...]] = field(default_factory=set)
+    """What an earlier subscription of the same id has seen."""
+    unanswered: dict[int, Publication] = field(default_factory=dict)
+    """What it has published, and hands over again to the next broker; with `fire`, only as long as it has this one."""
     interruptions: list[Record] = field(default_factory=list)
     """When it lost its broker or left it."""
+    returns: list[Record] = field(default_factory=list)
+    """When it was attached to one."""
 
     @property
     def interrupted(self) -> int:
         """The record at which it last did."""
         return self.interruptions[-1].seq if self.interruptions else -1
 
+    def absences(self, now: Record) -> Iterator[tuple[int, int]]:
+        """From when to when it had no broker."""
+        for one in self.interruptions:
+            yield one.time, next((back.time for back in self.returns if back.seq > one.seq), now.time)
+
+    def drop_fired(self) -> None:
+        """Nobody answers `fire`, and it is not handed over again."""
+        self.unanswered = {number: one for number, one in self.unanswered.items() if one.asked is not Quality.FIRE}
+
     def forget(self, id: str) -> None:
         """A new subscription of this id may get again what an earlier one has got: one of them reaches back."""
-        self.seen = {one for one in self.seen if one[0] != id}
+        earlier = {one for one in self.seen if one[0] == id}
+        self.seen -= earlier
+        self.seen_before |= earlier
 
 
 @dataclass(slots=True, eq=False)
@@ -88,26 +104,38 @@ class Publication:
     record: Record
     origin: str | None
     """The broker of its publisher; None: it had none at that time."""
-    advertisements: list[Matches]
-    """The publisher's advertisements at that time."""
+    advertised: list[list[Matches]] = field(default_factory=list)
+    """The publisher's advertisements each time that it was handed over."""
     key: tuple[object, ...] | None = None
     """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
     reached: Quality | None = None
     """What its acknowledgement said, if it said so."""
-    acknowledged: int = -1
-    """The record of its acknowledgement."""
+    acknowledged: Record | None = None
+    """Its acknowledgement."""
     resent: bool = False
     """Whether its client lost or left its broker before it was acknowledged, and handed it over again."""
     refused: str = ""
-    versions: set[int] = field(default_factory=set)
-    """The versions of the scope graph by which it may be judged, or which it may live to see."""
+    judged: set[int] = field(default_factory=set)
+    """The versions of the scope graph that were active at its publisher's broker while that may have taken it."""
+    starved: bool = False
+    """Whether the disk of a broker was full that may have taken it then."""
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Who published it, and under which number."""
+        return self.record.publisher, self.record.publication
+
+    @property
+    def asked(self) -> Quality:
+        """What it was published with."""
+        asked = self.record.detail[0]
+        assert isinstance(asked, Quality)
+        return asked
 
     @property
     def quality(self) -> Quality:
         """What it was published with; if that was left to the broker, what the broker made of it, or at least."""
-        asked = self.record.detail[0]
-        assert isinstance(asked, Quality)
-        return asked if asked is not Quality.DEFAULT else self.reached or Quality.ACCEPTED
+        return self.asked if self.asked is not Quality.DEFAULT else self.reached or Quality.ACCEPTED
 
 
 class Observer:
@@ -125,6 +153,8 @@ class Observer:
         """The brokers and epochs that may have given numbers to what was not to be stored."""
         self._filled: set[str] = set()
         """The brokers whose disks have been full."""
+        self._full: set[str] = set()
+        """Those whose disks are full now."""
 
     def client(self, name: str) -> Client:
         """What is known of a client."""
@@ -154,7 +184,7 @@ class Observer:
                 publication = self.published[record.publisher, record.publication]
                 publication.key = tuple(record.detail[:3])
                 publication.reached = _reached(record)
-                publication.acknowledged = record.seq
+                publication.acknowledged = record
                 publication.resent = _handed_over_again(client, publication)
                 client.unanswered.pop(record.publication, None)
                 self._fell(publication)
@@ -165,15 +195,17 @@ class Observer:
                 client.seen.add((*event, record.notification))
             case Op.GAP:
                 if (subscription := client.subscriptions.get(record.subscription)) is not None:
-                    subscription.gaps.append(record.detail)
+                    subscription.gaps.append(record)
             case Op.ATTACH | Op.LOST | Op.DETACH:
                 self._moved(client, record)
             case Op.QUIESCE:
                 self.fresh = []
+                for one in self._clients.values():
+                    one.drop_fired()
             case Op.ACTIVE:
                 version = self.visibility.activated(record)
-                for publication in self.fresh:
-                    publication.versions.add(version)
+                for publication in self._under_way(record.component):
+                    publication.judged.add(version)
             case Op.FAULT:
                 self._broken(*record.detail)
             case Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
@@ -201,23 +233,36 @@ class Observer:
             subscription.settlings.append(Settling(record, reach))
 
     def _published(self, client: Client, record: Record) -> None:
-        advertisements = [one.filter for one in client.advertisements.values()]
-        publication = Publication(record, client.broker, advertisements, versions=self.visibility.versions)
+        publication = Publication(record, client.broker)
         self.published[record.publisher, record.publication] = publication
-        quality = record.detail[0]
-        assert isinstance(quality, Quality)
-        if quality is not Quality.STORED:
-            client.unanswered[record.publication] = quality
-            self._may_forget(client)
-        if quality is Quality.FIRE:
-            del client.unanswered[record.publication]  # nobody answers it, and it is not handed over again
         self.fresh.append(publication)
+        client.unanswered[record.publication] = publication
+        self._handed_over(client, [publication])
+
+    def _handed_over(self, client: Client, publications: Iterable[Publication]) -> None:
+        """The broker of a client, if it has one, may take these now."""
+        broker = client.broker
+        if broker is None:
+            return
+        for publication in publications:
+            publication.advertised.append([one.filter for one in client.advertisements.values()])
+            publication.starved |= broker in self._full
+            if broker in self.visibility.active:
+                publication.judged.add(self.visibility.active[broker])
+        self._may_forget(client)
+
+    def _under_way(self, broker: str) -> Iterator[Publication]:
+        """What this broker may be about to take."""
+        for client in self._clients.values():
+            if client.broker == broker:
+                yield from client.unanswered.values()
 
     def _may_forget(self, client: Client) -> None:
         """The broker of a client, if it lives, gives numbers to what the client has published."""
         broker = client.broker or ""
         full = broker in self._filled  # only then is a default not stored
-        if broker in self.epochs and any(full or one is not Quality.DEFAULT for one in client.unanswered.values()):
+        kinds = {one.asked for one in client.unanswered.values()} - {Quality.STORED}
+        if broker in self.epochs and (kinds if full else kinds - {Quality.DEFAULT}):
             self.forgetful.add((broker, self.epochs[broker]))
 
     def _fell(self, publication: Publication) -> None:
@@ -234,8 +279,13 @@ class Observer:
             self.epochs.pop(str(where), None)
         elif kind == "fill":
             self._filled.add(str(where))
+            self._full.add(str(where))
+            for publication in self._under_way(str(where)):
+                publication.starved = True
             for client in self._clients.values():
                 self._may_forget(client)
+        elif kind == "empty":
+            self._full.discard(str(where))
 
     def _refused(self, record: Record) -> None:
         error, _, reference = record.detail
@@ -251,9 +301,11 @@ class Observer:
             assert isinstance(epoch, int)
             client.broker = str(broker)
             self.epochs[client.broker] = epoch
-            self._may_forget(client)
+            client.returns.append(record)
+            self._handed_over(client, client.unanswered.values())
             return
         client.broker = None
+        client.drop_fired()
         client.interruptions.append(record)
         for subscription in client.subscriptions.values():
             subscription.interruptions.append((record.seq, record.op))

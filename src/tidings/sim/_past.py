@@ -21,10 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidings.model import Matches
+from tidings.model import Bound, Matches
 from tidings.wire import Ending, Past, Quality
 
-from ._faults import NONE, UNDER_WAY, Faults
+from ._excuses import Excuse, Excuses
+from ._faults import OWN_FAULTS, UNDER_WAY, Faults
 from ._observer import Observer, Publication, Violation
 from ._promises import Outcome, Promises
 from ._trace import Op, Record
@@ -56,28 +57,34 @@ class _Asked:
     """A subscription into the past, and what has come of it."""
 
     record: Record
-    past: Past
+    pasts: list[Past]
+    """What it asked for, and what the filters asked for that took its place before all of it had come."""
     settled: Record | None = None
     report: Record | None = None
     notified: list[Record] = field(default_factory=list)
     disturbed: bool = False
     """Whether its client lost its broker before all of it had come, so that the rest came otherwise."""
     changed: bool = False
-    """Whether the filter was changed, or the client moved, before what was under way can have come."""
-    gaps: set[str] = field(default_factory=set)
-    """The origins of which something is lost, as it was told."""
+    """Whether the filter was changed before what was under way can have come."""
+    faults: set[str] = field(default_factory=set)
+    """What has happened to its client."""
+    gaps: list[tuple[object, ...]] = field(default_factory=list)
+    """(origin, epoch, first, last): what is lost, as it was told."""
 
     def interrupted(self, record: Record) -> None:
         """Its client has no broker."""
-        if not self.is_over:
-            self.disturbed |= self.settled is not None
-        elif self.report is not None:
-            self.changed |= record.time < self.report.time + UNDER_WAY
+        self.faults.add(OWN_FAULTS[record.op])
+        self.disturbed |= not self.is_over and self.settled is not None
 
     @property
     def is_over(self) -> bool:
         """Whether all of its past has come."""
         return self.report is not None and len(list(filter(_from_past, self.notified))) >= self.report.detail[0]  # type: ignore[operator]
+
+    @property
+    def bounds(self) -> list[Bound]:
+        """How far it may reach back."""
+        return [past.bound for past in self.pasts]
 
     @property
     def filter(self) -> Matches:
@@ -88,10 +95,11 @@ class _Asked:
 class PastJudge:
     """Follows a trace, and judges each time that it has come to rest."""
 
-    def __init__(self, observer: Observer, faults: Faults, promises: Promises) -> None:
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises, excuses: Excuses) -> None:
         self._observer = observer
         self._faults = faults
         self._promises = promises
+        self._excuses = excuses
         self._asked: dict[tuple[str, str], _Asked] = {}
         self._events: dict[str, list[_Event]] = {}
         self._taken: dict[tuple[str, int], int] = {}
@@ -123,7 +131,7 @@ class PastJudge:
             case Op.SETTLED if asked is not None and asked.settled is None and not record.detail[0]:
                 asked.settled = record
             case Op.GAP if asked is not None:
-                asked.gaps.add(str(record.detail[0]))
+                asked.gaps.append(record.detail)
             case Op.REMEMBERED if asked is not None:
                 asked.report = record
             case Op.NOTIFY if asked is not None:
@@ -134,54 +142,88 @@ class PastJudge:
         known = self._observer.client(record.component).subscriptions.get(record.subscription)
         if asked is not None:
             asked.changed |= asked.report is None or not asked.is_over or record.time < asked.report.time + UNDER_WAY
+            if asked.changed and isinstance(past, Past):
+                asked.pasts.append(past)
         elif isinstance(past, Past) and not past.bound.asks_for_nothing and known is None:
-            self._asked[record.component, record.subscription] = _Asked(record, past)
+            self._asked[record.component, record.subscription] = _Asked(record, [past])
 
     def _notified(self, asked: _Asked, record: Record) -> Iterator[Violation]:
         asked.notified.append(record)
-        if asked.disturbed or asked.changed:
-            return
         if asked.report is None:
-            yield Violation(EXACT, record, "it arrived while the subscription was held")
+            found = Violation(EXACT, record, "it arrived while the subscription was held")
         elif _from_past(record) and len(asked.notified) > 1 and not _from_past(asked.notified[-2]):
-            yield Violation(EXACT, record, "it is from the past, but something live arrived before it")
+            found = Violation(EXACT, record, "it is from the past, but something live arrived before it")
+        else:
+            return
+        if asked.disturbed or asked.changed:
+            self._excuses.grant(Excuse.PAST_INTERRUPTED if asked.disturbed else Excuse.PAST_CHANGED, [found])
+        else:
+            yield found
 
     def judge(self, now: Record) -> Iterator[Violation]:
         """What should have come from the past and did not, and the other way round."""
         for (client, _), asked in self._asked.items():
             if asked.report is None:
-                if self._observer.client(client).broker is not None and not asked.disturbed:
-                    yield Violation(COMPLETE, asked.record, "the outcome of its past was never reported")
+                yield from self._judge_silence(client, asked, now)
                 continue
-            ending = asked.report.detail[1]
-            if (
-                ending is Ending.TIMER
-                and not asked.changed
-                and (asked.past.timeout is None or asked.past.timeout >= PATIENCE)
-            ):
-                faults = self._faults.bearing_on_origin("", now) if self._faults.happened else {NONE}
-                if self._promises.outcome(COMPLETE, faults, "history") is Outcome.DELIVERED:
-                    yield Violation(COMPLETE, asked.record, "it timed out, and no fault excuses that")
-            if not asked.disturbed and not asked.changed:
-                yield from self._judge_bound(asked)
-                if ending is Ending.ANSWERED and not asked.report.detail[2] and asked.settled is not None:
-                    yield from self._judge_exact(client, asked, asked.settled)
+            if asked.report.detail[1] is Ending.TIMER:
+                yield from self._judge_timer(asked, now)
+            yield from self._judge_bound(asked)
+            if asked.settled is not None:
+                wrong = self._judge_exact(client, asked, asked.settled)
+                if excuse := _excuse(asked):
+                    self._excuses.grant(excuse, wrong)
+                else:
+                    yield from wrong
         self._asked = {key: asked for key, asked in self._asked.items() if asked.report is None}
+
+    def _judge_silence(self, client: str, asked: _Asked, now: Record) -> Iterator[Violation]:
+        """Nobody has reported: whatever else is promised, a report is, unless the client was away meanwhile."""
+        silence = Violation(COMPLETE, asked.record, "the outcome of its past was never reported")
+        if self._observer.client(client).broker is None:
+            self._excuses.grant(Excuse.SUBSCRIBER_AWAY, [silence])
+        elif asked.disturbed:
+            self._excuses.grant(Excuse.PAST_INTERRUPTED, [silence])
+        elif self._promises.outcome(COMPLETE, self._bearing_on(asked, now), "history") is Outcome.NOTHING:
+            self._excuses.grant(Excuse.PROMISED_NOTHING, [silence])
+        else:
+            yield silence
+
+    def _judge_timer(self, asked: _Asked, now: Record) -> Iterator[Violation]:
+        """Time was up: if nothing bears on a broker that was asked, nor on the client, that is no excuse."""
+        faults = self._bearing_on(asked, now)
+        found = Violation(
+            COMPLETE, asked.record, f"it timed out, and no fault excuses that: {', '.join(sorted(faults))}"
+        )
+        impatient = any(past.timeout is not None and past.timeout < PATIENCE for past in asked.pasts)
+        if impatient or self._promises.outcome(COMPLETE, faults, "history") is not Outcome.DELIVERED:
+            self._excuses.grant(Excuse.PAST_OUT_OF_TIME, [found])
+        else:
+            yield found
+
+    def _bearing_on(self, asked: _Asked, now: Record) -> set[str]:
+        """The faults that bear on a broker that was asked, or on the client."""
+        reach = asked.settled.detail[1] if asked.settled is not None else frozenset(("",))
+        assert isinstance(reach, frozenset)
+        return asked.faults.union(*(self._faults.bearing_on_origin(origin, now) for origin in reach))
 
     # --- the bound ------------------------------------------------------------------------------------
 
     def _judge_bound(self, asked: _Asked) -> Iterator[Violation]:
-        bound, past = asked.past.bound, [one for one in asked.notified if _from_past(one)]
+        past = [one for one in asked.notified if _from_past(one)]
         assert asked.report is not None
-        if asked.report.detail[0] != len(past):
+        reported = asked.report.detail[0]
+        assert isinstance(reported, int)
+        interfered = asked.changed or asked.disturbed  # the client may have dropped what it does not want any more
+        if len(past) > reported or (len(past) < reported and not interfered):
             yield Violation(EXACT, asked.report, f"{len(past)} came from the past, but the report says otherwise")
-        if bound.count is not None and len(past) > bound.count:
+        if all(bound.count is not None and len(past) > bound.count for bound in asked.bounds):
             yield Violation(EXACT, asked.record, f"{len(past)} came from the past")
-        reference = bound.reference(asked.record.time)
+        references = [bound.reference(asked.record.time) for bound in asked.bounds]
         for record in past:
             event = self._event(record)
-            if event is None or (reference is not None and event.at < reference):
-                yield Violation(EXACT, record, f"it is older than {bound} allows")
+            if event is None or all(reference is not None and event.at < reference for reference in references):
+                yield Violation(EXACT, record, f"it is older than {asked.bounds[0]} allows")
             elif event.record.seq > asked.report.seq:
                 yield Violation(EXACT, record, "it is from the future")
 
@@ -210,12 +252,19 @@ class PastJudge:
             delivered = [(origin, *event.position) in got for event in visible]
             if True in delivered:
                 for event, came in list(zip(visible, delivered, strict=True))[delivered.index(True) :]:
-                    if not came and self._kept(event, asked):
-                        yield Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
+                    if came:
+                        continue
+                    left_out = Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
+                    if self._kept(event, asked):
+                        yield left_out
+                    else:
+                        self._excuses.grant(Excuse.PAST_LOST, [left_out])
         past = {(event.origin, *event.position) for event, _ in there} & got.keys()
+        different = self._compare(asked, settled, there, past)
         if len(past) < len([one for one in asked.notified if _from_past(one)]):
-            return  # several forms of one event, or a publication that several brokers have taken
-        yield from self._compare(asked, settled, there, past)
+            self._excuses.grant(Excuse.PAST_COPIES, different)
+        else:
+            yield from different
         yield from self._judge_order(asked)
 
     def _compare(
@@ -226,13 +275,12 @@ class PastJudge:
         past: set[tuple[str, int, int]],
     ) -> Iterator[Violation]:
         """Whether the past is the newest of what was there: what is sure to be kept, and what evidently was."""
-        bound = asked.past.bound
+        bound = asked.bounds[0]
         reference = bound.reference(settled.time)
         sure = [
             event
             for event, kept in there
-            if (event.origin, *event.position) in past
-            or (kept and (reference is None or event.at >= reference) and not asked.past.respect_ttl)
+            if (event.origin, *event.position) in past or (kept and (reference is None or event.at >= reference))
         ]
         expected = _newest(sure, bound.count)
         wanted = {(event.origin, *event.position) for event in expected}
@@ -263,16 +311,38 @@ class PastJudge:
         """Whether its origin is sure to have had it when it was asked, and while it was under way."""
         publication = self._publication(event)
         assert publication is not None
-        if event.origin in asked.gaps:
+        if any(_contains(gap, event) for gap in asked.gaps):
             return False
         crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq]
         if not crashes:
             return True
         return (
             publication.quality is Quality.STORED
-            and publication.key is not None
-            and publication.acknowledged < crashes[0]
+            and publication.acknowledged is not None
+            and publication.acknowledged.seq < crashes[0]
         )
+
+
+def _excuse(asked: _Asked) -> Excuse | None:
+    """Why the past of a subscription need not be exact."""
+    assert asked.report is not None
+    _, ending, capped, *_ = asked.report.detail
+    if asked.disturbed:
+        return Excuse.PAST_INTERRUPTED
+    if asked.changed:
+        return Excuse.PAST_CHANGED
+    if ending is Ending.TIMER:
+        return Excuse.PAST_OUT_OF_TIME
+    if ending is not Ending.ANSWERED:
+        return Excuse.PAST_NOT_STRICT
+    return Excuse.PAST_CAPPED if capped else None
+
+
+def _contains(gap: tuple[object, ...], event: _Event) -> bool:
+    origin, epoch, first, last = gap
+    assert isinstance(first, int)
+    within = first <= event.number and (not isinstance(last, int) or event.number <= last)
+    return (origin, epoch) == (event.origin, event.epoch) and within
 
 
 def _from_past(record: Record) -> bool:

@@ -16,7 +16,10 @@ class Visibility:
 
     def __init__(self) -> None:
         self.graphs: dict[int, Graph] = {}
-        self._active: dict[str, int] = {}
+        self.active: dict[str, int] = {}
+        """By which version each broker judges what is published there now."""
+        self._since: dict[int, int] = {}
+        """When each version was first active anywhere."""
         self._forms: dict[tuple[int, str, int, str], frozenset[Notification]] = {}
 
     def activated(self, record: Record) -> int:
@@ -25,13 +28,13 @@ class Visibility:
         assert isinstance(version, int)
         assert isinstance(graph, Graph)
         self.graphs[version] = graph
-        self._active[record.component] = version
+        self.active[record.component] = version
+        self._since.setdefault(version, record.time)
         return version
 
-    @property
-    def versions(self) -> set[int]:
-        """By which some broker may judge what is published now."""
-        return set(self._active.values())
+    def between(self, oldest: int, until: int) -> set[int]:
+        """The versions from one to the newest that was active anywhere at some time."""
+        return {version for version, since in self._since.items() if version >= oldest and since <= until}
 
     @property
     def ordered(self) -> bool:
@@ -64,6 +67,10 @@ class Visibility:
                 ways = {one.path: one.notification for one in seen}
             ways = {path: ways[path] for path in {one.path for one in seen} & ways.keys()}
         return frozenset(ways.values())
+
+    def ever(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
+        """The forms that some of these versions let a client see."""
+        return frozenset().union(*(self.forms(version, published, client) for version in versions or {0}))
 
     def always(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
         """The forms that every one of these versions lets a client see."""

@@ -1,0 +1,128 @@
+"""Every cell of docs/promises.md is read: for each there is a trace or a test that is judged otherwise without it."""
+
+from __future__ import annotations
+
+import client.test_durable
+import net.test_flow
+import net.test_links
+import pytest
+from promised import READ
+from sim.traces import BAD, F, Writer
+
+from tidings.model import last
+from tidings.sim import Op, Promises, _faults, check
+from tidings.wire import Ending, Past, Quality
+
+PROMISES = Promises.load()
+Cell = tuple[str, str, str]
+ON_SOCKETS = (client.test_durable, net.test_flow, net.test_links)
+"""The tests that read cells of `net` and `durable`: what happens there must be what the cell says."""
+
+
+def unsafe(guarantee: str) -> Writer:
+    """A trace that breaks what holds whatever happens."""
+    match guarantee:
+        case "matching-only":
+            return Writer().sub().pub(1, BAD).notify(1, BAD)
+        case "at-most-once":
+            return Writer().sub().pub(1).notify(1).notify(1)
+        case "publisher-order":
+            return Writer().sub().pub(1).pub(2).notify(2).notify(1)
+        case _:
+            return Writer().sub().pub(1).unsub().notify(1)
+
+
+def silent(guarantee: str, fault: str) -> Writer:
+    """Something was published, one fault bears on it, and there is no answer, or no delivery and no gap."""
+    answer = guarantee != "answered"
+    quality = Quality[guarantee.rsplit(maxsplit=1)[-1].upper()] if answer else Quality.ACCEPTED
+    writer = Writer().sub().settled().pub(1, quality=quality, ack=answer)
+    if fault == _faults.MEMORY_EXCEEDED:
+        writer.pub(2, BAD, quality=Quality.FIRE).pub(3, BAD, quality=Quality.FIRE)
+    return afflict(writer, fault, publisher_stays=answer).quiesce()
+
+
+def afflict(writer: Writer, fault: str, *, publisher_stays: bool = True) -> Writer:
+    """Let a fault happen to a at which X publishes, or to b at which Y listens; in the end, both have a broker."""
+    match fault:
+        case "link cut and healed" | "memory exceeded":
+            writer.fault("cut", "a - b").fault("heal", "a - b")
+        case "new tree":
+            writer.fault("connect", "a - c")
+        case "other broker crash":
+            writer.fault("crash", "c").fault("restart", "c")
+        case "origin crash and restart":
+            writer.fault("crash", "a").fault("restart", "a")
+        case "origin gone":
+            writer.fault("crash", "a")
+        case "own broker crash":
+            writer.fault("crash", "b").add(Op.LOST, "Y").fault("restart", "b").add(Op.ATTACH, "Y", detail=("b", 2))
+        case "client moves":
+            writer.add(Op.DETACH, "Y").add(Op.ATTACH, "Y", detail=("c", 1))
+        case "publisher leaves":
+            writer.add(Op.DETACH, "X").add(Op.ATTACH, "X", detail=("c", 1))
+    if not publisher_stays and fault.startswith("origin"):
+        writer.add(Op.LOST, "X").add(Op.ATTACH, "X", detail=("c", 1))
+    return writer
+
+
+def past(fault: str, ending: Ending | None) -> Writer:
+    """A subscription into the past, with a fault; it went on because of this, or nobody said anything."""
+    writer = Writer().add(Op.SUB, "Y", subscription="s", filter=F, detail=(True, Past(last(5))))
+    if fault == _faults.MEMORY_EXCEEDED:
+        for number in (1, 2, 3):
+            writer.pub(number, BAD)
+    afflict(writer, fault).settled()
+    if ending is not None:
+        writer.add(Op.REMEMBERED, "Y", subscription="s", detail=(0, ending, False, 2))
+    return writer.quiesce()
+
+
+def trace(cell: Cell) -> Writer:
+    guarantee, fault, feature = cell
+    if fault == "any":
+        return unsafe(guarantee)
+    return past(fault, None) if feature == "history" else silent(guarantee, fault)
+
+
+def turned(*cells: Cell, other: str = "") -> Promises:
+    """The table with other values in some cells: nothing, or something instead of nothing."""
+    changed = {cell: other or ("delivered" if PROMISES.cells[cell] == "nothing" else "nothing") for cell in cells}
+    return Promises({**PROMISES.cells, **changed})
+
+
+JUDGED = [cell for cell in PROMISES.cells if cell[2] in ("core", "history")]
+
+
+@pytest.mark.parametrize("cell", JUDGED, ids=" x ".join)
+def test_the_checker_judges_otherwise_if_a_cell_says_otherwise(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_faults, "MEMORY", 2)
+    records = trace(cell).records
+    broken, otherwise = (
+        {violation.guarantee for violation in check(records, table)} for table in (PROMISES, turned(cell))
+    )
+    promised = PROMISES.cells[cell] != "nothing"
+    assert (cell[0] in broken, cell[0] in otherwise) == (promised, not promised)
+
+
+HISTORY = [cell for cell in JUDGED if cell[2] == "history"]
+
+
+@pytest.mark.parametrize("cell", HISTORY, ids=" x ".join)
+def test_time_may_be_up_where_a_cell_says_so(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_faults, "MEMORY", 2)
+    records = past(cell[1], Ending.TIMER).records
+    broken = [violation.guarantee for violation in check(records, PROMISES)]
+    assert broken == ([] if PROMISES.cells[cell] == "gap" else ["past complete"])
+    assert "past complete" in [one.guarantee for one in check(records, turned(*HISTORY, other="delivered"))]
+
+
+def test_every_cell_has_a_reader() -> None:
+    assert all(vars(module) for module in ON_SOCKETS)
+    assert {*JUDGED, *READ} == set(PROMISES.cells)
+
+
+def test_an_excuse_that_rests_on_the_table_goes_with_it() -> None:
+    records = silent("delivery of fire", "origin gone").records
+    assert check(records, PROMISES) == []
+    assert check(records, turned(("delivery of fire", "origin gone", "core"))) != []
