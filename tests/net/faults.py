@@ -16,6 +16,7 @@ from pathlib import Path
 from net.proxy import Proxy
 
 import tidings
+from tidings.client._settings import Settings
 from tidings.model import EventKey, Filter, Notification
 from tidings.sim import Op, Trace, check, describe
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Quality, Refused, Settled, Welcome
@@ -212,17 +213,7 @@ class TracedClient(tidings.Client):
     """A client that records what it does and what reaches it."""
 
     def __init__(self, trace: Trace, urls: list[str], name: str) -> None:
-        super().__init__(
-            urls,
-            name=name,
-            token=None,
-            tls=None,
-            serialiser="msgpack",
-            max_unacknowledged=500,
-            remember=None,
-            own_numbers=False,
-            insecure=False,
-        )
+        super().__init__(Settings(urls, name=name, max_unacknowledged=500))
         self.trace = trace
         self._current: Deliver | None = None
         self._reach: frozenset[str] = frozenset()

@@ -165,7 +165,7 @@ async def test_a_full_queue_lets_the_default_go_on_and_says_so(
         assert kept(server) == [(3, Quality.STORED)]
     said = [record.message for record in caplog.records if "the store" in record.message]
     assert len(said) == 2
-    assert "refuses publications: more waits for the disk" in said[0]
+    assert "refuses publications: the queue of writes for its disk is full" in said[0]
     assert "takes publications again; 3 were only accepted" in said[1]
 
 

@@ -189,7 +189,7 @@ def test_an_archive_that_could_never_be_written_is_refused(tmp_path: Path, monke
     with pytest.raises(StartError, match="written from the store"):
         Server(replace(options(tmp_path), data=None))
     monkeypatch.setattr("tidings.net._server.can_archive", lambda: False)
-    with pytest.raises(StartError, match=r"tidings\[archive\]"):
+    with pytest.raises(StartError, match=r"pip install '\.\[archive\]'"):
         Server(options(tmp_path))
 
 

@@ -132,7 +132,7 @@ def test_one_scope_changes_and_the_others_go_on_as_if_nothing_had_happened() -> 
             world.client("v").publish(n=published)
             world.network.run(seconds=0.025)  # four links of at most 5 ms
             assert [one["n"] for one in world.got("w")] == [published], "it waits for nothing"
-        assert published > 1
+        assert published >= 1
         world.network.run()
         assert not answers[0].error, answers[0].reason
         world.getters()

@@ -155,5 +155,9 @@ class LocalSubscription:
 
 
 def _contains(told: tuple[int, int, int | None], gap: Gap) -> bool:
+    """Whether a gap says nothing new. One without an end says nothing new behind another of its epoch, wherever it
+    begins: a border broker that has forgotten how far the subscription had come begins earlier."""
     epoch, first, last = told
-    return epoch == gap.epoch and first <= gap.first and (last is None or (gap.last is not None and gap.last <= last))
+    if epoch != gap.epoch or last is None:
+        return epoch == gap.epoch and (gap.last is None or first <= gap.first)
+    return first <= gap.first and gap.last is not None and gap.last <= last

@@ -273,7 +273,7 @@ class Publications:
                     found = []
                     piece = 0
             end = self.last if epoch == self.epoch else self._ended(epoch, question)
-            upto[epoch] = expected - 1 if end is None else max(end, expected - 1)
+            upto[epoch] = expected - 1 if end is None else end  # whoever asks may claim to have seen more than there is
             if end is None or expected <= end:
                 lost.append((epoch, expected, end))
         yield Fetched(question.requester, question.number, tuple(found), True, upto, tuple(lost))

@@ -170,7 +170,7 @@ class Recovery:
 
     def resume(self, entry: Registration, after: dict[str, Position]) -> None:
         """A client that was cut off has subscribed again, and says how far it has seen each origin."""
-        self._check_room(entry.link, len(after))
+        self.check_room(entry.link, len(after))
         for origin, since in after.items():
             for suspension in self._suspended.get(origin, ()):
                 alike = suspension.since == since and suspension.trees == self._trees
@@ -180,7 +180,7 @@ class Recovery:
             else:
                 self._suspend(origin, since, [entry])
 
-    def _check_room(self, client: Link, more: int) -> None:
+    def check_room(self, client: Link, more: int) -> None:
         """Raise `TidingsError` if a client may not have so much more waited for."""
         owner = client.owner
         total = sum(map(len, self._suspended.values())) + more

@@ -86,6 +86,8 @@ class Registrations:
         )
         if new.past is not None:
             self._broker.holds.check_room(link)
+        if known is None and message.after:
+            self._broker.recovery.check_room(link, len(message.after))
         size = _size(new) - (_size(known) if known is not None else 0)
         self._broker.register(link, size)
         try:

@@ -31,6 +31,9 @@ from tidings.wire import LinkState
 
 from ._bounds import MAX_NUMBER
 
+MAX_AHEAD = 315_360_000_000_000
+"""Microseconds that the epoch of a broker may be ahead of the clock here: ten years. A made-up epoch that nobody can
+outdo would keep a broker out for good."""
 MAX_BROKERS = 10_000
 """The most brokers of a network."""
 
@@ -89,13 +92,21 @@ class Topology:
 
     def defend(self, state: LinkState) -> LinkState:
         """Outdo a state that contests this broker's own: from a past whose clock was ahead, or made up."""
-        self._states[self.name] = own = LinkState(self.name, state.epoch, state.version + 1, self.own.neighbours)
+        epoch, version, neighbours = state.epoch, state.version + 1, self.own.neighbours
+        if version > MAX_NUMBER // 2:  # leave room for versions: nobody can outdo the last of them
+            epoch, version = epoch + 1, len(neighbours)
+        self._states[self.name] = own = LinkState(self.name, epoch, version, neighbours)
         return own
 
-    def learn(self, state: LinkState) -> bool:
+    def learn(self, state: LinkState, now: int | None = None) -> bool:
         """Take a state from a neighbour; False if it is not newer than what is known."""
         if not (0 <= state.epoch < MAX_NUMBER and 0 <= state.version < MAX_NUMBER):
             raise TopologyError(f"epoch {state.epoch}, version {state.version} is not a valid link state")
+        if now is not None and state.epoch > now + MAX_AHEAD:
+            raise TopologyError(
+                f"the link state of broker '{state.broker}' has epoch {state.epoch}, years ahead of the clock here; "
+                "correct its clock"
+            )
         if state.broker == self.name:
             return False
         known = self._states.get(state.broker)

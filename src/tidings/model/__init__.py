@@ -41,7 +41,7 @@ from ._errors import (
     refusal,
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
-from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Route, RouteState
+from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Number, Route, RouteState
 from ._json_problems import json_problem
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
@@ -94,6 +94,7 @@ __all__ = [
     "NotAllowed",
     "NotTrusted",
     "Notification",
+    "Number",
     "Reach",
     "Route",
     "RouteState",

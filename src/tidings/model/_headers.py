@@ -7,7 +7,7 @@ to one copy on its way through the scopes.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,10 @@ class EventKey(NamedTuple):
     seq: int
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What disks and other languages can hold; anything else is refused where it is decoded."""
+
+
 class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no part of it can lead back to it
     """The identity of a publication: its number, its publisher and its time.
 
@@ -30,14 +34,14 @@ class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no pa
     """
 
     origin: str
-    epoch: int
-    seq: int
+    epoch: Number
+    seq: Number
     publisher: str
-    publisher_seq: int
-    published_at: int
+    publisher_seq: Number
+    published_at: Number
     """Microseconds since 1970 UTC, by the clock of the border broker."""
-    graph_epoch: int = 0
-    ttl: int | None = None
+    graph_epoch: Number = 0
+    ttl: Number | None = None
     """Microseconds after `published_at` for which live delivery still makes sense."""
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Duplicates, Matches
+from tidings.model import ROOT_SCOPE, Duplicates, Matches, Number
 
 from ._envelope import Envelope, Quality
 from ._past import Ending, Past
@@ -30,9 +30,9 @@ class LinkState(Message, frozen=True):
     """What one broker says about its own links; flooded on every link. Newer is larger (epoch, version)."""
 
     broker: str
-    epoch: int
-    version: int
-    neighbours: dict[str, int]
+    epoch: Number
+    version: Number
+    neighbours: dict[str, Number]
     """Each neighbour, and the version of this state in which the link came up."""
 
 
@@ -42,9 +42,9 @@ class Attach(Message, frozen=True):
     `generation` counts the sender's trees; `seen` is the receiver's generation if the sender knows it.
     """
 
-    tree_epoch: int
-    generation: int
-    seen: int | None = None
+    tree_epoch: Number
+    generation: Number
+    seen: Number | None = None
 
 
 class TreeReady(Message, frozen=True):
@@ -54,7 +54,7 @@ class TreeReady(Message, frozen=True):
 class TreeMarks(Message, frozen=True):
     """How far every broker behind the sender, and the sender itself, had come when they knew the receiver's filters."""
 
-    marks: dict[str, tuple[int, int]]
+    marks: dict[str, tuple[Number, Number]]
 
 
 # --- notifications ------------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ class Gap(Message, frozen=True):
     """
 
     origin: str
-    epoch: int
-    first: int
-    last: int | None
+    epoch: Number
+    first: Number
+    last: Number | None
     subscriptions: tuple[str, ...] = ()
 
 
@@ -133,14 +133,14 @@ class Mark(Message, frozen=True):
     """Everything of this origin up to `seq` has gone before, on this same FIFO link."""
 
     origin: str
-    epoch: int
-    seq: int
+    epoch: Number
+    seq: Number
 
 
 class Marks(Message, frozen=True):
     """The client has been sent everything that it wants of these origins, up to these (epoch, number)."""
 
-    marks: dict[str, tuple[int, int]]
+    marks: dict[str, tuple[Number, Number]]
 
 
 # --- subscriptions and advertisements -----------------------------------------------------------------
@@ -195,9 +195,9 @@ class Settled(Message, frozen=True):
     id: str
     scope: str = ROOT_SCOPE
     advertisement: bool = False
-    marks: dict[str, tuple[int, int]] = {}
+    marks: dict[str, tuple[Number, Number]] = {}
     """To clients: how far this subscription has certainly seen each origin (epoch, number)."""
-    number: int = 0
+    number: Number = 0
     """The number with which it was announced."""
 
 
@@ -249,10 +249,10 @@ class Wave(Message, frozen=True):
     """A question to every broker of a scope's overlay; answers come back collated, hop by hop."""
 
     initiator: str
-    number: int
+    number: Number
     kind: str
     body: bytes
-    deadline: int
+    deadline: Number
     """Microseconds that the receiver may take."""
     scope: str = ROOT_SCOPE
 
@@ -261,7 +261,7 @@ class WaveAnswer(Message, frozen=True):
     """The collated answer of the sender and everything behind it."""
 
     initiator: str
-    number: int
+    number: Number
     body: bytes
     complete: bool
 
@@ -271,8 +271,8 @@ class Fetch(Message, frozen=True):
 
     origin: str
     requester: str
-    number: int
-    after: dict[int, int]
+    number: Number
+    after: dict[Number, Number]
     """For each epoch of the origin, the last number that the requester has."""
     filters: tuple[Matches, ...]
 
@@ -281,12 +281,12 @@ class Fetched(Message, frozen=True):
     """The origin's answer, in pieces; the last one says up to where it is complete and what is lost."""
 
     requester: str
-    number: int
+    number: Number
     envelopes: tuple[Envelope, ...]
     last: bool = False
-    upto: dict[int, int] = {}
+    upto: dict[Number, Number] = {}
     """For each epoch asked about, the last number that this answer covers."""
-    lost: tuple[tuple[int, int, int | None], ...] = ()
+    lost: tuple[tuple[Number, Number, Number | None], ...] = ()
     """Ranges (epoch, first, last) that no store holds; last None: up to an unknown end."""
     more: bool = False
     """With `last`: this is as much as one answer may hold; the rest follows `upto` and must be asked for."""

@@ -1,0 +1,81 @@
+"""Positions and epochs that somebody made up: believed by nobody else, and no reason to keep anybody out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tidings.broker import Link, LinkKind
+from tidings.broker._topology import MAX_AHEAD, Topology
+from tidings.model import Filter, TidingsError, TopologyError
+from tidings.sim import Network, Weather
+from tidings.wire import JSON, MSGPACK, Frame, LinkState, Mark, Quality, Subscribe, TreeMarks
+
+FAR = 10**15
+"""A number that no origin has reached."""
+
+
+def test_a_client_that_claims_the_future_costs_the_others_nothing() -> None:
+    """What one client says it has seen of an origin must not become what its broker has seen."""
+    network = Network(weather=Weather(latency=(1_000, 1_000)))
+    network.add_brokers("ab", links=["ab"])
+    alice, feed = network.add_client("alice", "a"), network.add_client("feed", "b")
+    alice.subscribe("n EXISTS")
+    network.run()
+    feed.publish(n=1, quality=Quality.STORED)
+    network.run()
+    mallory = network.add_client("mallory", "a")
+    mallory._send(Frame(Subscribe("s", Filter.parse("m = 1"), after={"b": (1, FAR)})))
+    network.run()
+    assert network.brokers["a"].progress.seen["b"] == (1, 1)
+    network.cut("a", "b")
+    feed.publish(n=2, quality=Quality.STORED)
+    network.run(seconds=1)
+    network.heal("a", "b")
+    network.run()
+    assert [one["n"] for one in alice.received] == [1, 2]
+
+
+def test_a_subscription_that_is_refused_for_its_positions_uses_up_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.broker._recovery.SUSPENSIONS_SHARE", 3)
+    monkeypatch.setattr("tidings.broker._recovery.MAX_OWN_SUSPENSIONS", 3)
+    network = Network()
+    network.add_brokers("ab", links=["ab"])
+    network.run()
+    broker = network.brokers["a"]
+    counted: list[int] = []
+    broker.register = lambda link, size: counted.append(size)
+    alice = network.add_client("alice", "a")
+    alice._send(Frame(Subscribe("s", Filter.parse("n = 1"), after={f"b{n}": (1, 1) for n in range(4)})))
+    network.run()
+    assert len(alice.refusals) == 1
+    assert sum(counted) == 0
+
+
+@pytest.mark.parametrize(
+    "message", [Mark("b", 1, 2**64 - 1), TreeMarks({"b": (1, 2**63)}), LinkState("b", 1, 1, {"a": 2**63})]
+)
+def test_numbers_that_nothing_can_hold_are_refused_where_they_are_read(message: object) -> None:
+    frame = Frame(message)  # type: ignore[arg-type]
+    for serialiser in (MSGPACK, JSON):
+        with pytest.raises((TidingsError, msgspec.ValidationError)):
+            serialiser.decode(serialiser.encode(frame))
+
+
+def test_an_epoch_that_is_years_ahead_is_refused() -> None:
+    network = Network()
+    broker = network.add_broker("a")
+    link = Link("b", LinkKind.BROKER)
+    broker.link_up(link)
+    network.run(seconds=1)
+    with pytest.raises(TopologyError, match=r"of broker 'c' has epoch .* ahead of the clock here; correct its clock"):
+        broker.receive(link, Frame(LinkState("c", network.scheduler.now + MAX_AHEAD + 1, 1, {})))
+
+
+@pytest.mark.parametrize("version", [1, 2**62, 2**63 - 3])
+def test_a_broker_can_outdo_whatever_was_made_up_about_it(version: int) -> None:
+    honest, other = Topology("b", 5), Topology("a", 5)
+    made_up = LinkState("b", 7, version, {"nobody": 1})
+    assert other.learn(made_up)
+    assert honest.contests(made_up)
+    assert other.learn(honest.defend(made_up))
