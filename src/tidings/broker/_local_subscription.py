@@ -79,6 +79,8 @@ class LocalSubscription:
         if last.get(origin, _NOWHERE) > position:
             return True
         last[origin] = position
+        if self.gaps and origin in self.gaps:  # a gap without an end stands for what follows until something comes
+            self.gaps[origin] = {_ended(gap, position) for gap in self.gaps[origin]}
         if several:
             self.partial.add(origin)
         return False
@@ -89,8 +91,9 @@ class LocalSubscription:
         Another border broker tells it again if no mark has come since: this subscription still asks from before it.
         An origin that was gone knows more when it is back, but nothing that is news.
         """
-        reached = self._reached(gap.origin)
-        told = self.gaps[gap.origin] = {one for one in self.gaps.get(gap.origin, ()) if one[:2] > reached}
+        if _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, _NOWHERE)):
+            return True  # of everything up to there it has been told, by whoever knew
+        told = self.gaps.setdefault(gap.origin, set())
         if any(_contains(one, gap) for one in told):
             return True
         if len(told) >= MAX_GAPS:
@@ -118,8 +121,9 @@ class LocalSubscription:
         for origin, mark in marks.items():
             self.marks[origin] = max(mark, self.marks.get(origin, mark))
             if origin in self.gaps:
-                reached = self._reached(origin)
-                self.gaps[origin] = {gap for gap in self.gaps[origin] if gap[:2] > reached}
+                self.gaps[origin] = {gap for gap in self.gaps[origin] if not _is_before(gap, self.marks[origin])}
+                if not self.gaps[origin]:
+                    del self.gaps[origin]
 
     def has_settled(self, marks: dict[str, Position]) -> None:
         """The border broker knows the filter of now, and so does everybody behind it."""
@@ -152,6 +156,19 @@ class LocalSubscription:
     def _reached(self, origin: str) -> Position:
         epoch, seq = self.last.get(origin, _NOWHERE)
         return max((epoch, seq - (origin in self.partial)), self.marks.get(origin, _NOWHERE))
+
+
+def _is_before(gap: tuple[int, int, int | None], mark: Position) -> bool:
+    """Whether a mark lies behind all of a gap. One without an end reaches to the end of its epoch."""
+    epoch, _, last = gap
+    return epoch < mark[0] if last is None else (epoch, last) <= mark
+
+
+def _ended(told: tuple[int, int, int | None], position: Position) -> tuple[int, int, int | None]:
+    """A gap that was told, now that something has come."""
+    epoch, first, last = told
+    ends = last is None and epoch == position[0] and first < position[1]
+    return (epoch, first, position[1] - 1) if ends else told
 
 
 def _contains(told: tuple[int, int, int | None], gap: Gap) -> bool:
