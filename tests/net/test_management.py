@@ -164,6 +164,7 @@ async def test_what_is_wrong_is_answered_and_changes_nothing() -> None:
             ),
             (400, "changes: 5 is a whole number, not a list", b'{"changes": 5}'),
             (400, "there is no 'modus' here", b'{"changes": [], "modus": "drain"}'),
+            (400, "cannot be read: it is nested too deeply; flatten it", b"[" * 200_000),
             (409, "not a member of 's'", b'{"changes": [{"type": "Leave", "member": "@a", "scope": "s"}]}'),
         ]
         for status, text, body in cases:
@@ -211,6 +212,21 @@ async def test_management_is_for_those_who_may(monkeypatch: pytest.MonkeyPatch) 
         assert [scope["id"] for scope in (await ask(server, "GET /scopes", token=ALICE))[1]["scopes"]] == [""]
         assert len((await ask(server, "GET /scopes/log", token=OPERATOR))[1]) == 2
         assert [entry["error"] for entry in (await ask(server, "GET /scopes/log", token=ALICE))[1]] == ["NotAllowed"]
+
+
+@running
+async def test_wrong_credentials_are_logged_once_in_a_minute_with_their_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tidings.net._management.DENIAL_DELAY", 0)
+    access = Access(tokens={ALICE: Identity("alice")})
+    async with serve(options("a", metrics_port=0, management=True, access=access)) as server:
+        for _ in range(4):
+            await ask(server, "GET /status", token="wrong")
+        assert caplog.text.count("wrong credentials") == 1
+        monkeypatch.setattr("tidings.net._management.COMPLAINT_SECONDS", 0)
+        await ask(server, "GET /scopes", token="wrong")
+    assert "turned away 4 requests with wrong credentials, the last one for /scopes" in caplog.text
 
 
 @running

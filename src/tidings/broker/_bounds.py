@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, TidingsError
-from tidings.wire import CLIENT_COST, Advertise, Publish, Subscribe, UnreadableFilter
+from tidings.wire import CLIENT_COST, MAX_POSITIONS, Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
 """The largest number of anything: what disks and other languages can hold."""
@@ -21,8 +21,6 @@ MAX_COST = CLIENT_COST
 """The most that a filter costs that a broker makes or takes from a client."""
 TURN_STEPS = 4_000
 """How many steps all comparisons of filters in one turn may take together (about 2 ms); see `Effort`."""
-MAX_POSITIONS = 10_000
-"""The most origins whose positions one subscription names."""
 
 
 def check_publication(message: Publish) -> None:

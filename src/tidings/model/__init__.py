@@ -50,6 +50,7 @@ from ._names import MAX_NAME, known_names, learn
 from ._notification import MAX_ATTRIBUTES, Notification, has_plain_kinds
 from ._operator_words import register_operator
 from ._printable import guard_log, is_guarded, printable, printable_lines
+from ._tokens import shortened
 from ._values import MAX_TEXT, Kind, Scalar, Value, kind_of
 
 __all__ = [
@@ -136,6 +137,7 @@ __all__ = [
     "rectangle",
     "refusal",
     "register_operator",
+    "shortened",
     "since",
     "subject",
     "template",

@@ -16,6 +16,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`")
 _TYPES = re.compile(r"Expected `(?P<wanted>.+?)`, got `(?P<got>.+?)`")
 _STEPS = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]")
 _KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "null": "null"}
+_TOO_DEEP = "it is nested too deeply; flatten it"
 _KINDS |= {"array": "a list", "object": "an object"}
 
 
@@ -30,7 +31,7 @@ def json_problem(document: str | bytes, error: Exception) -> str:
     'n: "x" is a text, not a whole number'
     """
     if isinstance(error, RecursionError):
-        return "it is nested too deeply; flatten it"
+        return _TOO_DEEP
     if isinstance(error, UnicodeError):
         return "it is not UTF-8 text; save it as UTF-8"
     text = document.encode(errors="replace") if isinstance(document, str) else document
@@ -69,6 +70,8 @@ def _invalid(text: bytes, told: str) -> str:
         value = f"something in {value}" if "[...]" in told else value
     except msgspec.MsgspecError as error:  # behind the place that the decoder has reached
         return _unreadable(text, str(error))
+    except RecursionError:
+        return _TOO_DEEP
     if types := _TYPES.search(told):
         wanted = " or ".join(_KINDS.get(kind, kind) for kind in types["wanted"].split(" | "))
         return f"{place}{value} is {_KINDS.get(types['got'], types['got'])}, not {wanted}"

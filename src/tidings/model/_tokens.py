@@ -136,5 +136,9 @@ def _misfit(kind: str, written: str, at: int) -> Misfit:
 
 
 def shortened(text: str, width: int = 40) -> str:
-    """The text, cut where a message would become unreadable."""
+    """The text, cut where a message would become unreadable.
+
+    >>> shortened("a name that goes on and on", 12)
+    'a name th...'
+    """
     return text if len(text) <= width else text[: width - 3] + "..."

@@ -21,6 +21,7 @@ from tidings.wire import (
     Welcome,
     WireError,
     ack_number,
+    brief,
     decode_words,
     encode_words,
     part,
@@ -161,6 +162,10 @@ class Connection(Stream):
                     except WireError as error:
                         arrived += 1
                         self._refuse(peer, payload, error)
+                        if clock() - started > SLICE:
+                            turns.used_up()  # to find out that it cannot be read took long, too
+                            self._put_off([*left])
+                            break
                         continue
                     if type(frame.message) in LIGHT:
                         arrived += 1
@@ -216,8 +221,7 @@ class Connection(Stream):
         """Answer a frame that cannot be read. One of a neighbour ends the session, and so do too many of a client."""
         if peer.link.is_broker:
             raise error
-        now = self.loop.time()
-        refusal = peer.unreadable.refuse(peer.link.name, payload, peer.serialiser, error, now)
+        refusal = self.host.unreadable.refuse(peer.link, payload, peer.serialiser, error, self.loop.time())
         self.host.broker.statistics.refused += 1
         self.host.broker.send(peer.link, refusal)
 
@@ -309,7 +313,7 @@ class Accepted(Connection, Visitor):
     def _welcome(self, hello: Hello) -> None:
         host = self.host
         if VERSION not in hello.versions:
-            spoken = ", ".join(map(str, hello.versions))
+            spoken = brief(", ".join(map(str, hello.versions)))
             self.reject(Reject("version", f"this broker speaks version {VERSION} of the protocol, not {spoken}"))
             return
         serialiser = next((SERIALISERS[name] for name in hello.serialisers if name in SERIALISERS), None)
@@ -409,7 +413,7 @@ def _other_routing(options: Options, hello: Hello) -> str:
     if hello.routing == options.routing_kind:
         return ""
     return (
-        f"'{hello.name}' routes by {hello.routing or 'rules that it does not name'} and '{options.name}' by "
+        f"'{hello.name}' routes by {brief(hello.routing) or 'rules that it does not name'} and '{options.name}' by "
         f"{options.routing_kind}, so notifications would be lost between them; run the same version of Tidings in "
         "both, with the same `algorithm` and `advertisements` under [routing]"
     )

@@ -26,6 +26,7 @@ from ._options import Options, SlowPolicy
 from ._patience import Patience
 from ._peer import Batch, Peer
 from ._turns import Turns
+from ._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from ._connection import Connection
@@ -76,6 +77,7 @@ class Host:
         """Whose turn it is: what the broker sends now is the doing of this peer."""
         self.budget = Budget(options.limits.identity_bytes, options.limits.memory_bytes)
         self.turns = Turns(self.loop)
+        self.unreadable = Unreadable()
         self.patience = Patience(options.limits.block_seconds)
         self.on_failure: Callable[[BaseException], None] = lambda error: None
         """Called when the broker cannot go on."""
@@ -161,7 +163,19 @@ class Host:
         batches: dict[tuple[Serialiser, tuple[int, ...]], Batch] = {}
         for peer in touched:
             if peer.outbox:
-                peer.flush(batches)
+                self._hand_over(peer, batches)
+
+    def _hand_over(self, peer: Peer, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
+        """Send what is in the outbox of a peer. If that cannot be encoded, this peer is disconnected, and no other."""
+        try:
+            peer.flush(batches)
+        except Exception as error:
+            log.exception("cannot encode what is sent to %s %s", peer.link.kind.value, peer.link.name)
+            why = Reject("encoding", f"the broker cannot encode what it has for this peer: {error}", retry=True)
+            if peer.stream is not None:  # nothing more may reach it: it would not know what is missing before
+                peer.stream.write(part(Part.REJECT, encode_words(why)))
+                peer.stream.close()
+            self.loop.call_soon(self.end, peer, why.reason)
 
     def _crowded(self, link: Link) -> bool:
         """Whether what can wait for this link should wait."""
@@ -273,7 +287,7 @@ class Host:
         if peer.link in self._group:
             self._end_group()
         if peer.outbox:
-            peer.flush({})
+            self._hand_over(peer, {})
         self._forget(peer)
         if self.reading is peer:
             self.reading = None

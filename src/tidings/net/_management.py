@@ -35,6 +35,8 @@ log = logging.getLogger("tidings.net")
 
 MANAGEMENT_SECONDS = 65.0
 """How long a change may take: a little longer than a broker waits for the authority."""
+COMPLAINT_SECONDS = 60.0
+"""How often the log speaks of requests with wrong credentials."""
 MAX_ENTRIES = 1_000
 """The most entries of the log of changes in one answer."""
 PATHS = ("/status", "/scopes", "/scopes/log")
@@ -98,6 +100,9 @@ class Management:
     def __init__(self, server: Server, reporter: Reporter) -> None:
         self._server = server
         self._reporter = reporter
+        self._complained: float | None = None
+        self._turned_away = 0
+        """Requests with wrong credentials that the log has not spoken of yet."""
 
     async def admit(self, request: Request) -> Identity | Reply:
         """Who asks, or why it is not let in."""
@@ -106,9 +111,22 @@ class Management:
         try:
             return self._identified(request.headers.get("authorization", ""))
         except AccessDenied as error:
-            log.warning("turned away a request for %s: %s", request.path, error)
+            self._complain(request, error)
             await asyncio.sleep(DENIAL_DELAY)
             return refusal(HTTPStatus.UNAUTHORIZED, "AccessDenied", str(error))
+
+    def _complain(self, request: Request, error: AccessDenied) -> None:
+        """Tell the log, once in a minute, how many were turned away, and the last of them."""
+        self._turned_away += 1
+        now = asyncio.get_running_loop().time()
+        if self._complained is None or now - self._complained >= COMPLAINT_SECONDS:
+            log.warning(
+                "turned away %d requests with wrong credentials, the last one for %s: %s",
+                self._turned_away,
+                request.path,
+                error,
+            )
+            self._complained, self._turned_away = now, 0
 
     async def answer(self, request: Request, who: Identity) -> Reply:
         """What a request by somebody who was let in is answered."""

@@ -44,7 +44,6 @@ from ._clock import Clock
 from ._congestion import Congestion
 from ._losses import Losses
 from ._options import SlowPolicy
-from ._unreadable import Unreadable
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -129,8 +128,6 @@ class Peer:
         """Of a neighbour: its incarnation."""
         self.authority: str | None = None
         """Of a neighbour that connected to this broker: who it says orders changes of the scope graph."""
-        self.unreadable = Unreadable()
-        """Of a client: what it has sent that could not be read."""
         self.dialled = False
         """Whether this side opened the connection."""
         self.clock = Clock(link.name, limits.clock_offset) if link.is_broker else None

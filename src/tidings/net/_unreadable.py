@@ -2,6 +2,7 @@
 
 The framing is intact, so what follows can be read. The client gets a `Refused`, under the id or number that it used if
 so much of the frame can be made out, else under none. A peer that sends little else is no client: it is disconnected.
+The frames are counted for the identity of a client, so connecting again buys nothing.
 Neighbours are held to the protocol more strictly. A frame of theirs that is left out could be a subscription, and would
 make a hole in the routing; with a new connection they say everything again.
 """
@@ -9,38 +10,67 @@ make a hole in the routing; with a new connection they say everything again.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
-from tidings.broker import MAX_ID
+from tidings.broker import MAX_ID, Link
 from tidings.wire import MSGPACK, UNREADABLE, Refused, Serialiser, WireError
 
 log = logging.getLogger("tidings.net")
 
 MAX_UNREADABLE = 100
-"""The most frames of one client that cannot be read, within `UNREADABLE_SECONDS`; with more it is disconnected."""
+"""The most unreadable frames of one identity within `UNREADABLE_SECONDS`; with more the client is disconnected."""
 UNREADABLE_SECONDS = 60.0
 """For how long they are counted together, and how often the log speaks of them."""
+MAX_REMEMBERED = 10_000
+"""The most identities whose frames are counted at a time; beyond, the count that began first is forgotten."""
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True):
+    """How every request begins; the decoder skips the rest."""
+
+    tag: str
+    reference: str | int
+
+
+class _Frame(msgspec.Struct, frozen=True, array_like=True):
+    message: _Message
+
+
+class _Count(NamedTuple):
+    since: float
+    frames: int
 
 
 class Unreadable:
-    """What one client has sent that could not be read."""
+    """What the clients of a broker have sent that could not be read."""
 
     def __init__(self) -> None:
-        self._since = 0.0
-        self._count = 0
+        self._counts: dict[str, _Count] = {}
+        """By owner, in the order in which they began."""
 
-    def refuse(self, client: str, payload: bytes, serialiser: Serialiser, error: WireError, now: float) -> Refused:
+    def refuse(self, link: Link, payload: bytes, serialiser: Serialiser, error: WireError, now: float) -> Refused:
         """The answer to such a frame; `WireError` if there were too many."""
-        if not self._count or now - self._since > UNREADABLE_SECONDS:
-            self._since, self._count = now, 0
-            log.warning("a frame of client %s cannot be read, and is refused: %s", client, error)
-        self._count += 1
-        if self._count > MAX_UNREADABLE:
+        count = self._counts.get(link.owner)
+        if count is None or now - count.since > UNREADABLE_SECONDS:
+            self._begin(link.owner, now)
+            count = _Count(now, 0)
+            log.warning("a frame of client %s cannot be read, and is refused: %s", link.name, error)
+        self._counts[link.owner] = count = _Count(count.since, count.frames + 1)
+        if count.frames > MAX_UNREADABLE:
             raise WireError(f"more than {MAX_UNREADABLE} frames that cannot be read; the last one: {error}")
         reason = f"the broker cannot read this request: {error}"
         return Refused(WireError.__name__, reason, reference_in(payload, serialiser))
+
+    def _begin(self, owner: str, now: float) -> None:
+        """Make room for a count at the end of the table."""
+        self._counts.pop(owner, None)
+        while self._counts:
+            oldest = next(iter(self._counts))
+            if len(self._counts) < MAX_REMEMBERED and now - self._counts[oldest].since <= UNREADABLE_SECONDS:
+                return
+            del self._counts[oldest]
 
 
 def reference_in(payload: bytes, serialiser: Serialiser) -> str:
@@ -50,12 +80,8 @@ def reference_in(payload: bytes, serialiser: Serialiser) -> str:
     's1'
     """
     try:
-        content: Any = (msgspec.msgpack if serialiser is MSGPACK else msgspec.json).decode(payload)
+        frame = (msgspec.msgpack if serialiser is MSGPACK else msgspec.json).decode(payload, type=_Frame)
     except UNREADABLE:
         return ""
-    match content:
-        case [[str(), str() as id, *_], *_] if len(id) <= MAX_ID:
-            return id
-        case [[str(), int() as number, *_], *_] if not isinstance(number, bool):
-            return str(number)
-    return ""
+    reference = str(frame.message.reference)
+    return reference if len(reference) <= MAX_ID else ""

@@ -19,7 +19,7 @@ from ._envelope import (
     Envelope,
     Quality,
 )
-from ._errors import UNREADABLE, WireError
+from ._errors import UNREADABLE, WireError, brief
 from ._frame import (
     AnyMessage,
     Frame,
@@ -30,6 +30,7 @@ from ._glance import body_test, glance, glance_at_many
 from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
 from ._local import exposes_token, is_local
 from ._messages import (
+    MAX_POSITIONS,
     WAITING,
     Advertise,
     Attach,
@@ -106,6 +107,7 @@ __all__ = [
     "MAX_FILTERS",
     "MAX_HELLO",
     "MAX_PART",
+    "MAX_POSITIONS",
     "MAX_TABLES",
     "MSGPACK",
     "NO_ANSWER",
@@ -183,6 +185,7 @@ __all__ = [
     "ack",
     "ack_number",
     "body_test",
+    "brief",
     "checked_body",
     "data_parts",
     "decode",

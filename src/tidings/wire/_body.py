@@ -20,7 +20,7 @@ from tidings.model import (
     learn,
 )
 
-from ._errors import UNREADABLE, WireError
+from ._errors import UNREADABLE, WireError, brief
 
 MAX_BODY = 1_048_576
 """The most bytes of an encoded notification."""
@@ -91,7 +91,7 @@ def decode_body(body: bytes) -> Notification:
 
 
 def _not_a_notification(problem: object) -> WireError:
-    return WireError(f"the body of a notification cannot be decoded: {problem}")
+    return WireError(f"the body of a notification cannot be decoded: {brief(problem)}")
 
 
 def checked_body(body: bytes) -> Notification:
@@ -112,5 +112,5 @@ def _checked_one_by_one(body: bytes) -> Notification:
     try:
         attributes = _decode(body)
     except (msgspec.DecodeError, ValueError) as error:
-        raise ValueRefused(f"the body of a publication cannot be decoded: {error}") from None
+        raise ValueRefused(f"the body of a publication cannot be decoded: {brief(error)}") from None
     return Notification.decoded(attributes)

@@ -14,8 +14,9 @@ import msgspec
 
 from tidings.model import Filter, Matches, TidingsError, UnsupportedFilter
 
-from ._errors import UNREADABLE, WireError
+from ._errors import UNREADABLE, WireError, brief
 from ._frame import Frame
+from ._sketch import LARGE, look_first
 
 CLIENT_COST = 128
 """The most that a filter of a client costs (see `Filter.cost`): more would hold up everybody else for too long."""
@@ -75,7 +76,7 @@ def _dec_hook(kind: type, data: object, most: int | None = None) -> Matches:
             except Exception as error:
                 return UnreadableFilter(UnsupportedFilter(f"the filter model '{name}' cannot read this: {error}"))
         case [str() as name, str()]:
-            return UnreadableFilter(UnsupportedFilter(f"the filter model '{name}' is not registered here"))
+            return UnreadableFilter(UnsupportedFilter(f"the filter model '{brief(name)}' is not registered here"))
     raise ValueError("a filter is a text or a pair (model, text)")
 
 
@@ -113,14 +114,16 @@ class Serialiser(NamedTuple):
         try:
             return self.read(data)
         except UNREADABLE as error:
-            raise WireError(f"not a frame: {error}") from None
+            raise WireError(f"not a frame: {brief(error)}") from None
 
     def decode_sparingly(self, data: bytes) -> Frame:
         """As `decode`, for what a client sends to a broker: a filter beyond `CLIENT_COST` is not even parsed."""
         try:
+            if len(data) > LARGE:
+                look_first(data, msgspec.json.decode if self.name == "json" else msgspec.msgpack.decode)
             return self.read_sparingly(data)
         except UNREADABLE as error:
-            raise WireError(f"not a frame: {error}") from None
+            raise WireError(f"not a frame: {brief(error)}") from None
 
 
 MSGPACK = Serialiser("msgpack", _encoder.encode, _decoder.decode, _sparing_decoder.decode)

@@ -20,7 +20,7 @@ The same message is used between brokers and between a client and its border bro
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -84,12 +84,16 @@ AnyMessage: TypeAlias = (
 )
 
 
+MAX_ATTACHMENTS = 1_000
+"""The most features that ride along on one message."""
+
+
 class Hop(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The header that lives for one link; never cached or stored."""
 
     tree_epoch: int = 0
     channel: str | None = None
-    attachments: dict[str, bytes] | None = None
+    attachments: Annotated[dict[str, bytes], msgspec.Meta(max_length=MAX_ATTACHMENTS)] | None = None
     """What features ride along on this message, by feature name."""
 
 

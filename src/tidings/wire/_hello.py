@@ -7,13 +7,17 @@ from typing import TypeVar
 
 import msgspec
 
-from ._errors import WireError
+from tidings.model import shortened
+
+from ._errors import WireError, brief
 from ._framing import MAX_PART
 
 VERSION = 1
 """The version of the protocol that this code speaks."""
 MAX_HELLO = 65_536
 """The most bytes of a hello, welcome or rejection."""
+MAX_REASON = 1_000
+"""The most characters of the reason of a rejection."""
 
 
 class PeerRole(enum.Enum):
@@ -89,7 +93,9 @@ _T = TypeVar("_T", Hello, Welcome, Reject)
 
 
 def encode_words(words: Hello | Welcome | Reject) -> bytes:
-    """The payload of a HELLO, WELCOME or REJECT part."""
+    """The payload of a HELLO, WELCOME or REJECT part. A reason that quotes too much of the other side is cut."""
+    if isinstance(words, Reject):
+        words = msgspec.structs.replace(words, reason=shortened(words.reason, MAX_REASON))
     return msgspec.msgpack.encode(words)
 
 
@@ -100,4 +106,4 @@ def decode_words(payload: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(payload, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise WireError(f"not a {kind.__name__.lower()}: {error}") from None
+        raise WireError(f"not a {kind.__name__.lower()}: {brief(error)}") from None

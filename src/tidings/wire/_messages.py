@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from tidings.model import ROOT_SCOPE, Duplicates, Matches, Number
@@ -12,6 +14,12 @@ from tidings.model import ROOT_SCOPE, Duplicates, Matches, Number
 from ._envelope import Envelope, Quality
 from ._past import Ending, Past
 
+MAX_META_ENTRIES = 1_000
+"""The most entries of what an application adds to a subscription."""
+MAX_POSITIONS = 10_000
+"""The most origins whose positions one message of a client names."""
+Positions = Annotated[dict[str, tuple[int, int]], msgspec.Meta(max_length=MAX_POSITIONS)]
+"""How far a client has seen each origin, as (epoch, number); more are refused before they are decoded."""
 _MAX_DIGITS = 20
 """The digits of the largest number of a publication."""
 
@@ -153,9 +161,9 @@ class Subscribe(Message, frozen=True):
     filter: Matches
     scope: str = ROOT_SCOPE
     receive_own: bool = True
-    meta: dict[str, str] = {}
+    meta: Annotated[dict[str, str], msgspec.Meta(max_length=MAX_META_ENTRIES)] = {}
     """What an application adds: credentials, timing; no routing decision depends on it."""
-    after: dict[str, tuple[int, int]] = {}
+    after: Positions = {}
     """From a client that was cut off: how far it has seen each origin; what follows is owed to it."""
     number: int = 0
     """The sender's own count of what it announces; `Settled` repeats it, so that an old answer is recognised."""

@@ -13,7 +13,7 @@ import msgspec
 from tidings.model import EVERYTHING, Matches
 
 from ._envelope import Envelope
-from ._messages import Message
+from ._messages import Message, Positions
 
 # --- durable subscriptions ----------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ class Keep(Message, frozen=True):
     id: str
     name: str
     filter: str
-    positions: dict[str, tuple[int, int]]
+    positions: Positions
 
 
 class Forget(Message, frozen=True):
