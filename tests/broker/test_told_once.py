@@ -70,3 +70,10 @@ def test_a_mark_of_the_same_epoch_ends_no_gap_without_an_end_and_one_of_the_next
     one.mark({A: (2, 0)})
     assert one.has_heard(gap(1, None))
     assert not one.has_heard(gap(1, None, epoch=2))
+
+
+def test_what_was_handed_over_is_no_news_of_a_gap_either() -> None:
+    one = subscription()
+    arrives(one, 2)
+    assert not one.has_heard(gap(3, None))
+    assert one.has_heard(gap(2, 3)), "a broker that knows less begins with what has come"

@@ -60,10 +60,16 @@ ONCE_BROKEN = (61, 157, 130, 179, 264, 265, 285, 538, 595, 597, 681, 707, 1039, 
 behind, announcements to neighbours that no longer listen, forms of one event torn apart."""
 
 
-ONCE_BROKEN_MIRRORED = (49, 1040, 1966, 2096, 3082)
+ONCE_BROKEN_MIRRORED = (401_079, 49, 1040, 1966, 2096, 3082)
 """What was published under a graph that has changed since was not shown to a broker that came back and carries other
 scopes of that time now; what crosses at a gateway was asked for behind it, too; what waits for its order was taken for
 something old."""
+
+
+@pytest.mark.xfail(strict=True, reason="what crosses at a gateway is lost if its place changes with the graph")
+def test_a_known_loss_where_the_place_of_a_gateway_changes() -> None:
+    """About one of 2,000 such runs; see docs/decisions/0062-gateways.md."""
+    run(400_060, placed=True)
 
 
 @pytest.mark.parametrize("seed", ONCE_BROKEN)

@@ -94,7 +94,8 @@ class LocalSubscription:
         if _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, _NOWHERE)):
             return True  # of everything up to there it has been told, by whoever knew
         told = self.gaps.setdefault(gap.origin, set())
-        if any(_contains(one, gap) for one in told):
+        news = _behind(self._reached(gap.origin), gap)
+        if any(_contains(one, news) for one in told):
             return True
         if len(told) >= MAX_GAPS:
             told.clear()
@@ -156,6 +157,13 @@ class LocalSubscription:
     def _reached(self, origin: str) -> Position:
         epoch, seq = self.last.get(origin, _NOWHERE)
         return max((epoch, seq - (origin in self.partial)), self.marks.get(origin, _NOWHERE))
+
+
+def _behind(reached: Position, gap: Gap) -> Gap:
+    """The part of a gap behind what has been handed over, if there is one."""
+    epoch, seq = reached
+    within = gap.epoch == epoch and gap.first <= seq and (gap.last is None or seq < gap.last)
+    return Gap(gap.origin, gap.epoch, seq + 1, gap.last) if within else gap
 
 
 def _is_before(gap: tuple[int, int, int | None], mark: Position) -> bool:
