@@ -138,6 +138,8 @@ async def _publish_lines(
     async with client:
         if advertise is not None:
             await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
+        if sys.stdin.isatty():
+            typer.echo("one JSON object per line; Ctrl-D ends", err=True)
         with progress if errors.is_terminal else nullcontext():
             number = 0
             async for line in lines(cast(Readable, sys.stdin.buffer)):

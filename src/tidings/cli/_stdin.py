@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from ._errors import UsageError
@@ -19,6 +21,9 @@ MAX_AHEAD = 16
 class Readable(Protocol):
     """A stream of bytes that gives what is there."""
 
+    def fileno(self) -> int:
+        """Its descriptor; OSError if it has none."""
+
     def read1(self, size: int, /) -> bytes:
         """At most so many bytes; none at the end."""
 
@@ -29,6 +34,7 @@ async def lines(stream: Readable) -> AsyncIterator[bytes]:
     A thread of its own reads, one that nobody waits for: reading from a terminal cannot be interrupted.
     """
     loop = asyncio.get_running_loop()
+    take = _reader(stream)
     arrived: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
     room = threading.Semaphore(MAX_AHEAD)
 
@@ -40,7 +46,7 @@ async def lines(stream: Readable) -> AsyncIterator[bytes]:
     def read() -> None:
         rest = b""
         with contextlib.suppress(OSError, ValueError):  # a stream that is closed has ended
-            while chunk := stream.read1(65_536):
+            while chunk := take(65_536):
                 *whole, rest = (rest + chunk).split(b"\n")
                 post(whole)
                 if len(rest) > MAX_LINE:
@@ -55,3 +61,14 @@ async def lines(stream: Readable) -> AsyncIterator[bytes]:
             if len(line) > MAX_LINE:
                 raise UsageError(f"a line has more than {MAX_LINE:,} bytes; write one JSON object per line")
             yield line.rstrip(b"\r")
+
+
+def _reader(stream: Readable) -> Callable[[int], bytes]:
+    """Read the descriptor itself: a thread that waits inside a buffered stream holds its lock, and Python aborts if it
+    has to end then, as after Ctrl-C.
+    """
+    try:
+        descriptor = stream.fileno()
+    except OSError:  # only in memory
+        return stream.read1
+    return functools.partial(os.read, descriptor)
