@@ -187,7 +187,7 @@ def test_a_bad_line_is_named(address: str) -> None:
     result = tidings_("pub", "-b", address, "-", input='{"n": 1}\n\nnonsense\n{"n": 2}\n')
     assert result.exit_code == 2
     assert "line 3 of stdin" in result.stderr
-    assert "The 1 before it were published" in result.stderr
+    assert "The one before it was published" in result.stderr
 
 
 def _publishing(address: str, stop: threading.Event) -> threading.Thread:

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import json
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Annotated, TypeVar, cast
 
@@ -18,6 +18,7 @@ import tidings
 from tidings.model import EventKey, Notification, ValueRefused
 
 from ._connection import AsJson, entering
+from ._counted import counted
 from ._errors import UsageError, complain
 from ._json_lines import read_line
 from ._option_values import one_of, seconds
@@ -108,23 +109,44 @@ async def _publish(
 ) -> tuple[EventKey | None, tidings.Quality]:
     async with client:
         if advertise is not None:
-            await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
+            await _advertised(timeout, client, advertise)
         receipt = await client.publish(notification, quality=quality.value, ttl=ttl)
-        event = await _in_time(timeout, receipt, "the publication is not acknowledged", receipt)
+
+        def problem() -> str:
+            why = f": {receipt.waits_for}" if receipt.waits_for else ""
+            return f"{_silence(client, timeout)}{why}. The notification was sent, and may still be published"
+
+        event = await _in_time(timeout, receipt, problem)
         assert receipt.quality is not None, "it was not refused"
         return event, receipt.quality
 
 
-async def _in_time(limit: float, work: Awaitable[_T], problem: str, receipt: tidings.Receipt | None = None) -> _T:
-    """What comes in time; otherwise an error that says what it waited for, as far as the broker has told."""
+async def _in_time(limit: float, work: Awaitable[_T], problem: Callable[[], str]) -> _T:
+    """What comes in time; otherwise an error with the problem as it is then."""
     try:
         async with asyncio.timeout(limit):
             return await work
     except TimeoutError:
-        why = f": {receipt.waits_for}" if receipt is not None and receipt.waits_for else ""
-        raise tidings.TidingsError(
-            f"{problem} after {limit:g} seconds{why}. It may still come true; --timeout waits longer"
-        ) from None
+        raise tidings.TidingsError(f"{problem()}; --timeout waits longer") from None
+
+
+def _silence(client: tidings.Client, seconds: float) -> str:
+    return f"no answer from broker '{client.statistics().broker}' for {seconds:g} seconds"
+
+
+async def _advertised(limit: float, client: tidings.Client, filter: str) -> None:
+    problem = f"the advertisement has not settled after {limit:g} seconds, so nothing was published"
+    await _in_time(limit, client.advertise(filter), lambda: problem)
+
+
+def _before(count: int) -> str:
+    match count:
+        case 0:
+            return "Nothing was published."
+        case 1:
+            return "The one before it was published."
+        case _:
+            return f"The {count:,} before it were published."
 
 
 async def _publish_lines(
@@ -135,9 +157,14 @@ async def _publish_lines(
     progress = Progress(*columns, console=errors, transient=True)
     task = progress.add_task("publish", total=None)
     count = losses = 0
+
+    def problem() -> str:
+        sent = f"{counted(count, 'line')} had been sent, and may still be published" if count else "no line was sent"
+        return f"{_silence(client, timeout)}; {sent}"
+
     async with client:
         if advertise is not None:
-            await _in_time(timeout, client.advertise(advertise), "the advertisement has not settled")
+            await _advertised(timeout, client, advertise)
         if sys.stdin.isatty():
             typer.echo("one JSON object per line; Ctrl-D ends", err=True)
         with progress if errors.is_terminal else nullcontext():
@@ -150,17 +177,15 @@ async def _publish_lines(
                     notification = read_line(line)
                 except ValueRefused as error:
                     await client.flush()
-                    raise UsageError(
-                        f"line {number} of stdin: {error}. The {count:,} before it were published."
-                    ) from None
+                    raise UsageError(f"line {number} of stdin: {error}. {_before(count)}") from None
                 if notification is None:
                     losses += 1
                     continue
                 publishing = client.publish(notification, quality=quality.value, ttl=ttl)
-                await _in_time(timeout, publishing, f"the broker takes no more after {count:,}")
+                await _in_time(timeout, publishing, problem)
                 count += 1
                 progress.update(task, completed=count)
-            await _in_time(timeout, client.flush(), "not every publication is acknowledged")
+            await _in_time(timeout, client.flush(), problem)
     if losses:
         complain(f"skipped {losses:,} lines that report losses ($gap)")
     return count

@@ -350,8 +350,8 @@ class Admin:
                 reply = await self._replies.wait(id)
         except TimeoutError:
             raise AuthorityUnreachable(
-                f"nobody answered the wish to {what} within {timeout:g} seconds; "
-                "it may still come true: look at the graph before you try again"
+                f"no answer for {timeout:g} seconds to the request to {what}; "
+                "it may still be carried out: look at the graph before you try again"
             ) from None
         if isinstance(reply, Answer) and (refusal := refusal_in(reply)) is not None:
             raise refusal
