@@ -294,6 +294,20 @@ def test_the_first_example_of_the_readme_works(commands: Commands) -> None:
     assert out == "SAP 182.4\n"
 
 
+def test_the_second_broker_of_the_readme_joins_a_broker_that_has_scopes(commands: Commands) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (command,) = re.findall(r"`tidings serve (--port 7312 [^`]*)`", readme)
+    _, first = commands.serve()
+    assert commands.start("scope", "create", "building", "-b", str(first["url"])).end()[0] == 0
+    words = command.replace("7312", "0").replace("tidings://localhost:7311", str(first["url"])).split()
+    _, second = commands.serve(*words)
+    with tidings.sync.connect(str(second["url"])) as client:
+        deadline = time.monotonic() + PATIENCE
+        while "building" not in {scope.name for scope in client.admin.graph().scopes.values()}:
+            assert time.monotonic() < deadline, "the brokers are not linked"
+            time.sleep(0.1)
+
+
 DURABLE = """
 import asyncio, os, tidings
 

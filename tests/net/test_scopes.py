@@ -128,7 +128,9 @@ async def test_a_broker_with_scopes_takes_no_neighbour_that_would_not_know_them(
         neighbours = (url(servers["a"]),)
         async with serve(options("b", neighbours=neighbours)) as ignorant:
             await until(lambda: ignorant.diallers[0].problem)
-            assert "set `authority = \"a\"` in the configuration of 'b'" in str(ignorant.diallers[0].problem)
+            assert "start 'b' with --authority a, or set `authority = \"a\"` in its configuration" in str(
+                ignorant.diallers[0].problem
+            )
         async with serve(options("b", neighbours=neighbours, authority="a")) as told:
             scopes = told.host.governance.scopes
             await until(lambda: connected([servers["a"], told]) and "market" in scopes.graph.scopes)

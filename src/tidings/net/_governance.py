@@ -56,12 +56,13 @@ class Governance:
         if not theirs:
             return (
                 f"'{mine}' orders the scope graph of '{self._name}', but '{broker}' names no authority; "
-                f"set `authority = \"{mine}\"` in the configuration of '{broker}'"
+                f"start '{broker}' with --authority {mine}, or set `authority = \"{mine}\"` in its configuration"
             )
         return (
             f"'{theirs}' orders the scope graph of '{broker}', and "
             + (f"'{mine}' that of '{self._name}'" if mine else f"'{self._name}' names no authority")
-            + f"; set the same authority in both, for example `authority = \"{theirs}\"` in that of '{self._name}'"
+            + f"; name the same in both: start '{self._name}' with --authority {theirs}, for example, or set "
+            f'`authority = "{theirs}"` in its configuration'
         )
 
     def _objection(self) -> str:
@@ -72,5 +73,6 @@ class Governance:
         names = ", ".join(f"'{name}'" for name in strangers[:5])
         return (
             f"broker '{self._name}' is linked with {names}, and nothing says which of them orders the scope graph; "
-            f'set `authority = "{self._name}"` in the configuration of all of them, and start them again'
+            f'start all of them with --authority {self._name}, or set `authority = "{self._name}"` in their '
+            "configurations"
         )

@@ -25,7 +25,8 @@ MAX_TRAILS = 10_000
 """The most questions that a broker remembers the way of."""
 NOBODY = (
     "nothing says which broker orders changes of the scope graph; "
-    "set `authority = \"NAME\"` in the configuration of broker '{}' and of all others, to the same name"
+    "start broker '{}' and all others with the same --authority NAME, or set `authority = \"NAME\"` in their "
+    "configurations"
 )
 """Why a broker without an authority takes no changes."""
 
