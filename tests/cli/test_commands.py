@@ -269,7 +269,20 @@ def test_subscribe_begins_with_the_past(address: str, bound: str, expected: list
     late = tidings_("sub", f"type = '{kind}'", "-b", address, "--past", "2020-01-01", "--best-effort", "--count", "4")
     lines = late.stdout.splitlines()
     assert len(lines) == 4
-    assert all(line[:12] < f"{before:%H:%M:%S.%f}" for line in lines), "the times are those of publication"
+    assert all(line.startswith("past  ") for line in lines)
+    assert all(line[6:18] < f"{before:%H:%M:%S.%f}" for line in lines), "the times are those of publication"
+
+
+def test_lines_say_what_is_past_and_what_is_live_if_they_are_to_be_told_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    identity = model.Identity("b", 1, 1, "feed", 1, published_at=round(datetime.now().timestamp() * 1e6))
+    printer = _Printer(marked=True)
+    for from_past in (True, False):
+        printer.notification(tidings.Traced.of(tidings.Notification(n=1), identity, from_past))
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"past  \d\d:\d\d:\d\d\.\d{3}  n=1", first)
+    assert re.fullmatch(r"live  \d\d:\d\d:\d\d\.\d{3}  n=1", second)
 
 
 def test_what_was_published_on_another_day_has_a_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,9 +27,10 @@ class Lines:
     def __init__(self) -> None:
         self._widths: dict[str, int] = {}
 
-    def line(self, notification: Notification, at: datetime, *, dated: bool = False) -> Text:
-        """One notification, behind a time, or a day and a time."""
-        text = Text(at.strftime("%Y-%m-%d %H:%M:%S.%f" if dated else "%H:%M:%S.%f")[:-3], style="dim", no_wrap=True)
+    def line(self, notification: Notification, at: datetime, *, dated: bool = False, mark: str = "") -> Text:
+        """One notification, behind a time, or a day and a time; the mark comes first, if there is one."""
+        time = at.strftime("%Y-%m-%d %H:%M:%S.%f" if dated else "%H:%M:%S.%f")[:-3]
+        text = Text(f"{mark}  {time}" if mark else time, style="dim", no_wrap=True)
         for name, value in notification.items():
             shown = _shown(value)
             width = max(self._widths.get(name, 0), min(len(shown), MAX_WIDTH))

@@ -57,7 +57,8 @@ def sub(
         str | None,
         typer.Option(
             metavar="BOUND",
-            help="Begin with the past: 10 for the last ten, 5m for five minutes, 10,5m for both.",
+            help="Begin with the past: 10 for the last ten, 5m for five minutes, 10,5m for both. Each line is then "
+            "marked past or live.",
         ),
     ] = None,
     best_effort: Annotated[
@@ -83,7 +84,7 @@ def sub(
     client = connect(
         broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
     )
-    printer = _JsonPrinter() if as_json else _Printer()
+    printer = _JsonPrinter() if as_json else _Printer(marked=past is not None)
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
     if not complete:
         complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
@@ -111,14 +112,17 @@ def _bound(text: str) -> Bound:
 class _Printer:
     """Prints for eyes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, marked: bool = False) -> None:
+        """`marked`: say of each notification whether it is past or live."""
+        self._marked = marked
         self._console = Console(soft_wrap=True, highlight=False)
         self._lines = Lines()
 
     def notification(self, notification: tidings.Notification) -> None:
         assert isinstance(notification, tidings.Traced)
         now, at = datetime.now().astimezone(), notification.published_at.astimezone()
-        self._console.print(self._lines.line(notification, at, dated=at.date() != now.date()))
+        mark = ("past" if notification.from_past else "live") if self._marked else ""
+        self._console.print(self._lines.line(notification, at, dated=at.date() != now.date(), mark=mark))
         self._console.file.flush()
 
     def gap(self, gap: Gap) -> None:
