@@ -170,6 +170,31 @@ async def test_a_client_may_be_closed_while_it_waits_for_its_broker() -> None:
     assert client.state is State.CLOSED
 
 
+@pytest.mark.parametrize(
+    ("greeting", "name"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"), (b"SSH-2.0-x\r\n", "SSH"), (b'INFO {"port":4222}\r\n', "NATS")],
+    ids=["http", "ssh", "nats"],
+)
+@running
+async def test_another_service_at_the_port_is_recognised_and_told_once(
+    greeting: bytes, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        await reader.read()
+        writer.close()
+
+    told = f"speaks {name} and is no Tidings broker; the default port of a broker is 7311"
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        address = f"tidings://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(ConnectionFailed, match=told):
+            await tidings.connect(address)
+        assert caplog.text == ""
+        async with serve(Options(name="b", port=0, neighbours=(address,))) as broker:
+            await until(lambda: broker.diallers[0].problem)
+    assert [told in record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [True]
+
+
 def test_every_state_has_a_way_out_and_every_call_works_in_some_state() -> None:
     for state in State:
         assert (state, Step.CLOSE) in TRANSITIONS

@@ -12,9 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tidings.model import TidingsError
-from tidings.wire import exposes_token
-
-DEFAULT_PORT = 7311
+from tidings.wire import DEFAULT_PORT, exposes_token
 
 
 class ConnectionFailed(TidingsError, OSError):

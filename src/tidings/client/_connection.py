@@ -96,7 +96,6 @@ class Connection(Stream):
             self.link.received(self, parts)
 
     def bad_input(self, error: WireError) -> None:
-        log.warning("the broker does not speak the protocol: %s", error)
         self.farewell = Reject("protocol", str(error))
         self.abort()
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tidings.broker import LinkKind
 from tidings.model import TidingsError
 from tidings.wire import (
+    DEFAULT_PORT,
     NO_ANSWER,
     SERIALISERS,
     VERSION,
@@ -28,7 +29,6 @@ from tidings.wire import (
 )
 
 from ._connection import Connection
-from ._options import DEFAULT_PORT
 from ._peer import Peer
 
 if TYPE_CHECKING:
@@ -121,7 +121,10 @@ class Dialled(Connection):
     def bad_input(self, error: WireError) -> None:
         """Remember what was wrong: the dialler says why the neighbour is not connected."""
         self.refused = self.refused or Reject("protocol", str(error))
-        super().bad_input(error)
+        if self.peer is None:
+            self.reject(self.refused)
+        else:
+            super().bad_input(error)
 
 
 class Dialler:

@@ -10,11 +10,10 @@ from tidings.broker import Role, RoutingOptions
 from tidings.history import HistoryOptions, StrategyOptions
 from tidings.scopes import Admission
 from tidings.store import PROMOTED
+from tidings.wire import DEFAULT_PORT
 
 from ._access import Access
 from ._bounds import Bound
-
-DEFAULT_PORT = 7311
 
 
 class SlowPolicy(enum.Enum):

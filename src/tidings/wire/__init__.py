@@ -14,7 +14,7 @@ from ._codec import (
     register_filter_model,
     unpacker,
 )
-from ._dialling import NO_ANSWER, dial_problem
+from ._dialling import DEFAULT_PORT, NO_ANSWER, dial_problem
 from ._envelope import (
     Envelope,
     Quality,
@@ -100,6 +100,7 @@ from ._stream import Stream
 
 __all__ = [
     "CLIENT_COST",
+    "DEFAULT_PORT",
     "HEADER",
     "JSON",
     "MAX_BODY",

@@ -14,6 +14,10 @@ _NUMBERS = re.compile(r"\[Errno (\d+)\]")
 
 NO_ANSWER = "it closed the connection without an answer; if it uses TLS, write tidings+tls:// for it"
 """What to say of a peer that ends a connection before it has answered the hello."""
+DEFAULT_PORT = 7311
+"""Where a broker listens unless it is told otherwise."""
+_OTHERS = {b"HTTP": "HTTP", b"SSH-": "SSH", b"INFO": "NATS"}
+"""The first bytes of servers that are easily mistaken for a broker, and what they speak."""
 TLS_ALERT, TLS_HANDSHAKE = 0x15, 0x16
 _TLS_MAJOR = 0x03
 
@@ -50,3 +54,14 @@ def tls_instead(first: bytes) -> str | None:
     if first[0] == TLS_HANDSHAKE:
         return "the other side speaks TLS, and this port does not; it should write tidings://, or set [tls] here"
     return None
+
+
+def other_protocol(first: bytes) -> str | None:
+    """What to say of bytes that begin another protocol, where that of Tidings is spoken; None if they are unknown.
+
+    >>> other_protocol(b"SSH-2.0-OpenSSH")
+    'the other side speaks SSH and is no Tidings broker; the default port of a broker is 7311'
+    """
+    if (name := _OTHERS.get(first[:4])) is not None:
+        return f"the other side speaks {name} and is no Tidings broker; the default port of a broker is {DEFAULT_PORT}"
+    return tls_instead(first)

@@ -11,7 +11,7 @@ import enum
 import struct
 from collections.abc import Iterable
 
-from ._dialling import tls_instead
+from ._dialling import other_protocol
 from ._errors import WireError
 
 MAX_PART = 4_194_304
@@ -131,7 +131,7 @@ class Parser:
             length, kind = unpack(data, at)
             if not 0 < length <= limit:
                 problem = f"a part of {length:,} bytes; at most {limit:,} are allowed here"
-                raise WireError(tls_instead(data[at : at + 2]) or problem)
+                raise WireError(other_protocol(data[at : at + 4]) or problem)
             if kind not in _KINDS:
                 raise WireError(f"a part of kind {kind}, which is unknown")
             upto = at + 4 + length
