@@ -384,7 +384,7 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
     token.write_text("a-token-that-is-long-enough")
     for words, code, told in [
         (["pub", "-b", "tidings://127.0.0.1:1", "n=1"], 3, "Is the server running?"),
-        (["pub", "-b", "http://x", "n=1"], 3, "write tidings://host:port"),
+        (["pub", "-b", "http://x", "n=1"], 2, "write tidings://host:port"),
         (["pub", "-b", "tidings://192.0.2.1", "--token-file", str(token), "n=1"], 4, "tidings+tls://192.0.2.1:7311"),
         (["sub", "TRUE", "-b", "tidings://192.0.2.1", "--token-file", str(token)], 4, "--insecure"),
         (["pub", "-b", address, "n"], 2, "not of the form name=value"),
@@ -398,7 +398,11 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["status", "-b", address, "--ca", str(rubbish)], 2, "PEM"),
         (["status", "-b", address, "--cert", str(rubbish)], 2, "belong together"),
         (["serve", "--host", "0.0.0.0"], 5, "--insecure"),
-        (["serve", "--neighbour", "paris"], 2, "tidings://host:port"),
+        (["serve", "--neighbour", "http://paris"], 2, "tidings://host:port"),
+        (["pub", "-b", "", "n=1"], 2, "--broker: '' is not the address of a broker; write tidings://host:port"),
+        (["pub", "-b", "http://localhost", "n=1"], 2, "'http://localhost' is not the address of a broker"),
+        (["sub", "TRUE", "-b", "localhost:0"], 2, "a port from 1 to 65535"),
+        (["status", "-b", "tidings://token@localhost"], 2, "--token-file"),
         (["serve", "--log-level", "loud"], 2, "debug, info"),
         (["serve", "--data", "x", "--no-store"], 2, "choose one"),
         (["serve", "--port", "70000"], 2, "--port 70000: write a whole number, from 0 to 65,535"),

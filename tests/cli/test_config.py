@@ -265,6 +265,7 @@ publish = "type = quote"
         ("authority = 7", "7 is a whole number"),
         ('autority = "berlin"', "did you mean authority?"),
         ('neighbours = ["tidings://a:99999"]', "not an address"),
+        ('neighbours = ["a:1", "tidings://a:1"]', "'tidings://a:1' appears twice"),
         ('neighbours = ["tidings://token@a:1"]', "more than host and port"),
         ('[[access]]\nname = "x"', "nothing identifies 'x'"),
         ('[[access]]\ntoken = "0123456789abcdef"', "the name is missing"),

@@ -251,6 +251,19 @@ def test_what_one_cannot_connect_with_is_refused_at_once() -> None:
             tidings.ConnectionFailed, match=r"is not the address of a broker; write tidings://host:port"
         ):
             tidings.connect(address)
+    for address in ("tidings://host:port", "tidings://host:70000", "host:0"):
+        with pytest.raises(tidings.ConnectionFailed, match="with a port from 1 to 65535"):
+            tidings.connect(address)
+    for address in ("", "tidings://", "tidings://:7311"):
+        with pytest.raises(tidings.ConnectionFailed, match=f"'{address}' is not the address of a broker"):
+            tidings.connect(address)
+    with pytest.raises(tidings.ConnectionFailed, match=r"'host' has a user .* token=\.\.\. \(--token-file\)") as caught:
+        tidings.connect("tidings://bill:secret@host")
+    assert "secret" not in str(caught.value)
+    for rest in ("quotes", "?a=1", "#a"):
+        with pytest.raises(tidings.ConnectionFailed, match=r"more than a host and a port; write tidings://host:99$"):
+            tidings.connect(f"tidings://host:99/{rest}")
+    assert tidings.connect("tidings://host/").name == ""
 
 
 # --- tokens -------------------------------------------------------------------------------------------

@@ -107,7 +107,12 @@ def connect(
             token = read_token("_file", token_file)
     except Bad as bad:
         raise UsageError(f"--token-file: {bad.problem}; {bad.remedy}") from None
-    return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key), insecure=insecure)
+    try:
+        return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key), insecure=insecure)
+    except tidings.NotAdmitted:
+        raise
+    except tidings.ConnectionFailed as error:  # nothing was dialled yet: an address is wrong
+        raise UsageError(f"--broker: {error}") from None
 
 
 def entering(command: Callable[..., None]) -> Callable[..., None]:

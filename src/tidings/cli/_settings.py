@@ -135,6 +135,7 @@ def url(value: Any, directory: Path = Path()) -> str:
     """The address of a broker."""
     remedy = 'write "tidings://host:port", or "tidings+tls://host:port" with TLS'
     _expect(value, (str,), remedy)
+    value = value if "://" in value else f"tidings://{value}"
     try:
         parts = urlsplit(value)
         port = parts.port

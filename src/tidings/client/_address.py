@@ -9,7 +9,7 @@ TidingsError, OSError
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tidings.model import TidingsError
 from tidings.wire import DEFAULT_PORT, exposes_token
@@ -52,12 +52,18 @@ class Address(NamedTuple):
             raise ConnectionFailed(f"{url!r:.60} is not the address of a broker; write tidings://host:port")
         try:
             parts = urlsplit(url if "://" in url else f"tidings://{url}")
-            port = parts.port or DEFAULT_PORT
-        except ValueError:  # no port, or no IPv6 address
+        except ValueError:  # no IPv6 address
             parts = None
-        if parts is None or parts.scheme not in ("tidings", "tidings+tls"):
+        if parts is not None and "@" in parts.netloc:  # what stands before it may be a secret, and is not shown
+            raise ConnectionFailed(
+                f"the address of '{parts.hostname}' has a user or a password before @; write tidings://host:port, "
+                "and give a token with token=... (--token-file)"
+            )
+        if parts is None or parts.scheme not in ("tidings", "tidings+tls") or not parts.hostname:
             raise ConnectionFailed(f"'{url}' is not the address of a broker; write tidings://host:port")
-        return cls(parts.hostname or "localhost", port, parts.scheme == "tidings+tls")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ConnectionFailed(f"'{url}' has more than a host and a port; write {parts.scheme}://{parts.netloc}")
+        return cls(parts.hostname, _port(parts, url), parts.scheme == "tidings+tls")
 
     def check_token(self) -> None:
         """Raise `NotAdmitted` if a token on its way there could be read by others."""
@@ -70,3 +76,15 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"tidings{'+tls' if self.tls else ''}://{host}:{self.port}"
+
+
+def _port(parts: SplitResult, url: str) -> int:
+    try:
+        port = DEFAULT_PORT if parts.port is None else parts.port
+    except ValueError:  # no number, or one that is too large
+        port = 0
+    if not port:
+        raise ConnectionFailed(
+            f"'{url}' is not the address of a broker; write tidings://host:port, with a port from 1 to 65535"
+        )
+    return port
