@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from net.world import Raw, brokers, running, take, until, url
 
 import tidings
 from tidings.client import Client
 from tidings.model import EVERYTHING, Notification
-from tidings.wire import Deliver, Hop, Message, Publish, PublishAck, Settled, Subscribe, Welcome
+from tidings.wire import Deliver, Hop, Message, Publish, PublishAck, Quality, Settled, Subscribe, Welcome
 
 BODY = b"\x82\xa1n\xd3\x00\x00\x00\x00\x00\x00\x00\x05\xa4text\xd9\x02hi"
 """A map that no encoder of ours would write so: long forms of a small number and a short text."""
@@ -115,3 +116,9 @@ def test_a_hop_is_never_part_of_an_envelope() -> None:
 
     assert not any(isinstance(part, Hop) for part in (ENVELOPE.identity, *ENVELOPE.routes))
     assert set(Hop.__struct_fields__).isdisjoint(ENVELOPE.__struct_fields__)
+
+
+def test_a_quality_prints_as_the_word_by_which_it_is_chosen_and_travels_as_a_number() -> None:
+    assert [str(quality) for quality in Quality] == ["fire", "accepted", "stored", "default"]
+    assert f"{Quality.STORED:>8}" == "  stored"
+    assert msgspec.json.encode(list(Quality)) == b"[0,1,2,3]"

@@ -94,7 +94,7 @@ def pub(
     notification = notification_of(attributes)
     event, reached = asyncio.run(_publish(client, notification, quality, ttl, advertise, timeout))
     if as_json:
-        print(json.dumps({"event": None if event is None else event._asdict(), "quality": reached.name.lower()}))
+        print(json.dumps({"event": None if event is None else event._asdict(), "quality": str(reached)}))
     else:
         print("sent" if event is None else f"{event.origin}/{event.epoch}/{event.seq}")
 

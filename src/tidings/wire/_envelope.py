@@ -27,6 +27,13 @@ class Quality(enum.IntEnum):
     Only a client asks for this, and the acknowledgement says which it was; no envelope carries it.
     """
 
+    def __str__(self) -> str:
+        """The word by which it is chosen, as in `publish(..., quality="stored")`."""
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
 
 class _Kept:
     """`functools.cached_property` without its lock, which costs more than decoding: an envelope stays in its thread."""
