@@ -16,7 +16,7 @@ from net.proxy import proxy
 from net.world import Raw, connected, options, running, take, until, url, well
 
 import tidings
-from tidings.net import Server, serve
+from tidings.net import Server, _descriptors, serve
 from tidings.net._descriptors import RESERVE
 from tidings.net._http import MAX_MANAGED, MAX_REQUESTS
 from tidings.net._listener import ACCEPT_PAUSE, MARGIN
@@ -271,6 +271,16 @@ def test_fewer_descriptors_than_connections_are_warned_of_and_bound_the_connecti
     assert broker.connections == 600 - RESERVE
     (warning,) = broker.end()
     assert warning.startswith("WARNING 600 file descriptors suffice for 344 connections, not for 20000; allow 20256")
+
+
+@pytest.mark.parametrize(("chosen", "level"), [(True, "INFO"), (False, "DEBUG")])
+def test_a_narrow_limit_of_descriptors_is_logged_for_those_who_chose_the_connections(
+    chosen: bool, level: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_descriptors, "_raised", lambda needed: 20_000)
+    with caplog.at_level("DEBUG", "tidings.net"):
+        assert _descriptors.room_for(20_000, chosen=chosen) == 20_000 - RESERVE
+    assert [record.levelname for record in caplog.records] == [level]
 
 
 @running

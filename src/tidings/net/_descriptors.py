@@ -16,10 +16,11 @@ RESERVE = 256
 """Descriptors for all but clients and neighbours: the store, the archive, metrics and management."""
 
 
-def room_for(connections: int) -> int:
+def room_for(connections: int, *, chosen: bool) -> int:
     """How many of so many connections this process may have; the soft limit is raised as far as that needs it.
 
-    Logs it if it cannot be raised far enough: as a warning if there are fewer descriptors than connections.
+    Logs it if it cannot be raised far enough: as a warning if there are fewer descriptors than connections; else for
+    operators who have chosen this number, and for those who look for it.
     """
     needed = connections + RESERVE
     allowed = _raised(needed)
@@ -27,7 +28,7 @@ def room_for(connections: int) -> int:
         return connections
     possible = max(allowed - RESERVE, allowed // 2)
     log.log(
-        logging.WARNING if allowed < connections else logging.INFO,
+        logging.WARNING if allowed < connections else logging.INFO if chosen else logging.DEBUG,
         "%s file descriptors suffice for %s connections, not for %s; allow %s with `ulimit -n` "
         "(LimitNOFILE= of systemd), or set `connections` in [limits]",
         allowed,

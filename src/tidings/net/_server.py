@@ -32,7 +32,7 @@ from ._listener import Listener, bind
 from ._log import LogReading
 from ._names import clashes
 from ._offers import Browsing
-from ._options import Options, TlsOptions
+from ._options import Limits, Options, TlsOptions
 from ._past import history_features, load_archive
 from ._status import Reporter
 
@@ -141,7 +141,8 @@ class Server:
         self.durables.warn_of_orphans(self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
-        self.host.max_connections = room_for(options.limits.connections)
+        limits = options.limits
+        self.host.max_connections = room_for(limits.connections, chosen=limits.connections != Limits().connections)
         return Reporter(self)
 
     @property
