@@ -235,7 +235,7 @@ def test_what_is_advertised_can_be_published_from_the_command_line() -> None:
         beyond = tidings_("pub", "-b", shop, *announced, "type=news")
         assert beyond.exit_code == 1
         wrong = tidings_("pub", "-b", shop, "--advertise", "type =", "type=news")
-        assert (wrong.exit_code, "at column" in wrong.stderr) == (2, True)
+        assert (wrong.exit_code, "column 7: " in wrong.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -392,7 +392,7 @@ def test_errors_are_one_message_with_a_remedy_and_a_code(address: str, closed: s
         (["sub", "-b", address, "TRUE", "--past", f"{'9' * 90}h"], 2, "is too long; give a duration"),
         (["pub"], 2, "NAME=VALUE"),
         (["pub", "-b", address, "--quality", "best", "n=1"], 2, "accepted"),
-        (["sub", "price >", "-b", address], 2, "at column 8"),
+        (["sub", "price >", "-b", address], 2, "column 8: "),
         (["sub", "TRUE", "-b", closed], 4, "neither a token nor a certificate"),
         (["status", "-b", address, "--token-file", str(tmp_path / "none")], 2, "--token-file"),
         (["status", "-b", address, "--ca", str(rubbish)], 2, "PEM"),

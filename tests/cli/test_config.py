@@ -248,7 +248,7 @@ publish = "type = quote"
     assert "under [limits]" in told[3]
     assert "'long' is a text" in told[4]
     assert '"covering"' in told[5]
-    assert "at column 8" in told[6]
+    assert "column 8: " in told[6]
     assert "^" in told[6]
 
 

@@ -157,7 +157,7 @@ def test_the_message_points_at_the_column() -> None:
     with pytest.raises(FilterSyntaxError) as raised:
         parse("type = 'quote' AND price => 5")
     assert str(raised.value) == (
-        "=> is not an operator at column 26\n"
+        "column 26: => is not an operator\n"
         "  type = 'quote' AND price => 5\n"
         "                           ^\n"
         "Write >= for 'greater or equal'."

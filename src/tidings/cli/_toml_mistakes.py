@@ -54,4 +54,4 @@ def mistake(text: str, error: tomllib.TOMLDecodeError) -> Mistake:
     for beginning, problem, remedy in _WORDS:
         if told.startswith(beginning):
             return Mistake(line, problem.format(there=shown), remedy)
-    return Mistake(line, f"{told[:1].lower()}{told[1:]} at column {column}", _OTHERWISE)
+    return Mistake(line, f"column {column}: {told[:1].lower()}{told[1:]}", _OTHERWISE)

@@ -81,7 +81,7 @@ class FilterSyntaxError(FilterError):
             return self.problem
         shown, at = _window(self.text, self.column)
         remedy = f"\n{self.remedy}" if self.remedy else ""
-        return f"{self.problem} at column {self.column}\n  {shown}\n  {' ' * at}^{remedy}"
+        return f"column {self.column}: {self.problem}\n  {shown}\n  {' ' * at}^{remedy}"
 
 
 class FilterTooLarge(FilterError):

@@ -94,7 +94,7 @@ class _Parser:
     def refused(self, expected: str) -> MappingError:
         """What is wrong at this token."""
         found = repr(self.word) if self.kind else "the end"
-        return MappingError(f"{self.text!r}: {found} at column {self.at + 1}; write {expected}")
+        return MappingError(f"{self.text!r}, column {self.at + 1}: {found}; write {expected}")
 
     def sum(self, depth: int) -> None:
         """Products, joined."""
