@@ -7,6 +7,8 @@ ends them all. `_state` has the states of a client, and what may be done in each
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -35,8 +37,12 @@ from ._subscriptions import Subscriptions
 from ._terms import AnyPast, Terms
 from ._typed import Misfit
 
+log = logging.getLogger("tidings.client")
+
 _T = TypeVar("_T")
 
+CLOSING_SOON = 2.0
+"""Seconds that closing may take before the log says what it waits for."""
 _FIRE = Quality.FIRE  # as a name of its own it is found faster
 
 
@@ -147,12 +153,14 @@ class Client(Inquiries):
             if self._life.state is State.CLOSED:
                 self._link.give_up(self._life.error())  # whoever is opening it hears it
             return
+        reminder = asyncio.get_running_loop().call_later(CLOSING_SOON, self._closes_slowly)
         try:
             if in_order:
                 await self._subscriptions.drain()
                 await self._publications.flush()
                 await self._subscriptions.durables.keep()
         finally:
+            reminder.cancel()
             self._life.take(Step.CLOSED)
             self._subscriptions.durables.end()
             self._subscriptions.finish(None)
@@ -160,6 +168,12 @@ class Client(Inquiries):
             await self._link.close(self._life.error())
             assert self._link.failure is not None
             self._failed(self._link.failure)  # other tasks may still wait for something
+
+    def _closes_slowly(self) -> None:
+        where = f"broker '{self._link.broker}'" if self._link.connected else "a broker, and there is none now"
+        log.warning(
+            "closing the client '%s' waits for %s: %d unacknowledged", self.name, where, len(self._publications)
+        )
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal whose receipt was not awaited."""

@@ -46,6 +46,10 @@ log = logging.getLogger("tidings.client")
 
 FIRST_RETRY = 0.05
 """Seconds before the first new attempt; each further round waits twice as long, with jitter."""
+OFFLINE_SOON = 5.0
+"""Seconds without a broker after which the log says so."""
+OFFLINE_AGAIN = 60.0
+"""Seconds after which it says so again."""
 LAST_RETRY = 5.0
 """The most seconds between two rounds of attempts."""
 OUTBOX = 64
@@ -367,7 +371,8 @@ class Link:
 
     async def _reconnect(self) -> None:
         """Go round until a broker takes this client; `NotAdmitted` if all of them will never."""
-        wait = FIRST_RETRY
+        wait, began = FIRST_RETRY, asyncio.get_running_loop().time()
+        report = began + OFFLINE_SOON
         while True:
             problems: list[ConnectionFailed] = []
             for address in self._addresses:
@@ -384,6 +389,12 @@ class Link:
                 return
             if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems):
                 raise problems[0]
+            now = asyncio.get_running_loop().time()
+            if now >= report:
+                report = now + OFFLINE_AGAIN
+                why = "; ".join(map(str, problems))
+                text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
+                log.warning(text, self.name, now - began, why)
             wait = await _pause(wait)
 
     def _fail(self, error: ConnectionFailed) -> None:
