@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -46,16 +45,6 @@ def closed() -> Iterator[str]:
     """A broker that asks for a token."""
     with serving(Options(name="closed", port=0, access=Access({TOKEN: Identity("someone")}))) as url:
         yield url
-
-
-@pytest.fixture(autouse=True)
-def _logs_stay_as_they_are() -> Iterator[None]:
-    """`serve` sends the log to its stderr, which ends with the test."""
-    logger = logging.getLogger("tidings")
-    handlers, level = logger.handlers[:], logger.level
-    yield
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
 
 
 def tidings_(*words: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:

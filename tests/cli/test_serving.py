@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -31,16 +30,6 @@ def taken() -> Iterator[int]:
         other.bind(("127.0.0.1", 0))
         other.listen()
         yield other.getsockname()[1]
-
-
-@pytest.fixture(autouse=True)
-def _logs_stay_as_they_are() -> Iterator[None]:
-    """`serve` sends the log to its stderr, which ends with the test."""
-    logger = logging.getLogger("tidings")
-    handlers, level = logger.handlers[:], logger.level
-    yield
-    logger.handlers[:] = handlers
-    logger.setLevel(level)
 
 
 def tidings_(*words: str) -> Result:

@@ -135,7 +135,7 @@ class Adjacency:
 
     def learn(self, link: Link, state: LinkState) -> None:
         """A state has come from a neighbour."""
-        if self.topology.learn(state, max(self._broker.now(), self._broker.epoch)):  # clocks may jump back
+        if self.topology.learn(state):
             self._flood(state, link)
             self._adopt_soon()
         elif self.topology.contests(state):

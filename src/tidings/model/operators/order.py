@@ -30,8 +30,6 @@ from tidings.model._names import quoted
 from tidings.model._plain import plain
 from tidings.model._values import INT_RANGE, ORDERED, Kind, Scalar, Value, kind_of, literal
 
-from .equal import Equal
-
 Cut: TypeAlias = tuple[Any, ...]
 
 _TOP: Cut = (1,)
@@ -119,10 +117,8 @@ class Range(Constraint):
         """The bounds that belong to the range, and values near those that do not."""
         return filter(self.holds, itertools.chain(_near(self.low, up=True), _near(self.high, up=False)))
 
-    def simplest(self) -> Constraint:
-        """`x > 3.0` is `x > 3`, and `x <= ''` is `x = ''`: no text comes before it."""
-        if self.low is None and self.high == "" and not self.high_open:
-            return Equal(self.name, "")
+    def simplest(self) -> Range:
+        """`x > 3.0` is `x > 3`."""
         low = None if self.low is None else plain(self.low)
         high = None if self.high is None else plain(self.high)
         return Range(self.name, low, high, low_open=self.low_open, high_open=self.high_open)
