@@ -8,7 +8,8 @@ notifications and subscriptions: when an answer arrives, everything that the ans
 arrived, too. That is what makes a wave useful for activation, drain and completeness.
 
 A wave waits where a neighbour has not finished its handshake (see `_adjacency`), and goes on to it behind the filters
-that it is told.
+that it is told. With advertisements, filters follow those of the neighbour later, so a wave does not wait there: its
+answer is incomplete, and whoever started it asks again.
 
 An answer is *complete* if every broker contributed. A lost link is a new tree, which ends a wave as incomplete at
 once; a deadline ends it wherever it waits. The initiator is always called back exactly once; it may start the wave
@@ -120,7 +121,8 @@ class Waves:
                 self._drop(pending)
             elif link in pending.waiting:
                 pending.waiting.discard(link)
-                pending.unready.add(link)
+                self._wait_for(pending, {link})
+                self._check(pending)
 
     def neighbour_ready(self, link: Link) -> None:
         """A neighbour has finished its handshake: let the waves that wait for it go on."""
@@ -143,7 +145,9 @@ class Waves:
         adjacency = self._broker.adjacency
         links = [link for link in adjacency.tree_links if link is not source]
         targets = [link for link in links if adjacency.is_open(link)]
-        pending = _Pending(wave, source, done, [], set(targets), set(links).difference(targets))
+        unready = set(links).difference(targets)
+        pending = _Pending(wave, source, done, [], set(targets), set())
+        self._wait_for(pending, unready)
         self._pending[wave.initiator, wave.number] = pending
         onward = _onward(wave)
         for link in targets:
@@ -151,6 +155,17 @@ class Waves:
         self._kinds[wave.kind].visit(wave.body, lambda answer: self._own(pending, answer))
         if self._pending.get((wave.initiator, wave.number)) is pending:
             pending.timer = self._broker.call_later(wave.deadline, lambda: self._expire(pending))
+
+    def _wait_for(self, pending: _Pending, links: set[Link]) -> None:
+        """Let a wave wait for neighbours, or do without them.
+
+        With advertisements a filter is told behind the neighbour's own, which come after its handshake: a wave that
+        went on with the handshake would be ahead of it.
+        """
+        if self._broker.routing.advertisements:
+            pending.complete &= not links
+        else:
+            pending.unready |= links
 
     def _own(self, pending: _Pending, answer: bytes | None) -> None:
         """This broker's own answer, the first of all, is there."""
