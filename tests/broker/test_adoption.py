@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tidings.broker import Broker, Link, LinkKind, RoutingOptions
-from tidings.broker._adjacency import ADOPT_LONGEST, ADOPT_QUIET
+from tidings.broker.overlay._adjacency import ADOPT_LONGEST, ADOPT_QUIET
 from tidings.model import TopologyError
 from tidings.sim import Network, Weather, check, topologies
 from tidings.wire import Attach, Frame, LinkState

@@ -11,7 +11,7 @@ import pytest
 from store_world import Loop, envelope, numbers
 
 from tidings.broker import Log, RoutingOptions
-from tidings.broker._publications import Publications
+from tidings.broker.forwarding._publications import Publications
 from tidings.model import TidingsError
 from tidings.sim import Network, Op, SimClient, check
 from tidings.sim._disk import SimDisk
@@ -262,6 +262,6 @@ def test_a_number_that_is_missing_on_disk_was_refused_and_is_judged_anew_after_a
     publications = Publications(2, disk)
     assert publications.is_known("alice", stored)
     assert not publications.is_known("alice", refused)
-    publications.use("alice", refused, "alice")
+    publications.numbers.use("alice", refused, "alice")
     assert publications.is_known("alice", refused), "it is published once"
     assert publications.latest("alice") == stored

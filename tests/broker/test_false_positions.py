@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tidings.broker._topology import MAX_EPOCH, Topology
+from tidings.broker.overlay._topology import MAX_EPOCH, Topology
 from tidings.model import Filter, TidingsError, TopologyError
 from tidings.sim import Network, Weather
 from tidings.wire import JSON, MSGPACK, Frame, LinkState, Mark, Quality, Subscribe, TreeMarks
@@ -36,8 +36,8 @@ def test_a_client_that_claims_the_future_costs_the_others_nothing() -> None:
 
 
 def test_a_subscription_that_is_refused_for_its_positions_uses_up_no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.broker._recovery.SUSPENSIONS_SHARE", 3)
-    monkeypatch.setattr("tidings.broker._recovery.MAX_OWN_SUSPENSIONS", 3)
+    monkeypatch.setattr("tidings.broker.outlets._debts.SUSPENSIONS_SHARE", 3)
+    monkeypatch.setattr("tidings.broker.outlets._debts.MAX_OWN_SUSPENSIONS", 3)
     network = Network()
     network.add_brokers("ab", links=["ab"])
     network.run()

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tidings.broker import Entry, Feature, Joinpoint, Link, LinkKind
-from tidings.broker._forwarding import MAX_KNOWN, Forwarding
+from tidings.broker import Entry, Feature, For, Joinpoint, Link, LinkKind
+from tidings.broker.forwarding._targets import MAX_KNOWN, Forwarding
 from tidings.history import Strict
-from tidings.model import EVERYTHING, last
+from tidings.model import EVERYTHING, Route, last
+from tidings.scopes import CreateScope, Join, Scopes
 from tidings.sim import Network, SimClient, SimRuntime, Weather
-from tidings.wire import Deliver, Frame
+from tidings.wire import Deliver, Envelope, Frame
 
 SOURCE = Link("source", LinkKind.CLIENT)
 
@@ -149,6 +150,54 @@ def test_advice_at_delivery_is_called_for_each_client(monkeypatch: pytest.Monkey
     assert feature.calls == 3
 
 
+class ForSome(Feature):
+    """Advises what is handed to some clients, which may change at any time."""
+
+    name = "for some"
+
+    def __init__(self) -> None:
+        self.links: set[Link] = set()
+        self.got: list[tuple[str, int]] = []
+
+    def advice(self) -> dict[Joinpoint, Callable[..., Any]]:
+        return {Joinpoint.DELIVER: For(self.links, self._deliver)}
+
+    def _deliver(self, proceed: Callable[..., Any], route: Route, envelope: Envelope, link: Link, _: Any) -> None:
+        self.got.append((link.name, envelope.notification["n"]))
+        proceed()
+
+
+@pytest.mark.parametrize("scoped", [False, True])
+def test_advice_at_delivery_for_one_client_leaves_the_others_in_their_group(
+    scoped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feature = ForSome()
+    network = Network(features=lambda name: [feature, Scopes("a")])
+    network.add_broker("a")
+    clients = alice, *_ = listening(network, "alice", "bob", "carol")
+    if scoped:
+        network.change("a", (CreateScope("S"), *(Join(f"@{client.name}", "S") for client in clients)))
+        network.run()
+    with grouped(monkeypatch) as groups:
+        alice.publish(n=1)
+        network.run()
+        (link,) = [link for link in network.brokers["a"].clients if link.name == "bob"]
+        feature.links.add(link)
+        alice.publish(n=2)
+        network.run()
+        feature.links.clear()
+        alice.publish(n=3)
+        network.run()
+    everybody, others = ["alice", "bob", "carol"], ["alice", "carol"]
+    assert groups == [everybody, *([] if scoped else [others]), everybody]
+    assert feature.got == [("bob", 2)]
+    assert all(numbers(client) == [1, 2, 3] for client in clients)
+
+
+def numbers(client: SimClient) -> list[object]:
+    return [notification["n"] for notification in client.received]
+
+
 def test_privileged_advice_may_send_elsewhere() -> None:
     class Elsewhere(Feature):
         name = "elsewhere"
@@ -193,7 +242,7 @@ def test_what_one_origin_owes_one_subscription_diverts_nobody_else(monkeypatch: 
     network.run()
     broker = network.brokers["a"]
     (registration,) = broker.registrations.subscriptions(broker.client("bob") or SOURCE).values()
-    broker.recovery._suspend("b", broker.progress.seen["b"], [registration])
+    broker.recovery._suspend("b", broker.progress.seen["b"], registration)
     with grouped(monkeypatch) as groups:
         publisher.publish(n=3)
         other.publish(n=4)

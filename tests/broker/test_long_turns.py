@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tidings.broker import MAX_COST, RoutingOptions
-from tidings.broker._covering import COMPARED_COST
-from tidings.broker._registrations import LEAVING_COST
+from tidings.broker.interest._covering import COMPARED_COST
+from tidings.broker.interest._registrations import LEAVING_COST
 from tidings.matching import Index
 from tidings.model import Filter, FilterTooLarge, Notification
 from tidings.sim import Network

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.broker import Broker, Link, LinkKind, Registration, _holds, _publications, _recovery
+from tidings.broker import Broker, Link, LinkKind, Registration
+from tidings.broker.forwarding import _numbers, _publications
+from tidings.broker.outlets import _debts, _holds
 from tidings.model import EVERYTHING, Filter, TidingsError
 from tidings.sim import Network
-from tidings.wire import AnyMessage, Fetch, Frame, Refused, Subscribe
+from tidings.wire import AnyMessage, Fetch, Frame, Refused, Subscribe, Unsubscribe
 
 
 def attached(broker: Broker, name: str) -> Link:
@@ -26,26 +28,67 @@ def many(prefix: str, count: int) -> list[str]:
 
 
 def test_positions_of_made_up_origins_are_bounded_and_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_recovery, "MAX_SUSPENSIONS", 2_000)
+    monkeypatch.setattr(_debts, "MAX_SUSPENSIONS", 2_000)
+    network = Network()
+    broker = network.add_broker("b")
+    for name in ("m1", "m2", "m3"):
+        flooder = attached(broker, name)
+        subscribe(broker, flooder, "s0", *many(name, _debts.MAX_OWN_SUSPENSIONS))
+        subscribe(broker, flooder, "s1", "one more")
+        taken = set() if name == "m3" else {"s0"}  # the third is beyond its share of what there is for all
+        assert set(broker.registrations.subscriptions(flooder)) - {"s1"} == taken
+    honest = attached(broker, "honest")
+    subscribe(broker, honest, "s", *many("berlin", 50))
+    assert broker.registrations.subscriptions(honest)
+    assert len(broker.registrations.returning) >= 3
+    network.run()  # after a minute nobody waits for them any more
+    assert len(broker.registrations.returning) == 0
+    assert not broker.recovery.suspended
+
+
+def test_who_waits_to_go_on_is_taken_in_its_turn_or_may_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_debts, "SUSPENSIONS_SHARE", 0)
+    monkeypatch.setattr(_debts, "MAX_OWN_SUSPENSIONS", 2)
+    network = Network()
+    broker = network.add_broker("b")
+    link = attached(broker, "m")
+    subscribe(broker, link, "first", "x", "y")
+    for id in ("second", "third", "fourth"):
+        subscribe(broker, link, id, f"of {id}")
+    broker.receive(link, Frame(Unsubscribe("second")))
+    broker.receive(link, Frame(Subscribe("third", EVERYTHING, number=2)))  # it can do without its positions
+    assert set(broker.registrations.subscriptions(link)) == {"first", "third"}
+    assert [message.id for _, message in broker.registrations.returning.waiting()] == ["fourth"]
+    network.run()
+    assert set(broker.registrations.subscriptions(link)) == {"first", "third", "fourth"}
+    subscribe(broker, link, "fifth", "x", "y")
+    subscribe(broker, link, "sixth", "z")
+    broker.detach(link)
+    assert len(broker.registrations.returning) == 0
+
+
+def test_what_can_never_be_recovered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_debts, "MAX_OWN_SUSPENSIONS", 2)
+    monkeypatch.setattr("tidings.broker.interest._returning.MAX_OWN", 1)
+    monkeypatch.setattr(_debts, "SUSPENSIONS_SHARE", 0)
     broker = Network().add_broker("b")
-    refused: list[tuple[str, str]] = []
+    refused: list[str] = []
 
     def heard(link: Link, message: AnyMessage) -> None:
         if isinstance(message, Refused):
-            refused.append((link.name, message.reason))
+            refused.append(message.reason)
 
     monkeypatch.setattr(broker, "send", heard)
-    for name in ("m1", "m2", "m3"):
-        flooder = attached(broker, name)
-        subscribe(broker, flooder, "s0", *many(name, _recovery.MAX_OWN_SUSPENSIONS))
-        subscribe(broker, flooder, "s1", "one more")
-    assert [name for name, _ in refused] == ["m1", "m2", "m3"], "each beyond its bound, the third beyond the share"
-    assert "1,001 positions for 'm1'" in refused[0][1]
-    assert "1,000 positions for 'm3', of 3,000 for all" in refused[2][1]
-    honest = attached(broker, "honest")
-    subscribe(broker, honest, "s", *many("berlin", 50))
-    assert len(refused) == 3
-    assert broker.registrations.subscriptions(honest)
+    link = attached(broker, "m")
+    subscribe(broker, link, "too many", "x", "y", "z")
+    assert refused.pop() == (
+        "a subscription goes on from 3 origins, of which at most 2 can be waited for at broker 'b'; leave out those of "
+        "which nothing can be missed"
+    )
+    for id in ("taken", "waits", "one more"):
+        subscribe(broker, link, id, "x", "y")
+    (reason,) = refused
+    assert reason.startswith("1 subscriptions of 'm' wait at broker 'b' to go on where they were")
 
 
 def test_an_answer_about_what_was_missed_is_bounded_by_its_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,12 +125,12 @@ def test_subscriptions_into_the_past_of_one_owner_leave_room_for_others(monkeypa
 
 
 def test_an_owner_with_many_names_pushes_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_publications, "PUBLISHERS_SHARE", 10)
-    monkeypatch.setattr(_publications, "MAX_PUBLISHERS", 50)
+    monkeypatch.setattr(_numbers, "PUBLISHERS_SHARE", 10)
+    monkeypatch.setattr(_numbers, "MAX_PUBLISHERS", 50)
     publications = _publications.Publications(1, None)
-    publications.use("vera", 7, "vera")
+    publications.numbers.use("vera", 7, "vera")
     for n in range(1_000):
-        publications.use(f"mallory/{n}", 1, "mallory")
+        publications.numbers.use(f"mallory/{n}", 1, "mallory")
     assert publications.latest("vera") == 7
     assert publications.latest("mallory/999") == 1
     assert publications.latest("mallory/0") == 0

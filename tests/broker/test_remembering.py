@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.broker._remembering import MAX_FALLEN, Remembering
 from tidings.broker._statistics import Statistics
+from tidings.broker.forwarding._remembering import MAX_FALLEN, Remembering
 from tidings.sim import Network, Op, check
 from tidings.sim._disk import SimDisk
 from tidings.sim._scheduler import Scheduler

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from tidings.broker import Link, LinkKind, RoutingOptions, Timer
-from tidings.broker import _waiting as limits
-from tidings.broker._waiting import Waiting
+from tidings.broker.forwarding import _waiting as limits
+from tidings.broker.forwarding._waiting import Waiting
 from tidings.model import TidingsError
 from tidings.net import Identity
 from tidings.sim import Network, SimClient, Weather, check

@@ -147,6 +147,7 @@ def test_a_mistake_is_shown_with_its_column_and_a_remedy(text: str, column: int,
     error = raised.value
     assert (error.column, error.text) == (column, text)
     assert remedy in error.remedy
+    assert error.remedy in str(error)
     assert error.problem
     assert len(str(error)) < 600
     assert error.__cause__ is None

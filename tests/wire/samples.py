@@ -144,6 +144,7 @@ HELLO_AGAIN = Hello((1,), PeerRole.CLIENT, "alice", ("msgpack", "json"), "s3cret
 HELLO_BROKER = Hello((1,), PeerRole.BROKER, "b2", epoch=4)
 HELLO_UNNAMED = Hello((1,), PeerRole.CLIENT, "", token="token")
 HELLO_NAMES = Hello((1,), PeerRole.BROKER, "b2", epoch=4, authority="b1", names="0f1e2d3c")
+HELLO_BRINGS = Hello((1,), PeerRole.CLIENT, "alice", attributes=encode_body({"city": "Berlin", "floor": 3}))
 HELLO_ROUTING = Hello((1,), PeerRole.BROKER, "b2", epoch=4, routing="filters with advertisements")
 WELCOME = Welcome(1, "b1", "s3cret")
 WELCOME_NAMED = Welcome(1, "b1", "s3cret", epoch=3, client="alice/0123456789abcdef01234567")
@@ -163,6 +164,7 @@ PARTS: dict[str, bytes] = {
     "HELLO of a broker": part(Part.HELLO, encode_words(HELLO_BROKER)),
     "HELLO without a name": part(Part.HELLO, encode_words(HELLO_UNNAMED)),
     "HELLO with names": part(Part.HELLO, encode_words(HELLO_NAMES)),
+    "HELLO with attributes": part(Part.HELLO, encode_words(HELLO_BRINGS)),
     "HELLO with routing": part(Part.HELLO, encode_words(HELLO_ROUTING)),
     "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
     "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),

@@ -1,24 +1,38 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
-from ._book import Book, Entry
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
 from ._broker import Broker, Role
 from ._context import Context
-from ._covering import Covering
-from ._crossing import FROM_PAST, from_past, hand_over_late, version_of
-from ._holds import Hold, Holder
-from ._joinpoints import Advice, Feature, Joinpoint
+from ._durables import DurableRecord, Durables
+from ._inside import InnerClient
+from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
-from ._merging import Merging
-from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
-from ._registration import Registration
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
-from ._table import Gate, Table
-from ._topology import Tree, check_tree
-from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, Sighting, View
-from ._waves import WaveKind
+from .forwarding import FROM_PAST, from_past, owed, version_of
+from .interest import (
+    ALGORITHMS,
+    FLAT,
+    OPEN_PASSAGE,
+    Announcement,
+    Book,
+    Covering,
+    Delta,
+    Entry,
+    Gate,
+    Merging,
+    Passage,
+    Plan,
+    Reduction,
+    Registration,
+    RoutingOptions,
+    Sighting,
+    Table,
+    View,
+)
+from .outlets import TABLES, Announcing, Debt, Delivering, Hold, Holder, announcing, debts, delivering
+from .overlay import Tree, WaveKind, check_tree
 
 __all__ = [
     "ALGORITHMS",
@@ -29,20 +43,28 @@ __all__ = [
     "MAX_NUMBER",
     "MAX_TIMEOUT",
     "OPEN_PASSAGE",
+    "TABLES",
     "Advice",
     "Announcement",
+    "Announcing",
     "Book",
     "Broker",
     "Context",
     "Covering",
+    "Debt",
+    "Delivering",
     "Delta",
+    "DurableRecord",
+    "Durables",
     "Entry",
     "Feature",
+    "For",
     "Gate",
     "Guard",
     "Heard",
     "Hold",
     "Holder",
+    "InnerClient",
     "Joinpoint",
     "Link",
     "LinkKind",
@@ -64,11 +86,14 @@ __all__ = [
     "Tree",
     "View",
     "WaveKind",
+    "announcing",
     "check_filter",
     "check_place",
     "check_progress",
     "check_tree",
+    "debts",
+    "delivering",
     "from_past",
-    "hand_over_late",
+    "owed",
     "version_of",
 ]

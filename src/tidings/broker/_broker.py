@@ -21,8 +21,9 @@ are joinpoints (see `_joinpoints`). What a neighbour says is heard only if it be
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
@@ -54,32 +55,17 @@ from tidings.wire import (
     WaveAnswer,
 )
 
-from ._adjacency import Adjacency
 from ._bounds import TURN_STEPS
 from ._context import Context
-from ._crossing import Crossing
-from ._delivery import NO_HOP, Delivery
 from ._doors import Doors
-from ._entries import Entries
-from ._holds import Holds
-from ._joinpoints import Advice, Failures, Feature, Joinpoint, Step, observe, ordered, weave
+from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Step, observe, ordered, weave
 from ._links import Link
-from ._ordering import Ordering
-from ._progress import Progress
-from ._publications import Publications
-from ._recovery import Recovery
-from ._reduction import ALGORITHMS, RoutingOptions
-from ._registration import Registration
-from ._registrations import Registrations
-from ._remembering import Remembering
 from ._runtime import Runtime, Timer
-from ._scoping import Scoping
-from ._settling import Settling
 from ._statistics import Statistics
-from ._table import Table
-from ._topology import Tree
-from ._tree_marks import Gathering
-from ._waves import Waves
+from .forwarding import NO_HOP, Crossing, Delivery, Ordering, Publications, Remembering
+from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
+from .outlets import Holds, Recovery
+from .overlay import Adjacency, Gathering, Position, Progress, Tree, Waves
 
 
 class Role(enum.Enum):
@@ -101,6 +87,27 @@ def _sparing(handler: Callable[[Link, Any], None]) -> Callable[[Link, Any], None
     return turn
 
 
+class _Sources:
+    """What the marks of a broker rest on."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    @property
+    def last(self) -> int:
+        return self._broker.publications.last
+
+    @property
+    def gateways(self) -> frozenset[str]:
+        return self._broker.scoping.gateways
+
+    def marked(self, mark: Mark) -> None:
+        self._broker.recovery.marked(mark)
+
+    def marks_of_clients(self) -> Iterable[tuple[Link, dict[str, Position]]]:
+        return self._broker.recovery.seen.marks_of_clients()
+
+
 class Broker:
     """One broker of the network."""
 
@@ -118,6 +125,9 @@ class Broker:
     at_unad_send: Step
     at_attach: Step
     at_detach: Step
+    at_away: Step
+    at_back: Step
+    at_adopt: Step
     at_deliver: Step
     at_ack: Step
     at_cross: Step
@@ -154,24 +164,28 @@ class Broker:
         """Do something, and let what it sends count as the doing of this client; what the action gives."""
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
-        self._arrived: Mapping[str, bytes] = {}
         self._clients: dict[str, Link] = {}
-        self.publications = Publications(self.epoch, runtime.log, publishes=role is not Role.INNER)
-        self.remembering = Remembering(runtime.log, self.statistics, self.publications.publishers)
-        self.adjacency = Adjacency(self, self.epoch, strict=strict_topology)
-        self.scoping = Scoping(self)
-        self.waves = Waves(self)
-        self.progress = Progress(self)
-        self.holds = Holds(self)
-        self.recovery = Recovery(self)
-        self.gathering = Gathering(self, self.recovery.marks_gathered)
-        self.delivery = Delivery(self)
-        self.crossing = Crossing(self)
-        self.doors = Doors(self)
-        self.ordering = Ordering(self)
-        self.entries = Entries(self)
-        self.registrations = Registrations(self)
-        self.settling = Settling(self)
+        self._principals: dict[str, dict[Link, None]] = {}
+        """The attached clients that stand for somebody."""
+        self.publications = Publications(self.epoch, runtime.log, name=name, publishes=role is not Role.INNER)
+        self.remembering = Remembering(runtime.log, self.statistics, self.publications.numbers.publishers)
+        self.publications.choose = self.remembering.choose
+        self.adjacency: Adjacency = Adjacency(self, self.epoch, strict=strict_topology)
+        self.scoping: Scoping = Scoping(self)
+        self.waves: Waves = Waves(self, self.adjacency, waits=not self.routing.advertisements)
+        self.progress: Progress = Progress(self, self.adjacency, _Sources(self))
+        self.holds: Holds = Holds(self)
+        self.recovery: Recovery = Recovery(self)
+        self.gathering: Gathering = Gathering(
+            self, self.adjacency, lambda: self.publications.last, self.recovery.marks_gathered
+        )
+        self.crossing: Crossing = Crossing(self)
+        self.doors: Doors = Doors(self)
+        self.ordering: Ordering = Ordering(self)
+        self.entries: Entries = Entries(self)
+        self.registrations: Registrations = Registrations(self)
+        self.delivery: Delivery = Delivery(self)
+        self.settling: Settling = Settling(self)
         self._handlers: dict[type, Callable[[Link, Any], None]] = {
             Notify: self.delivery.notified,
             Mark: self.progress.receive,
@@ -184,8 +198,8 @@ class Broker:
             Settled: self.settling.confirmed,
             Wave: self.waves.receive,
             WaveAnswer: self.waves.answer,
-            Fetch: lambda link, message: self.recovery.requested(message),
-            Fetched: lambda link, message: self.recovery.answered(message),
+            Fetch: lambda link, message: self.recovery.fetching.requested(message),
+            Fetched: lambda link, message: self.recovery.fetching.answered(message),
             Routed: self.doors.routed,
             Extension: self._extension,
         }
@@ -212,6 +226,9 @@ class Broker:
             Joinpoint.UNAD_SEND: self.entries.unad_send,
             Joinpoint.ATTACH: self._attach,
             Joinpoint.DETACH: self._detach,
+            Joinpoint.AWAY: self._away,
+            Joinpoint.BACK: self._back,
+            Joinpoint.ADOPT: self._adopt,
             Joinpoint.DELIVER: self.delivery.deliver,
             Joinpoint.ACK: self.delivery.ack,
             Joinpoint.CROSS: self.crossing.cross,
@@ -221,7 +238,7 @@ class Broker:
         }
         self._add_features(ordered(features), shuffle)
         for feature in self.features.values():
-            feature.start(self)
+            feature.start()
 
     def _add_features(self, features: list[Feature], shuffle: Callable[[list[Feature]], None] | None) -> None:
         self.failures = Failures()
@@ -245,12 +262,23 @@ class Broker:
                 step = weave(joinpoint, self._defaults[joinpoint], advice, self.failures)
                 setattr(self, f"at_{joinpoint.label}", step)
         delivery = self.delivery
-        delivery.hands_over = self.at_deliver == delivery.deliver
-        plain_sending = (self.at_pub_match, self.at_pub_send) == (delivery.pub_match, delivery.pub_send)
-        delivery.plain = delivery.hands_over and plain_sending
+        advised = [own[Joinpoint.DELIVER] for own in self._advice.values() if Joinpoint.DELIVER in own]
+        some = [one.links for one in advised if isinstance(one, For)]
+        delivery.woven(
+            plain=(self.at_pub_match, self.at_pub_send) == (delivery.pub_match, delivery.pub_send),
+            advised=tuple(some) if len(some) == len(advised) else None,
+        )
 
-    def weave_later(self, feature: Feature, advice: Mapping[Joinpoint, Advice | None]) -> None:
-        """Let a feature advise other steps than before, between this turn and the next; None: no longer."""
+    def weave_later(
+        self,
+        feature: Feature,
+        advice: Mapping[Joinpoint, Advice | None],
+        woven: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let a feature advise other steps than before, between this turn and the next; None: no longer.
+
+        `woven` is called then, in that turn between the two.
+        """
 
         def weave_now() -> None:
             for joinpoint, one in advice.items():
@@ -259,6 +287,8 @@ class Broker:
                 else:
                     self._advice[feature][joinpoint] = one
             self._weave(advice)
+            woven()
+            self.settling.end_turn()
 
         self.runtime.call_later(0, weave_now)
 
@@ -270,11 +300,20 @@ class Broker:
 
     # --- turns: what the runtime calls ----------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """One turn: when it ends, whoever waits for what has settled in it is told.
+
+        A turn that fails is not ended: the broker stops. Publish and Notify settle nothing, and go without.
+        """
+        yield
+        self.settling.end_turn()
+
     def link_up(self, link: Link) -> None:
         """A link to a neighbour broker has come up; frames may be sent on it from now on."""
-        self.adjacency.link_up(link)
-        self.at_link(link, True)
-        self.settling.end_turn()
+        with self.turn():
+            self.adjacency.link_up(link)
+            self.at_link(link, True)
 
     def has_link(self, link: Link) -> bool:
         """Whether this link to a neighbour broker is up."""
@@ -282,9 +321,9 @@ class Broker:
 
     def link_down(self, link: Link) -> None:
         """A link to a neighbour broker is lost, and with it what was under way on it."""
-        self.at_link(link, False)
-        self.adjacency.link_down(link)
-        self.settling.end_turn()
+        with self.turn():
+            self.at_link(link, False)
+            self.adjacency.link_down(link)
 
     def attach(self, link: Link) -> None:
         """A client has come. It stays attached to this broker until `detach`."""
@@ -296,17 +335,23 @@ class Broker:
 
     def detach(self, link: Link) -> None:
         """A client has gone for good."""
-        with Effort(TURN_STEPS):
+        with self.turn(), Effort(TURN_STEPS):
             self.at_detach(link)
-        self.settling.end_turn()
 
     def receive(self, link: Link, frame: Frame) -> None:
         """A frame has come in on a link."""
-        message = frame.message
-        kind = type(message)
+        kind = type(frame.message)
         self.statistics.received[kind] += 1
+        if kind is Publish or kind is Notify:  # these settle nothing
+            self._hear(link, frame, kind)
+        else:
+            with self.turn():
+                self._hear(link, frame, kind)
+
+    def _hear(self, link: Link, frame: Frame, kind: type) -> None:
+        message = frame.message
         if link.is_broker:
-            self._neighbour_turn(link, frame, message, kind)
+            self._hear_neighbour(link, frame, message, kind)
         elif self._clients.get(link.name) is link:
             try:
                 self._client_handlers[kind](link, message)
@@ -318,10 +363,8 @@ class Broker:
                 if kind in self._client_handlers:
                     raise
                 self.refuse(link, message, TidingsError(f"a client may not send {kind.__name__}"))
-        if kind is not Publish and kind is not Notify:  # these settle nothing
-            self.settling.end_turn()
 
-    def _neighbour_turn(self, link: Link, frame: Frame, message: AnyMessage, kind: type) -> None:
+    def _hear_neighbour(self, link: Link, frame: Frame, message: AnyMessage, kind: type) -> None:
         if type(message) is LinkState:
             self.adjacency.learn(link, message)
         elif type(message) is Attach:
@@ -332,13 +375,11 @@ class Broker:
             if frame.hop.attachments:
                 self._arrive(link, frame.hop.attachments)
             handler(link, message)
-            self._arrived = {}
         else:
             self.statistics.refused += 1
 
     def _arrive(self, link: Link, attachments: Mapping[str, bytes]) -> None:
         """Features hear of what rides on a message before it is handled."""
-        self._arrived = attachments
         for name, data in attachments.items():
             if (feature := self.features.get(name)) is not None:
                 feature.on_attached(link, data)
@@ -349,7 +390,7 @@ class Broker:
         reference = str(getattr(message, "id", getattr(message, "seq", "")))
         refusal = Refused(type(error).__name__, str(error), reference)
         if isinstance(message, Publish):
-            self.publications.refuse(link.name, message.seq, refusal)
+            self.publications.refuse(link.principal, message.seq, refusal)
         self.send(link, refusal)
 
     # --- what the parts of the broker use -------------------------------------------------------------
@@ -366,11 +407,11 @@ class Broker:
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
         """Call `action` in a turn of its own."""
 
-        def turn() -> None:
-            action()
-            self.settling.end_turn()
+        def act() -> None:
+            with self.turn():
+                action()
 
-        return self.runtime.call_later(delay, turn)
+        return self.runtime.call_later(delay, act)
 
     def now(self) -> int:
         """Microseconds since 1970 UTC."""
@@ -385,23 +426,42 @@ class Broker:
         """The link of an attached client."""
         return self._clients.get(name)
 
+    def standing_for(self, principal: str) -> Collection[Link]:
+        """The links of the attached clients that stand for somebody: itself, and others inside this broker."""
+        return self._principals.get(principal, ())
+
     @property
     def root(self) -> Table:
         """The table of the root scope, which is all there is unless somebody defines others."""
         return self.scoping.root
 
+    def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
+        """How far these subscriptions have certainly seen each origin, this broker included."""
+        return self.recovery.seen.marks_of(entries)
+
+    @property
+    def held(self) -> Mapping[Registration, object]:
+        """The subscriptions that are held now; not a copy."""
+        return self.holds.all
+
+    @property
+    def owing(self) -> Collection[str]:
+        """The origins that owe something now; not a copy."""
+        return self.recovery.owing
+
+    def owed(self, origin: str) -> Mapping[Registration, object]:
+        """The subscriptions that an origin owes something."""
+        return self.recovery.owed(origin)
+
     def client_subscriptions(self) -> list[Registration]:
         """The subscriptions of attached clients."""
         return [one for link in self.clients for one in self.registrations.subscriptions(link).values()]
-
-    def arrived(self, feature: str) -> bytes | None:
-        """What a feature attached to the message of this turn on the neighbour's side."""
-        return self._arrived.get(feature)
 
     # --- clients, links, trees ------------------------------------------------------------------------
 
     def _attach(self, link: Link) -> None:
         self._clients[link.name] = link
+        self._principals.setdefault(link.principal, {})[link] = None
 
     def _detach(self, link: Link) -> None:
         self.delivery.abandon(link)
@@ -409,6 +469,32 @@ class Broker:
         self.registrations.end(link)
         self.scoping.detached(link)
         del self._clients[link.name]
+        standing = self._principals[link.principal]
+        del standing[link]
+        if not standing:
+            del self._principals[link.principal]
+        self.runtime.close_local(link)
+
+    def away(self, link: Link) -> None:
+        """The connection of a client is lost or silent; it may come back, and what is sent to it is kept meanwhile."""
+        with self.turn():
+            self.at_away(link)
+
+    def back(self, link: Link) -> None:
+        """A client that was away is there again, and its session goes on."""
+        with self.turn():
+            self.at_back(link)
+
+    def _away(self, link: Link) -> None:
+        """Features may want to know."""
+
+    def _back(self, link: Link) -> None:
+        """Features may want to know."""
+
+    def _adopt(self, old: Link, new: Link) -> None:
+        self.registrations.adopt(old, new)
+        self.ordering.adopt(old, new)
+        self.delivery.forget()
 
     def _link(self, link: Link, up: bool) -> None:
         """The adjacency has noted it; features may want to know."""

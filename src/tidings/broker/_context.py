@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.wire import AnyMessage, Envelope, Extension
+from tidings.wire import AnyMessage, Envelope, Extension, Frame
 
-from ._book import Entry
-from ._holds import Holds
+from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint
-from ._links import Link
-from ._publications import Publications
-from ._registration import Registration
-from ._runtime import Timer
-from ._scoping import Scoping
-from ._settling import Settling
-from ._topology import Tree
-from ._waves import WAVE_DEADLINE
+from ._links import Guard, Link, LinkKind
+from ._runtime import Log, Timer
+from .forwarding import Publications
+from .interest import Entry, Registration, RoutingOptions, Scoping, Settling
+from .outlets import Holds
+from .overlay import WAVE_DEADLINE, Tree
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -33,6 +30,7 @@ class Context:
     def __init__(self, broker: Broker, feature: Feature) -> None:
         self._broker = broker
         self._feature = feature
+        self._opened: set[Link] = set()
 
     @property
     def name(self) -> str:
@@ -58,6 +56,48 @@ class Context:
     def clients(self) -> list[Link]:
         """The attached clients."""
         return self._broker.clients
+
+    def client(self, name: str) -> Link | None:
+        """The link of an attached client."""
+        return self._broker.client(name)
+
+    @property
+    def log(self) -> Log | None:
+        """The disk, if this broker has one."""
+        return self._broker.runtime.log
+
+    @property
+    def routing(self) -> RoutingOptions:
+        """How the broker routes."""
+        return self._broker.routing
+
+    def is_open(self, link: Link) -> bool:
+        """Whether a tree neighbour is ready on this link."""
+        return self._broker.adjacency.is_open(link)
+
+    def hop_towards(self, broker: str) -> Link | None:
+        """The link on which the tree leads to a broker, if it is ready."""
+        return self._broker.adjacency.hop_towards(broker)
+
+    def heard_of(self, broker: str) -> bool:
+        """Whether this broker knows of another one, in the network or from what it has published."""
+        return self._broker.recovery.seen.heard_of(broker)
+
+    def crowded(self, link: Link) -> bool:
+        """Whether so much waits on a link that what can wait should wait."""
+        return self._broker.crowded(link)
+
+    def is_current(self, registration: Registration) -> bool:
+        """Whether a client still has this subscription or advertisement, as it is."""
+        return self._broker.registrations.is_current(registration)
+
+    def subscribed(self, client: Link) -> Collection[Registration]:
+        """What an attached client subscribes to."""
+        return self._broker.registrations.subscriptions(client).values()
+
+    def advertised(self, client: Link) -> Collection[Registration]:
+        """What an attached client advertises; nothing, where nobody does."""
+        return self._broker.registrations.advertisements(client).values()
 
     @property
     def subscriptions(self) -> list[Entry]:
@@ -119,7 +159,7 @@ class Context:
         self._broker.send(link, Extension(self._feature.name, body))
 
     def attach(self, link: Link, data: bytes) -> None:
-        """Let the message that this step sends to a link carry something; see `attached`.
+        """Let the message that this step sends to a link carry something; it comes to `Feature.on_attached`.
 
         To be called in advice around a SEND joinpoint, before `proceed`. What finds no message is dropped.
         """
@@ -140,20 +180,41 @@ class Context:
         """
         return self._broker.doors.send_to(broker, self._feature.name, body)
 
-    def weave(self, advice: Mapping[Joinpoint, Advice]) -> None:
+    def standing_for(self, principal: str) -> Collection[Link]:
+        """The attached clients that stand for somebody: itself, if it is here, and inner clients."""
+        return self._broker.standing_for(principal)
+
+    def open_client(
+        self, name: str, receive: Callable[[Frame], None], principal: str = "", guard: Guard | None = None
+    ) -> InnerClient:
+        """Open a client inside the broker, which stands for a principal, or else for itself; see `_inside`.
+
+        It may do what `guard` allows, without one what clients of the principal may that are attached here; if there
+        are none, it may do anything, as the feature itself may.
+        """
+        guard = guard or guard_of(self._broker, principal)
+        client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal), receive)
+        self._opened.add(client.link)
+        return client
+
+    def adopt(self, old: Link, new: Link) -> None:
+        """Let one client have what another of the same principal subscribes to and advertises; one is this feature's.
+
+        Nothing is announced or withdrawn: from now on everything that is for these subscriptions goes to `new`.
+        """
+        adopt(self._broker, self._feature.name, old, new, self._opened)
+
+    def weave(self, advice: Mapping[Joinpoint, Advice], woven: Callable[[], None] = lambda: None) -> None:
         """Advise these steps from the next turn on, beside those that this feature advises already.
 
-        The turn in which this is called goes on as it began, so no message meets two weavings.
+        The turn in which this is called goes on as it began, so no message meets two weavings. `woven` is called as
+        soon as the steps are advised, before anything else happens: the tables are as the advice finds them.
         """
-        self._broker.weave_later(self._feature, advice)
+        self._broker.weave_later(self._feature, advice, woven)
 
     def unweave(self, *joinpoints: Joinpoint) -> None:
         """Advise these steps no longer, from the next turn on."""
         self._broker.weave_later(self._feature, dict.fromkeys(joinpoints))
-
-    def attached(self) -> bytes | None:
-        """What this feature attached, on the neighbour's side, to the message of this turn."""
-        return self._broker.arrived(self._feature.name)
 
     def wave(self, kind: str, body: bytes, done: Callable[[bytes, bool], None], deadline: int = WAVE_DEADLINE) -> None:
         """Ask every broker; `done(answer, complete)` is called exactly once. See `Feature.wave_kinds`."""

@@ -107,19 +107,20 @@ class Doors:
             raise FeatureError(
                 f"feature '{feature}' sends {len(body):,} bytes to broker '{target}'; send at most {MAX_ROUTED:,}"
             )
-        return self._forward(Routed(target, self._broker.name, feature, body))
+        return self.forward(Routed(target, self._broker.name, feature, body), target)
 
     def routed(self, link: Link, message: Routed) -> None:
         """A message to a broker has come; pass it on if it is for another one."""
         if message.target != self._broker.name:
-            self._forward(message)
+            self.forward(message, message.target)
         elif (feature := self._broker.features.get(message.feature)) is not None:
             feature.on_routed(message.source, message.body)
         else:
             self._broker.statistics.refused += 1
 
-    def _forward(self, message: Routed) -> bool:
-        link = self._broker.adjacency.hop_towards(message.target)
+    def forward(self, message: AnyMessage, target: str) -> bool:
+        """Send a message on towards a broker; False if the tree does not lead there now."""
+        link = self._broker.adjacency.hop_towards(target)
         if link is not None:
             self._broker.send(link, message)
         return link is not None

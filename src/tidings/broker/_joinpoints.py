@@ -28,20 +28,35 @@ Rules, all enforced here:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidings.model import FeatureError
 
 if TYPE_CHECKING:
-    from ._broker import Broker
     from ._context import Context
     from ._links import Link
-    from ._waves import WaveKind
+    from .overlay import WaveKind
 
 Step: TypeAlias = Callable[..., Any]
 Advice: TypeAlias = Callable[..., Any]
 """Called as `advice(proceed, *arguments of the joinpoint)`."""
+
+
+class For:
+    """Advice at DELIVER that concerns some clients only: what goes to others passes it by, at no cost."""
+
+    __slots__ = ("advice", "links")
+
+    def __init__(self, links: Set[Link], advice: Advice) -> None:
+        """`links` is looked at for each notification, so its owner may change it at any time."""
+        self.links = links
+        self.advice = advice
+
+    def __call__(self, proceed: Step, route: Any, envelope: Any, link: Link, subscriptions: Any) -> Any:
+        if link in self.links:
+            return self.advice(proceed, route, envelope, link, subscriptions)
+        return proceed(route, envelope, link, subscriptions)
 
 
 class Joinpoint(enum.Enum):
@@ -74,11 +89,19 @@ class Joinpoint(enum.Enum):
     """(link): a client has come."""
     DETACH = ("detach", type(None))
     """(link): a client has gone; its subscriptions and advertisements end."""
+    AWAY = ("away", type(None))
+    """(link): the connection of a client is lost, or silent. It may come back; if it does not, DETACH follows."""
+    BACK = ("back", type(None))
+    """(link): a client that was away is there again, and its session goes on."""
+    ADOPT = ("adopt", type(None))
+    """(old, new): what one client subscribes to and advertises becomes another's, which stands for the same principal.
+    Nothing is announced or withdrawn."""
     PUBLISHED = ("published", type(None))
     """(envelope, link): a publication of a client of this broker has got its identity. Observed only, without
     `proceed`, once for each publication in the network, before it is sent anywhere."""
     DELIVER = ("deliver", type(None))
-    """(route, envelope, link, subscriptions): a notification is handed to a client."""
+    """(route, envelope, link, subscriptions): a notification is handed to a client. A call for each client; advice
+    that concerns few of them says so (`For`), and the others stay in groups that get one frame."""
     ACK = ("ack", type(None))
     """(link, event key): a client has handled everything up to this event."""
     CROSS = ("cross", type(None))
@@ -110,8 +133,8 @@ class Feature:
     context: Context
     """The broker, as far as features may see and use it. Set when the broker is built."""
 
-    def start(self, broker: Broker) -> None:
-        """The broker is built. What this feature keeps on disk can be read now."""
+    def start(self) -> None:
+        """The broker is built, and `context` can be used. What this feature keeps on disk can be read now."""
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """The advice, by joinpoint, when the broker is built. `Context.weave` changes it later."""
@@ -167,54 +190,71 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Step
     if not observers:
         return None
 
+    def failed(feature: Feature, error: Exception) -> None:
+        failures.count(feature)
+        if feature.fail_stop:
+            raise FeatureError(f"feature '{feature.name}' failed as an observer: {error!r}") from error
+
     def observed(*arguments: Any) -> None:
         for feature, observer in observers:
             try:
                 observer(*arguments)
             except Exception as error:
-                failures.count(feature)
-                if feature.fail_stop:
-                    raise FeatureError(f"feature '{feature.name}' failed as an observer: {error!r}") from error
+                failed(feature, error)
 
+    if len(observers) == 1:
+        ((only, observes),) = observers
+
+        def observed_once(*arguments: Any) -> None:
+            try:
+                observes(*arguments)
+            except Exception as error:
+                failed(only, error)
+
+        return observed_once
     return observed
 
 
 def _around(joinpoint: Joinpoint, inner: Step, feature: Feature, advice: Advice, failures: Failures) -> Step:
+    privileged = feature.privileged
+
     def advised(*arguments: Any) -> Any:
-        results: list[Any] = []
-        inner_errors: list[Exception] = []
+        proceeded = False
+        done: Any = None
+        refused: Exception | None = None
 
         def proceed(*changed: Any) -> Any:
-            if results or inner_errors:
+            nonlocal proceeded, done, refused
+            if proceeded:
                 raise FeatureError(f"feature '{feature.name}' proceeded twice at {joinpoint.name}")
-            given = changed if changed and feature.privileged else arguments
+            proceeded = True
             try:
-                results.append(inner(*given))
+                done = inner(*(changed if changed and privileged else arguments))
             except Exception as error:
-                inner_errors.append(error)
+                refused = error
                 raise
-            return results[0]
+            return done
 
         try:
             result = advice(proceed, *arguments)
-            if feature.privileged and not isinstance(result, joinpoint.result):
+            if privileged and not isinstance(result, joinpoint.result):
                 raise FeatureError(
                     f"feature '{feature.name}' returned {type(result).__name__} at {joinpoint.name}, "
                     f"which needs {joinpoint.result.__name__}"
                 )
         except Exception as error:
-            if inner_errors:
-                raise inner_errors[0] from None  # the step itself refused: not the feature's failure
+            if refused is not None:
+                raise refused from None  # the step itself refused: not the feature's failure
             failures.count(feature)
             if feature.fail_stop:
                 if isinstance(error, FeatureError):
                     raise
                 raise FeatureError(f"feature '{feature.name}' failed at {joinpoint.name}: {error!r}") from error
-            return results[0] if results else inner(*arguments)
-        if inner_errors:
-            raise inner_errors[0]
-        if feature.privileged:
+            return done if proceeded else inner(*arguments)
+        if refused is not None:
+            raise refused
+        if privileged:
             return result
-        return results[0] if results else inner(*arguments)
+        return done if proceeded else inner(*arguments)
 
     return advised

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Protocol
 
-from tidings.model import Matches, Notification
+from tidings.model import Matches, Notification, Value
+
+_NO_ATTRIBUTES: Mapping[str, Value] = {}
 
 
 class LinkKind(enum.Enum):
@@ -46,20 +49,31 @@ class Guard(Protocol):
 class Link:
     """One connection, while it lasts. Compared by identity: a new connection is a new link."""
 
-    __slots__ = ("guard", "is_broker", "is_client", "kind", "name")
+    __slots__ = ("attributes", "guard", "is_broker", "is_client", "kind", "name", "principal")
 
-    def __init__(self, name: str, kind: LinkKind, guard: Guard | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: LinkKind,
+        guard: Guard | None = None,
+        principal: str = "",
+        attributes: Mapping[str, Value] = _NO_ATTRIBUTES,
+    ) -> None:
         self.name = name
         """The broker or client at the other end."""
+        self.principal = principal or name
+        """Who a client stands for: its memberships are those of the principal, and so is what it publishes."""
         self.kind = kind
         self.guard = guard
+        self.attributes = attributes
+        """Of a client: what it says about itself, for as long as this connection lasts."""
         self.is_broker = kind is LinkKind.BROKER
         self.is_client = kind is LinkKind.CLIENT
 
     @property
     def owner(self) -> str:
-        """Whose it is; a client without a guard stands for itself."""
-        return self.guard.name if self.guard is not None else self.name
+        """Whose it is; without a guard, its principal's own."""
+        return self.guard.name if self.guard is not None else self.principal
 
     def __repr__(self) -> str:
         return f"Link({self.name!r}, {self.kind.value})"

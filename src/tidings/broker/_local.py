@@ -47,9 +47,9 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place
-from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
+from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 
 DUPLICATE_WINDOW = 8_192
 """How many of the latest deliveries are remembered to recognise a second copy."""
@@ -196,7 +196,7 @@ class LocalBroker:
         elif after is not None:
             subscription.goes_on(after)
         # A filter that cannot be sent is refused here: it must not be in the way of what is announced later.
-        self._out(message if after is None else msgspec.structs.replace(message, after=dict(after)))
+        self._out(message if after is None else msgspec.structs.replace(message, after=dict(after), early=True))
         self._subscriptions[id] = subscription
         return id
 
@@ -247,7 +247,7 @@ class LocalBroker:
             subscription.begins_anew()
             message = subscription.message
             if subscription.settled:
-                message = msgspec.structs.replace(message, after=subscription.after, past=None)
+                message = msgspec.structs.replace(message, after=subscription.after, past=None, early=True)
             self._out(message)
         for publication in self._unacknowledged.values():
             self._out(publication)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from tidings.model import Duplicates, Identity, Notification, Route
 from tidings.wire import Gap, Subscribe
 
-from ._progress import Position
+from .overlay import Position
 
 Callback: TypeAlias = Callable[[Notification], None]
 
@@ -104,8 +104,8 @@ class LocalSubscription:
 
     @property
     def awaits_past(self) -> bool:
-        """Whether its past has not begun yet: nothing else can come for it."""
-        return self.message.past is not None and not self.confirmed
+        """Whether its past has not begun yet: nothing else can come for it. One that goes on elsewhere has no past."""
+        return self.message.past is not None and not self.confirmed and not self.settled
 
     def form(self, route: Route) -> int:
         """What must be the same for two copies of one event to be the same notification."""

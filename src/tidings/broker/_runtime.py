@@ -84,7 +84,13 @@ class Log(Protocol):
         """Keep a piece of small state; in a later turn, call `synced` when it would survive a crash, or `failed`."""
         ...
 
-    def delete(self, table: str, key: str) -> None:
+    def delete(
+        self,
+        table: str,
+        key: str,
+        synced: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
         """Forget a piece of small state, in order with what is put; one that does not exist is forgotten already."""
         ...
 
@@ -126,6 +132,17 @@ class Runtime(Protocol):
 
         Whoever sends to the same links again gives the same mapping, unchanged: a runtime may recognise it.
         """
+        ...
+
+    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
+        """From now on frames for this link reach `receive`, in the turn that sends them and in the order of sending.
+
+        `receive` must not call the broker: see `_inside`.
+        """
+        ...
+
+    def close_local(self, link: Link) -> None:
+        """Nothing more is sent on this link. Closing one that was not opened does nothing."""
         ...
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:

@@ -35,6 +35,8 @@ class _Counted(Generic[K]):
 class CountingIndex(Generic[K]):
     """A table of distinct constraints, each with the conjunctions that need it."""
 
+    match_body = None  # bodies are decoded first
+
     def __init__(self) -> None:
         self._filters: dict[K, Filter | Matches] = {}
         self._open: dict[K, Matches] = {}

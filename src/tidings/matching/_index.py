@@ -55,6 +55,8 @@ PATIENT_STRIDE = 64
 class Index(Generic[K]):
     """Conjunctions under their most selective constraint, or in segments of thousands."""
 
+    match_body = None  # bodies are decoded first
+
     def __init__(self) -> None:
         self._homes: dict[K, list[Home]] = {}
         self._open: dict[K, Matches] = {}

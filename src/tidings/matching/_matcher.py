@@ -7,7 +7,7 @@ An engine in another language would be one more class of this shape, chosen in `
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol, TypeVar
 
 from tidings.model import Conjunction, Filter, Matches, Notification
@@ -28,6 +28,14 @@ class Matcher(Protocol[K]):
 
     def match(self, notification: Notification, /) -> list[K]:
         """The keys whose filters match, each once, in no particular order."""
+        ...
+
+    @property
+    def match_body(self) -> Callable[[bytes], list[K] | None] | None:
+        """As `match`, from an encoded notification, whose names and values it checks; None: it must be decoded.
+
+        An engine that matches decoded notifications only has no such method.
+        """
         ...
 
     def match_many(self, batch: Iterable[Notification], /) -> list[list[K]]:

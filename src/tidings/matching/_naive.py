@@ -13,6 +13,8 @@ from ._matcher import K
 class NaiveIndex(Generic[K]):
     """A loop over all filters."""
 
+    match_body = None  # bodies are decoded first
+
     def __init__(self) -> None:
         self._filters: dict[K, Filter | Matches] = {}
 

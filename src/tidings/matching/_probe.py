@@ -55,8 +55,8 @@ class Probe:
                     hit.append(node)
             for size, table in self._grams.items():
                 if len(value) - size < len(table):
-                    grams = {value[at : at + size] for at in range(len(value) - size + 1)}
-                    hit += [table[gram] for gram in table.keys() & grams]
+                    grams = dict.fromkeys([value[at : at + size] for at in range(len(value) - size + 1)])
+                    hit += [table[gram] for gram in grams if gram in table]  # in the same order in every process
                 else:
                     hit += [node for gram, node in table.items() if gram in value]
         elif self._paths:

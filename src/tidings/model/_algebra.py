@@ -21,7 +21,7 @@ from ._cover import covers
 from ._merge import merge
 from ._negation import negation
 from ._overlap import overlaps
-from ._share import precision
+from ._precision import precision
 from ._witness import witness
 
 __all__ = ["canonical", "covers", "merge", "negation", "overlaps", "precision", "witness"]

@@ -43,13 +43,19 @@ def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
     """The same notifications, written in one way."""
     unique = dict.fromkeys(conjunctions)
     with Effort():
-        parts = {str(part): part for one in unique if possible(one) for part in (_simplified(one),)}
-        form = maximal(parts[text] for text in sorted(parts))
+        simple = [_simplified(one) for one in unique if possible(one)]
+        form = maximal(_by_text(simple)) if len(simple) > 1 else tuple(simple)
         if not is_spent() and printable(form):
             return form
     # What could not be looked at in full has no one form. And an open end of a range takes more words than
     # BETWEEN: a filter of almost the largest size must not grow beyond it on its way.
     return tuple(sorted(unique, key=str))
+
+
+def _by_text(conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
+    """The conjunctions, each once, in the order of their texts."""
+    parts = {str(one): one for one in conjunctions}
+    return [parts[text] for text in sorted(parts)]
 
 
 def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:

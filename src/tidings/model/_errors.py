@@ -16,13 +16,23 @@
     ├── FeatureError                  a feature that breaks the rules of weaving
     ├── ScopeError                    a scope, an interface or a mapping that cannot be
     │   ├── MappingError              a mapping that cannot be built, read or turned round
+    │   │   └── IncompleteMapping     one direction of a mapping is missing and cannot be derived
     │   ├── UnknownName               a name that no scope has, where it is used
     │   ├── AmbiguousName             a name that several scopes have, equally near to where it is used
+    │   ├── AlreadyDefined            a definition whose name is taken
+    │   ├── UnresolvedDependency      a selection that finds too few components
     │   ├── NotAllowed                a change that whoever asked for it may not make
     │   │   └── FrozenGraph           a change of a graph that is static
     │   ├── NotTrusted                traffic would pass a broker that its scope does not trust
+    │   ├── StaleGraph                a change that was worked out on a version that is no longer the newest
     │   ├── NoAuthority               no broker is named that orders changes
-    │   └── AuthorityUnreachable      the broker that orders changes does not answer
+    │   ├── AuthorityUnreachable      the broker that orders changes does not answer
+    │   └── ScriptError               scopes: mistakes in a text of the scope language, all of them
+    ├── AggregateError                an aggregate that cannot be, or cannot be asked for
+    │   ├── ExpressionError           its text cannot be parsed; points at the column
+    │   ├── PartialRefused            bytes that are not a partial of it, or more than may travel
+    │   ├── LawBroken                 a definition that breaks a law, with the smallest counter-example
+    │   └── DeploymentRefused         code that nobody vouches for, or that cannot be deployed as it is
     ├── StoreError                    what a store refuses
     │   ├── StoreLocked               another broker uses the directory
     │   ├── StoreForeign              not a store, not this broker's, or of another format
@@ -35,10 +45,14 @@
     ├── StartError                    net: a server that cannot start
     ├── ConnectionFailed              client: the service cannot be reached
     │   ├── NotAdmitted               it is there, and client and service do not accept each other
+    │   │   └── TakenOver             another process uses the name of this client now
     │   └── ClientNotOpen             a call of a client that is not open yet, or is closed
     ├── RefusedByService              client: the service did not do what it was asked for
     ├── PromiseError                  sim: the table of promises cannot be read, or lacks a cell
     ├── NeverQuiet                    sim: something goes on for ever
+    ├── NeverEnds                     sim: an application waits for what never happens, or goes round in circles
+    ├── OutsideWorld                  sim: something would leave the simulated world
+    ├── BrokenPromises                sim: a promise was not kept
     ├── SparkError                    spark: something failed in Spark, or on the way to it
     │   ├── NoJava                    no Java that this Spark can run on
     │   └── SourceError               the data source was asked for what it cannot do
@@ -77,11 +91,7 @@ class FilterSyntaxError(FilterError):
         super().__init__(problem, text, column, remedy)
 
     def __str__(self) -> str:
-        if not self.text:  # it has come from a broker, which has said all of this in the problem
-            return self.problem
-        shown, at = _window(self.text, self.column)
-        remedy = f"\n{self.remedy}" if self.remedy else ""
-        return f"column {self.column}: {self.problem}\n  {shown}\n  {' ' * at}^{remedy}"
+        return _pointed(self.problem, self.text, self.column, self.remedy)
 
 
 class FilterTooLarge(FilterError):
@@ -132,12 +142,24 @@ class MappingError(ScopeError, ValueError):
     """A mapping that cannot be built, read or turned round."""
 
 
+class IncompleteMapping(MappingError):
+    """One direction of a mapping is missing, and can neither be derived nor is blocked."""
+
+
 class UnknownName(ScopeError, LookupError):
     """A name that no scope has, where it is used."""
 
 
 class AmbiguousName(ScopeError, LookupError):
     """A name that several scopes have, equally near to where it is used."""
+
+
+class AlreadyDefined(ScopeError):
+    """A definition whose name is taken."""
+
+
+class UnresolvedDependency(ScopeError):
+    """A selection that finds fewer components than it must."""
 
 
 class NotAllowed(ScopeError):
@@ -152,12 +174,50 @@ class NotTrusted(ScopeError):
     """A change that would lead the traffic of a scope over a broker that it does not trust."""
 
 
+class StaleGraph(ScopeError):
+    """A change that was worked out on a version of the graph that is no longer the newest. Nothing was changed."""
+
+
 class NoAuthority(ScopeError):
     """No broker is named that orders changes of the scope graph."""
 
 
 class AuthorityUnreachable(ScopeError):
     """The broker that orders changes of the scope graph does not answer; traffic goes on as it was."""
+
+
+class AggregateError(TidingsError, ValueError):
+    """An aggregate that cannot be, or cannot be asked for."""
+
+
+class ExpressionError(AggregateError):
+    """The text of an aggregate that cannot be parsed; `column` counts from 1."""
+
+    def __init__(self, problem: str, text: str = "", column: int = 1, remedy: str = "") -> None:
+        self.problem = problem
+        self.text = text
+        self.column = column
+        self.remedy = remedy
+        super().__init__(problem, text, column, remedy)
+
+    def __str__(self) -> str:
+        return _pointed(self.problem, self.text, self.column, self.remedy)
+
+
+class PartialRefused(AggregateError):
+    """Bytes that are not a partial of an aggregate, or a partial that is larger than one that may travel."""
+
+
+class LawBroken(AggregateError):
+    """A definition that breaks a law on which the engine relies; the smallest counter-example that was found is
+    shown.
+    """
+
+
+class DeploymentRefused(AggregateError):
+    """Code that nobody vouches for whom the broker trusts, or that cannot be deployed as it is. Nothing was
+    installed.
+    """
 
 
 class StoreError(TidingsError):
@@ -202,6 +262,15 @@ def refusal(name: str, reason: str) -> TidingsError | None:
     if isinstance(kind, type) and issubclass(kind, TidingsError):
         return kind(reason)
     return None
+
+
+def _pointed(problem: str, text: str, column: int, remedy: str) -> str:
+    """The problem with the column, the text around it, and the remedy."""
+    remedy = f"\n{remedy}" if remedy else ""
+    if not text:  # it is empty, or has come from a broker, which has said all of this in the problem
+        return problem + remedy
+    shown, at = _window(text, column)
+    return f"column {column}: {problem}\n  {shown}\n  {' ' * at}^{remedy}"
 
 
 def _window(text: str, column: int, width: int = 72) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from . import _algebra
 from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._effort import KEPT_STEPS, Effort
-from ._errors import FilterError
+from ._errors import FilterError, FilterTooLarge
 from ._limits import checked, printable
 from ._location import Location
 from ._notification import Notification
@@ -80,6 +80,16 @@ class Filter:
         """
         merged = _algebra.merge(self.conjunctions, other.conjunctions, precision)
         return Filter(merged) if merged is not None and printable(merged) else None
+
+    def union(self, other: Filter) -> Filter | None:
+        """Return the filter that accepts what either accepts, in canonical form; None if it would be too large."""
+        if self == other:
+            return self
+        try:
+            merged = self.merge(other)
+            return (merged if merged is not None else self | other).canonical()
+        except FilterTooLarge:
+            return None
 
     def canonical(self) -> Filter:
         """Return the same filter in canonical form: equal forms mean equal filters, but not always the reverse."""

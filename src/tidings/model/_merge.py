@@ -10,7 +10,7 @@ know: values join into `IN`, ranges that touch into one; `IS NULL OR EXISTS` dro
 An *imperfect* merger accepts more. It keeps, for each attribute that both constrain, what both imply and the
 hulls of the rest: ranges grow, texts keep what they have in common, places move up to what is around
 both. What nobody can widen usefully becomes EXISTS. It is used only as long as its estimated precision (see
-`_share`) stays above a threshold.
+`_precision`) stays above a threshold.
 
 Disjunctions are merged pair by pair, always in the order of their texts, so the result depends on nothing else.
 """
@@ -26,7 +26,7 @@ from ._conjunction import Conjunction
 from ._constraint import Constraint, Negated
 from ._cover import covers, follows
 from ._effort import Effort
-from ._share import precision
+from ._precision import precision
 from ._terms import terms_of
 from .operators import Exists, IsNull
 from .operators.equal import among

@@ -1,5 +1,6 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
+from ._attribute_decoding import attribute_decoder, attribute_decoder_of_many, body_test
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
     CLIENT_COST,
@@ -26,8 +27,18 @@ from ._frame import (
     Hop,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
-from ._glance import body_test, glance, glance_at_many
-from ._hello import MAX_HELLO, VERSION, Hello, PeerRole, Reject, Welcome, decode_words, encode_words
+from ._hello import (
+    MAX_BROUGHT,
+    MAX_HELLO,
+    TAKEN_OVER,
+    VERSION,
+    Hello,
+    PeerRole,
+    Reject,
+    Welcome,
+    decode_words,
+    encode_words,
+)
 from ._local import exposes_token, is_local
 from ._messages import (
     MAX_POSITIONS,
@@ -104,6 +115,7 @@ __all__ = [
     "HEADER",
     "JSON",
     "MAX_BODY",
+    "MAX_BROUGHT",
     "MAX_CLIENTS",
     "MAX_FILTERS",
     "MAX_HELLO",
@@ -113,6 +125,7 @@ __all__ = [
     "MSGPACK",
     "NO_ANSWER",
     "SERIALISERS",
+    "TAKEN_OVER",
     "UNREADABLE",
     "VERSION",
     "WAITING",
@@ -185,6 +198,8 @@ __all__ = [
     "WireError",
     "ack",
     "ack_number",
+    "attribute_decoder",
+    "attribute_decoder_of_many",
     "body_test",
     "brief",
     "checked_body",
@@ -200,8 +215,6 @@ __all__ = [
     "encode_words",
     "exposes_token",
     "ext_hook",
-    "glance",
-    "glance_at_many",
     "is_local",
     "pack",
     "part",

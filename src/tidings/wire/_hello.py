@@ -16,8 +16,14 @@ VERSION = 1
 """The version of the protocol that this code speaks."""
 MAX_HELLO = 65_536
 """The most bytes of a hello, welcome or rejection."""
+MAX_BROUGHT = 16_384
+"""The most bytes of the attributes that a client brings."""
 MAX_REASON = 1_000
 """The most characters of the reason of a rejection."""
+
+
+TAKEN_OVER = "taken-over"
+"""The code of a rejection: another process uses the name of this client now."""
 
 
 class PeerRole(enum.Enum):
@@ -51,6 +57,15 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a broker: a digest of which names belong to which identities there; "": it does not say."""
     routing: str = ""
     """Of a broker: what its neighbours must do alike, or notifications are lost."""
+    attributes: bytes = b""
+    """Of a client: what it says about itself for as long as it is connected, as the body of a notification."""
+
+    attached: int = 0
+    """Of a client: the epoch under which it was attached last, as a welcome has said; 0: it knows of none."""
+    last: str = ""
+    """With `attached`: the broker that said so."""
+    take_over: bool = False
+    """Of a client without `attached`: whether it takes the place of a client of its name that is connected."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session
@@ -78,6 +93,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """To a client: what it is called; the broker has chosen it if the hello named none."""
     names: str = ""
     """To a broker: as in the hello."""
+    attached: int = 0
+    """To a client: the epoch under which it is attached; it repeats that wherever it connects next."""
 
 
 class Reject(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -171,6 +171,8 @@ class Subscribe(Message, frozen=True):
     """From a client: what counts as a second copy."""
     past: Past | None = None
     """From a client: how far it reaches back. Nothing is delivered before the past."""
+    early: bool = False
+    """From a client that says `after`: what follows may come before `Settled`, as soon as it is there."""
 
 
 class Unsubscribe(Message, frozen=True):

@@ -32,6 +32,9 @@ class Recalled(Message, frozen=True):
     found: bool
     filter: str = ""
     positions: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    """If nothing is found and some are missing: how far each origin has come."""
+    missing: tuple[str, ...] = ()
+    """Brokers that cannot be reached and may keep something newer; ask again."""
 
 
 class Keep(Message, frozen=True):

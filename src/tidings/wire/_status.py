@@ -164,6 +164,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The scope graph; None: the broker is older than scopes."""
     waiting: int = 0
     """Publications that wait for their scopes or advertisements to be ready."""
+    aggregation: dict[str, int] = {}
+    """What is watched and measured here, and what came of it; empty: this broker answers no such questions."""
 
 
 def encode_status(status: Status) -> bytes:

@@ -1,0 +1,31 @@
+"""Forwarding: from a message that brings a notification to the frames that it becomes.
+
+What is plain goes by the lane of its table; the rest goes the full path, through the steps that features may advise and
+from scope to scope.
+"""
+
+from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL, Crossing, from_past, version_of
+from ._delivery import Delivery
+from ._lane import NO_HOP, Lane
+from ._ordering import Ordering
+from ._owed import owed
+from ._publications import Publications
+from ._remembering import Remembering
+from ._targets import Targets
+
+__all__ = [
+    "DETOUR",
+    "FROM_PAST",
+    "NO_HOP",
+    "ONE_OF_SEVERAL",
+    "Crossing",
+    "Delivery",
+    "Lane",
+    "Ordering",
+    "Publications",
+    "Remembering",
+    "Targets",
+    "from_past",
+    "owed",
+    "version_of",
+]

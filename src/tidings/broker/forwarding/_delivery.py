@@ -1,0 +1,375 @@
+"""Delivery: from the publication of a client, or the notification of a neighbour, to the links that it goes to.
+
+Theory of operation
+-------------------
+Steps in capitals are joinpoints.
+
+    Publish from a client      check, stamp the identity, keep, acknowledge, route
+    Notify from a neighbour    note the progress, route
+    route                      PUB-MATCH finds the links, PUB-SEND sends one copy to each, DELIVER to each client
+
+Where there are scopes, `_crossing` does this for each scope that a notification is visible in.
+
+What may not go yet waits (see `_waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from tidings.broker._bounds import check_publication
+from tidings.broker._links import Link
+from tidings.broker.interest import Entry, Passage, Registration, advertises
+from tidings.model import EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
+from tidings.wire import (
+    Advertise,
+    Deliver,
+    Envelope,
+    Frame,
+    Gap,
+    Notify,
+    Publish,
+    PublishAck,
+    Quality,
+    Unadvertise,
+    checked_body,
+)
+
+from ._answers import Answers
+from ._apart import Apart, Left
+from ._crossing import Copy
+from ._host import Host
+from ._lane import NO_HOP, Surroundings, Taken, routed
+from ._lanes import Lanes
+from ._owed import owed as owed_to
+from ._targets import Forwarding, Targets, found_for
+from ._waiting import Release, Said, Waiting
+
+NOTE_INTERVAL = 1_000_000
+"""Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
+_FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
+
+
+class Delivery:
+    """What one broker does with notifications."""
+
+    def __init__(self, broker: Host) -> None:
+        self._broker = broker
+        self._now = broker.runtime.now
+        self._advertised = broker.routing.advertisements
+        self._floods = broker.routing.algorithm == "flooding"
+        self._forwarding = Forwarding()
+        self._tables, self._leaving = broker.scoping.tables, broker.registrations.leaving
+        doors = broker.doors
+        self._attached = doors.attached
+        self._apart = Apart(broker.held, broker.owing, broker.owed, doors.attached, doors.riding)
+        self.lanes = Lanes(self._surroundings(broker), broker.scoping, floods=self._floods)
+        broker.scoping.changed = self.lanes.changed
+        self.waiting = Waiting(broker.name)
+        self.release = Release(broker, self.waiting, self._lets_go)
+        self._answers = Answers(broker, self._opened)
+        self.ripe = False
+        """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
+
+    def _surroundings(self, broker: Host) -> Surroundings:
+        """What lanes use of this broker."""
+        return Surroundings(
+            broker.name,
+            broker.publications,
+            broker.statistics,
+            broker.progress,
+            self._apart,
+            self._forwarding,
+            broker.registrations.leaving,
+            takes=lambda: broker.remembering.takes,
+            passed=broker.recovery.passed,
+            standing_for=broker.standing_for,
+            hop=lambda: broker.adjacency.hop,
+            announced=self._is_announced if self._advertised else None,
+        )
+
+    def woven(self, *, plain: bool, advised: tuple[Set[Link], ...] | None) -> None:
+        """The weaving has changed.
+
+        `plain`: whether nobody advises PUB-MATCH and PUB-SEND; `advised`: the clients for whom DELIVER is advised,
+        None: everybody.
+        """
+        self._apart.advised = advised
+        self.lanes.plain = plain and advised is not None
+        self.lanes.around.observed = self._broker.at_published
+        self.lanes.changed()
+
+    def published(self, link: Link, message: Publish) -> None:
+        """A client publishes."""
+        if link in self.waiting or not self._takes(link, message):
+            self._publish(link, message)
+
+    def _takes(self, link: Link, message: Publish) -> bool:
+        """Let the lane of a publisher do all that there is to do; False: it has not."""
+        try:
+            lane = self.lanes.publishing[link]
+        except KeyError:
+            lane = self.lanes.for_publisher(link)
+        if lane is None or (taken := lane.take(link, message, self._now())) is None:
+            return False
+        self._carry_out(link, taken)
+        return True
+
+    def _carry_out(self, link: Link, taken: Taken) -> None:
+        """Send what a lane has made of something that came in on a link."""
+        answer, frames, left = taken
+        runtime = self._broker.runtime
+        if answer is not None:
+            runtime.send(link, answer)
+        for links, frame in frames:
+            runtime.send_all(links, frame)
+        if isinstance(left, Left):
+            self._send_alone(left)
+        elif left is not None:
+            self.route(left, link)
+
+    def _publish(self, link: Link, message: Publish) -> None:
+        check_publication(message)
+        if self._broker.publications.is_known(link.principal, message.seq):
+            self._answers.repeated(link, message)
+            return
+        notification = self._checked(link, message)
+        if link in self.waiting or not self._goes(link, message, notification):
+            self.waiting.add(link, message)
+
+    def _checked(self, link: Link, message: Publish) -> Notification:
+        """What is published, if the client may publish it at all."""
+        notification = checked_body(message.body)
+        if link.guard is not None:
+            link.guard.check_publish(notification)
+        return notification
+
+    def _goes(self, link: Link, message: Publish, notification: Notification) -> bool:
+        """Publish what may be published now; False: it has to wait."""
+        publications = self._broker.publications
+        passages = self._broker.scoping.passages(link)
+        if passages is None or (self._advertised and not self._is_announced(link, notification)):
+            return False
+        if message.quality is _STORED:
+            publications.check_room()
+        elif message.quality is _DEFAULT and self._broker.remembering.takes:
+            pass  # it will be on disk
+        elif not publications.open:
+            publications.begin(self._opened)
+            return False
+        self._accept(link, message, notification, passages)
+        return True
+
+    def _is_announced(self, link: Link, notification: Notification) -> bool:
+        """Whether an advertisement that has settled announces it; `NotAdvertised` if none does, settled or not."""
+        advertisements = self._broker.registrations.advertisements(link).values()
+        if advertises((one for one in advertisements if one.effective), notification):
+            return True
+        if advertises(advertisements, notification):
+            return False
+        raise NotAdvertised(
+            f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
+        )
+
+    def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
+        """Give a publication its identity, and let it go."""
+        broker, view, flat = self._broker, self._broker.scoping.active, self._broker.scoping.flat
+        envelope = broker.publications.enter(link, message, view.version, self._now(), notification)
+        identity = envelope.identity
+        if envelope.quality is not _STORED and envelope.quality is not _FIRE:
+            broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, identity.seq))
+        if broker.at_published is not None:
+            broker.at_published(envelope, link)
+        if not broker.progress.due:
+            broker.progress.published()
+        if view.gateways:
+            broker.progress.advance(broker.name, broker.epoch, identity.seq)
+        if flat:
+            self.route(envelope, link)
+        else:
+            broker.crossing.spread(view, broker.crossing.entering(passages, envelope, link), envelope, link)
+
+    # --- what waits -----------------------------------------------------------------------------------
+
+    def defers(self, link: Link, message: Advertise | Unadvertise) -> bool:
+        """Whether a change of an advertisement waits behind publications, which are judged without it."""
+        if link not in self.waiting:
+            return False
+        self.waiting.add(link, message)
+        return True
+
+    def end_turn(self) -> bool:
+        """At the end of a turn: publish what waited for advertisements that have settled in it; whether there were."""
+        if not self.ripe:
+            return False
+        self.ripe = False
+        self.release()
+        return True
+
+    def _lets_go(self, link: Link, message: Said) -> bool:
+        """Whether what has waited longest has gone, or has been refused."""
+        broker = self._broker
+        try:
+            if not isinstance(message, Publish):
+                broker.registrations.changed(link, message)
+            elif broker.publications.is_known(link.principal, message.seq):
+                self._answers.repeated(link, message)
+            else:
+                return self._takes(link, message) or self._goes(link, message, checked_body(message.body))
+        except FeatureError:
+            raise
+        except TidingsError as error:
+            broker.refuse(link, message, error)
+        return True
+
+    def _opened(self) -> None:
+        """The log has noted that this epoch gives numbers to what is not on disk, or has failed to: in its own turn."""
+        broker, publications = self._broker, self._broker.publications
+        with broker.turn():
+            if publications.unnoted:
+                broker.call_later(NOTE_INTERVAL, lambda: publications.begin(self._opened))
+            self._answers.opened()
+            self.release()
+
+    def abandon(self, link: Link) -> None:
+        """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
+        self.waiting.abandon(link)
+        self.lanes.forget(link)
+        self.forget()
+
+    def forget(self) -> None:
+        """What is remembered of targets may hold a client that has gone, or has lost its subscriptions to another."""
+        self._forwarding.forget()
+
+    def notified(self, link: Link, message: Notify) -> None:
+        """A notification has come from a neighbour."""
+        routes = message.envelope.routes
+        if len(routes) == 1:
+            try:
+                lane = self.lanes.passing[routes[0].scope]
+            except KeyError:
+                lane = self.lanes.for_scope(routes[0].scope)
+            if lane is not None and (taken := lane.take(link, message, 0)) is not None:
+                self._carry_out(link, taken)
+                return
+        self._pass_on(link, message.envelope)
+
+    def _pass_on(self, link: Link, envelope: Envelope) -> None:
+        envelope.notification  # noqa: B018 - decoded here: whatever is wrong with it is the doing of this neighbour
+        if self._broker.scoping.flat:
+            self._broker.recovery.passed(envelope)
+            self.route(envelope, link)
+            return
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        self._broker.recovery.passed(envelope, several=view is None or view.several)
+        if view is None:
+            self._broker.statistics.unjudged += 1
+        else:
+            copies = [Copy(route, envelope, link) for route in envelope.routes]
+            self._broker.crossing.spread(view, copies, envelope, link)
+
+    def route(self, envelope: Envelope, source: Link) -> None:
+        """Send a notification to whoever wants it, but not back to the neighbour that it came from."""
+        broker = self._broker
+        for route in envelope.routes:
+            targets = broker.at_pub_match(route, envelope, source)
+            if targets:
+                broker.scoping.root.copies += len(targets)
+                broker.at_pub_send(route, envelope, source, targets)
+                self._attached.clear()
+
+    def pub_match(self, route: Route, envelope: Envelope, source: Link) -> Targets:
+        """The links that want a notification, each with its subscriptions."""
+        matching: list[Entry] = []
+        if (table := self._tables.get(route.scope)) is not None:
+            matching = table.matching(envelope.notification)
+            table.lookups += 1
+        if self._floods:  # other links can come to be flooded, so there is nothing to remember
+            return found_for(matching, source, self._leaving, self._broker.scoping.flooded(route.scope))
+        return self._forwarding.targets(matching, source, self._leaving)
+
+    def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
+        """Send a notification to these links."""
+        if not isinstance(targets, Targets):
+            targets = Targets(targets)
+        apart = self._apart.among(envelope.identity.origin, targets)
+        if not apart:
+            self._send_groups(envelope, targets, route)
+            return
+        self._send_groups(envelope, targets.without(apart), route)
+        self._send_alone(Left(route, envelope, targets, apart))
+
+    def _send_alone(self, left: Left) -> None:
+        """Send to each by itself."""
+        route, envelope, targets, apart = left
+        for link, entries in targets.only(apart):
+            if link.is_broker:
+                self._broker.send(link, Notify(envelope))
+            else:
+                subscriptions = [entry.registration for entry in entries if entry.registration is not None]
+                self._broker.at_deliver(route, envelope, link, subscriptions)
+
+    def _send_groups(self, envelope: Envelope, targets: Targets, route: Route) -> None:
+        """Send where nothing stands between: those who get the same get the same frame."""
+        broker, runtime = self._broker, self._broker.runtime
+        for ids, links in targets.groups.items():
+            if ids is None:
+                known = envelope.routes[0] is route
+                frame = Frame(Notify(envelope if known else routed(envelope, (route,))), broker.adjacency.hop)
+                broker.statistics.sent[Notify] += len(links)
+            else:
+                frame = Frame(Deliver(envelope, ids), NO_HOP)
+                broker.statistics.sent[Deliver] += len(links)
+            runtime.send_all(links, frame)
+
+    def deliver(self, route: Route, envelope: Envelope, link: Link, subscriptions: list[Registration]) -> None:
+        """Hand a notification to a client."""
+        if self._broker.recovery.active:
+            subscriptions = self._broker.recovery.hold(envelope, subscriptions)
+        if subscriptions:
+            self._broker.send(link, Deliver(envelope, tuple([subscription.id for subscription in subscriptions])))
+
+    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> None:
+        """Deliver a publication that was missed before, to the subscriptions that were owed it."""
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        if view is None:
+            self._broker.statistics.unjudged += 1
+            identity = envelope.identity
+            self.report_gap(Gap(identity.origin, identity.epoch, identity.seq, identity.seq), owed)
+            return
+        handed: dict[tuple[Link, Route, bytes], tuple[Envelope, list[Registration]]] = {}
+        for subscription in owed:
+            if self._broker.registrations.is_current(subscription):
+                for form in owed_to(subscription, envelope, view):
+                    key = (subscription.link, form.routes[0], form.body)
+                    handed.setdefault(key, (form, []))[1].append(subscription)
+        for (link, route, _), (form, subscriptions) in handed.items():
+            self._broker.at_deliver(route, form, link, subscriptions)
+
+    def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
+        """Deliver a notification that was held back, to those of its subscriptions that still want it."""
+        by_link: dict[Link, list[Registration]] = {}
+        for subscription in subscriptions:
+            if self._broker.registrations.is_current(subscription) and subscription.filter.matches(
+                envelope.notification
+            ):
+                by_link.setdefault(subscription.link, []).append(subscription)
+        for link, wanting in by_link.items():
+            self._broker.at_deliver(envelope.routes[0], envelope, link, wanting)
+
+    def congested(self, owed: Iterable[Registration]) -> bool:
+        """Whether so much waits for one of these subscriptions that it should get no more for now."""
+        return any(self._broker.crowded(link) for link in {subscription.link for subscription in owed})
+
+    def report_gap(self, gap: Gap, owed: dict[Registration, None]) -> None:
+        """Tell subscriptions that notifications are lost."""
+        by_link: dict[Link, list[str]] = {}
+        for subscription in owed:
+            if self._broker.registrations.is_current(subscription):
+                by_link.setdefault(subscription.link, []).append(subscription.id)
+        for link, ids in by_link.items():
+            self._broker.statistics.gaps += 1
+            self._broker.send(link, Gap(gap.origin, gap.epoch, gap.first, gap.last, tuple(ids)))
+
+    def ack(self, link: Link, key: EventKey) -> None:
+        """Nothing remembers deliveries in the plain broker."""

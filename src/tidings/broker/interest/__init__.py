@@ -1,0 +1,49 @@
+"""Interest: who wants what and who offers what, in which scope, and whether everybody knows.
+
+It knows nothing of how notifications travel. It is made with a `Host`, the broker and the other rooms as far as they
+are needed here; others use it by what stands in this list.
+"""
+
+from ._book import Book, Entry
+from ._covering import COMPARED_COST, Covering
+from ._entries import Entries
+from ._host import Host
+from ._merging import Merging
+from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
+from ._registration import Registration
+from ._registrations import LEAVING_COST, Registrations
+from ._scoping import Scoping
+from ._settling import Settling
+from ._table import Gate, Table, advertises
+from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, Sighting, View, joint, same_passage
+
+__all__ = [
+    "ALGORITHMS",
+    "COMPARED_COST",
+    "FLAT",
+    "LEAVING_COST",
+    "OPEN_PASSAGE",
+    "Announcement",
+    "Book",
+    "Covering",
+    "Delta",
+    "Entries",
+    "Entry",
+    "Gate",
+    "Host",
+    "Merging",
+    "Passage",
+    "Plan",
+    "Reduction",
+    "Registration",
+    "Registrations",
+    "RoutingOptions",
+    "Scoping",
+    "Settling",
+    "Sighting",
+    "Table",
+    "View",
+    "advertises",
+    "joint",
+    "same_passage",
+]

@@ -1,0 +1,289 @@
+"""Visibility: what the core must know of a scope graph. The graph itself lives in `tidings.scopes`.
+
+A *plan* is one version of the graph; on a tree, seen from one broker, it is a *view*. Every notification is judged by
+one version only, the one in its identity, wherever it is: so brokers that learn of a change at different times never
+disagree about where a notification crosses from scope to scope.
+
+Without scopes there is one version, `FLAT`: everybody is a member of the root scope, which spans the whole tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from tidings.broker._bounds import MAX_COST
+from tidings.broker.overlay import Tree
+from tidings.model import EVERYTHING, ROOT_ROUTE, ROOT_SCOPE, Duplicates, Filter, Matches, Notification, Route
+
+
+class Passage(Protocol):
+    """An edge of the scope graph: what may pass between a member and a scope, and in which form."""
+
+    @property
+    def member(self) -> str:
+        """The client or scope that is the member."""
+        ...
+
+    @property
+    def scope(self) -> str:
+        """The scope that it is a member of."""
+        ...
+
+    @property
+    def since(self) -> int:
+        """The version in which this passage came to be as it is."""
+        ...
+
+    @property
+    def route(self) -> Route:
+        """The route of what the member, a client, publishes here."""
+        ...
+
+    @property
+    def duplicates(self) -> Duplicates:
+        """What counts as a second copy in the scope, unless its readers say otherwise."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether members of the scope get what one publisher publishes in its order, also where it takes detours."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether everything in the scope reaches the member as it is."""
+        ...
+
+    def outward(self, notification: Notification) -> Notification | None:
+        """What the scope gets of a notification of the member; the same object if it is not changed."""
+        ...
+
+    def inward(self, notification: Notification) -> Notification | None:
+        """What the member gets of a notification in the scope; the same object if it is not changed."""
+        ...
+
+    def wanted(self, filter: Matches) -> Matches:
+        """What must be asked for in the scope so that the member gets all that the filter accepts."""
+        ...
+
+    def offered(self, filter: Matches) -> Matches:
+        """What may appear in the scope if the member publishes what the filter accepts."""
+        ...
+
+
+class JointPassage:
+    """An edge as several versions have it: what one of them needs is asked for. For the rest, it is the newest."""
+
+    def __init__(self, parts: tuple[Passage, ...]) -> None:
+        """`parts`: the passage in each of the versions, the newest first."""
+        newest = parts[0]
+        self.parts = parts
+        self.member, self.scope, self.since, self.route = newest.member, newest.scope, newest.since, newest.route
+        self.duplicates, self.ordered = newest.duplicates, newest.ordered
+        self.exact = False
+        self.outward, self.inward = newest.outward, newest.inward
+
+    def wanted(self, filter: Matches) -> Matches:
+        """What must be asked for in the scope, so that the member gets all that the filter accepts in some version."""
+        return _either([part.wanted(filter) for part in self.parts])
+
+    def offered(self, filter: Matches) -> Matches:
+        """What may appear in the scope, in some version, if the member publishes what the filter accepts."""
+        return _either([part.offered(filter) for part in self.parts])
+
+
+def joint(parts: Iterable[Passage]) -> Passage:
+    """One edge, as each version has it, the newest first. Versions between which it stayed as it was count once."""
+    distinct = tuple({part.since: part for part in reversed(tuple(parts))}.values())[::-1]
+    return distinct[0] if len(distinct) == 1 else JointPassage(distinct)
+
+
+def same_passage(one: Passage, other: Passage) -> bool:
+    """Whether an edge is the same still, in every version that counts."""
+    return [part.since for part in _parts(one)] == [part.since for part in _parts(other)]
+
+
+def _parts(passage: Passage) -> tuple[Passage, ...]:
+    return passage.parts if isinstance(passage, JointPassage) else (passage,)
+
+
+def _either(filters: list[Matches]) -> Matches:
+    """A filter that accepts what one of these accepts, and perhaps more: it tells who must hear, not who sees."""
+    either = filters[0]
+    for filter in filters[1:]:
+        if filter == either:
+            continue
+        if not (isinstance(either, Filter) and isinstance(filter, Filter)):
+            return EVERYTHING
+        if (both := either.union(filter)) is None or both.cost > MAX_COST:
+            return EVERYTHING
+        either = both
+    return either
+
+
+class Sighting(NamedTuple):
+    """A notification as it is visible somewhere, and how it came there."""
+
+    notification: Notification
+    path: tuple[str, ...]
+
+
+class View(Protocol):
+    """One version of the scope graph on one tree, as one broker sees it."""
+
+    @property
+    def version(self) -> int:
+        """Which version it is."""
+        ...
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that this broker carries."""
+        ...
+
+    @property
+    def several(self) -> bool:
+        """Whether one publication may come to somebody in several forms, one after the other."""
+        ...
+
+    @property
+    def gateways(self) -> frozenset[str]:
+        """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
+        ...
+
+    def memberships(self, client: str) -> Mapping[str, Passage]:
+        """The scopes that a client is a member of."""
+        ...
+
+    def supers(self, scope: str) -> Mapping[str, Passage]:
+        """The scopes that a scope is a member of."""
+        ...
+
+    def gates(self, scope: str) -> Mapping[str, Passage]:
+        """Those of them from which something may cross into the scope here."""
+        ...
+
+    def gateway(self, scope: str, above: str) -> str | None:
+        """The broker where everything crosses between a scope and its superscope; None: no such one is designated."""
+        ...
+
+    def subs(self, scope: str) -> Mapping[str, Passage]:
+        """The scopes that are members of a scope."""
+        ...
+
+    def neighbours(self, scope: str) -> frozenset[str]:
+        """The tree neighbours of this broker that carry a scope, too."""
+        ...
+
+    def admits(self, sub: str, scope: str, neighbour: str) -> bool:
+        """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
+        ...
+
+    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path."""
+        ...
+
+    def visible_in(self, publisher: str) -> Iterable[str]:
+        """The scopes in which what a publisher publishes may be seen."""
+        ...
+
+    def carries(self, broker: str, scope: str) -> bool:
+        """Whether a broker carries a scope."""
+        ...
+
+
+class Plan(Protocol):
+    """One version of the scope graph."""
+
+    @property
+    def version(self) -> int:
+        """Which version it is."""
+        ...
+
+    @property
+    def moved(self) -> frozenset[str] | None:
+        """The clients that are members in another way than in the version before; None: more than that has changed."""
+        ...
+
+    def on(self, broker: str, tree: Tree) -> View:
+        """What it means for one broker on one tree."""
+        ...
+
+
+class _Open:
+    """The passage between a client and the root scope: everything passes."""
+
+    member = ""
+    scope = ROOT_SCOPE
+    since = 0
+    route = ROOT_ROUTE
+    duplicates = Duplicates.DEFAULT
+    ordered = False
+    exact = True
+
+    def outward(self, notification: Notification) -> Notification:
+        return notification
+
+    inward = outward
+
+    def wanted(self, filter: Matches) -> Matches:
+        return filter
+
+    offered = wanted
+
+
+OPEN_PASSAGE: Passage = _Open()
+"""The passage of a client that knows nothing of scopes."""
+
+
+class _FlatView:
+    """The root scope and nothing else."""
+
+    version = 0
+    several = False
+    gateways: frozenset[str] = frozenset()
+    scopes = frozenset((ROOT_SCOPE,))
+    _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
+    _none: Mapping[str, Passage] = {}
+
+    def __init__(self, tree: Tree) -> None:
+        self._neighbours = tree.neighbours
+
+    def memberships(self, client: str) -> Mapping[str, Passage]:
+        return self._root
+
+    def supers(self, scope: str) -> Mapping[str, Passage]:
+        return self._none
+
+    subs = gates = supers
+
+    def neighbours(self, scope: str) -> frozenset[str]:
+        return self._neighbours if scope == ROOT_SCOPE else frozenset()
+
+    def gateway(self, scope: str, above: str) -> str | None:
+        return None
+
+    def admits(self, sub: str, scope: str, neighbour: str) -> bool:
+        return False
+
+    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+        return (Sighting(notification, ()),)
+
+    def visible_in(self, publisher: str) -> Iterable[str]:
+        return (ROOT_SCOPE,)
+
+    def carries(self, broker: str, scope: str) -> bool:
+        return scope == ROOT_SCOPE
+
+
+class _Flat:
+    version = 0
+    moved: frozenset[str] | None = None
+
+    def on(self, broker: str, tree: Tree) -> View:
+        return _FlatView(tree)
+
+
+FLAT: Plan = _Flat()
+"""A system without scopes."""
