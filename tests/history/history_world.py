@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidings.broker import Link, LinkKind, RoutingOptions
-from tidings.history import CachingStrategy
-from tidings.history._requests import decode
+from tidings.history.caching import CachingStrategy
+from tidings.history.caching._requests import decode
 from tidings.model import ROOT_ROUTE, Bound, Filter, Identity, Notification
 from tidings.sim import Network, SimClient, Weather
 from tidings.wire import Envelope, Extension, Frame, Past, encode_body

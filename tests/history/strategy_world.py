@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from history.history_world import Messages, Reader, network_of, strategy_at
 
 from tidings.broker import FROM_PAST, Link, RoutingOptions
-from tidings.history import (
-    Align,
+from tidings.history import Align, CacheLimits, StrategyOptions
+from tidings.history.caching import (
     BasicReplay,
-    CacheLimits,
     CachingStrategy,
     FullReplay,
     JunctionReplay,
@@ -25,9 +24,8 @@ from tidings.history import (
     MergedReplay,
     MergingCaching,
     SequenceReplay,
-    StrategyOptions,
 )
-from tidings.history._requests import Request
+from tidings.history.caching._requests import Request
 from tidings.model import Filter, last
 from tidings.sim import Network, Weather
 from tidings.wire import Deliver, Ending, Frame, Quality
@@ -237,7 +235,7 @@ def check_nothing_is_left(run: Run) -> None:
         assert not strategy._asked
         assert not getattr(strategy, "_gatherings", {})
         assert not getattr(strategy, "_back", {})
-        assert not len(getattr(strategy, "_ties", ()))
+        assert not len(getattr(strategy, "_commitments", ()))
 
 
 # --- a line of brokers, and one that is silent --------------------------------------------------------

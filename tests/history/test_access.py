@@ -9,15 +9,8 @@ import pytest
 from history.history_world import Reader
 
 from tidings.broker import Feature, Link, RoutingOptions
-from tidings.history import (
-    BorderBrokerCaching,
-    CachingStrategy,
-    FullReplay,
-    IndexScope,
-    MergingCaching,
-    StrategyOptions,
-    Strict,
-)
+from tidings.history import IndexScope, StrategyOptions, Strict
+from tidings.history.caching import BorderBrokerCaching, CachingStrategy, FullReplay, MergingCaching
 from tidings.model import Bound, last, since
 from tidings.sim import Network, Weather, check
 from tidings.wire import Consistency, Envelope, Extension, Frame, Notify, Past

@@ -6,7 +6,8 @@ import pytest
 from history.history_world import EAST, FEED, WEST, envelope, f, numbers
 
 from tidings.broker import Link, LinkKind
-from tidings.history import CacheLimits, EventCache, HistoryProvider, ParallelRings, Question, SingleRing
+from tidings.history import CacheLimits
+from tidings.history.caching import EventCache, HistoryProvider, ParallelRings, Question, SingleRing
 from tidings.model import Notification, TidingsError
 from tidings.wire import Envelope
 

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from strategies import SOAK_SLOWLY
 
 from tidings.broker import Link
-from tidings.history import CacheEntry, CacheLimits, EventCache, Question
+from tidings.history import CacheLimits
+from tidings.history.caching import CacheEntry, EventCache, Question
 from tidings.matching import NaiveIndex
 from tidings.wire import Envelope
 

@@ -7,15 +7,9 @@ from history.history_world import Messages, Reader, network_of, strategy_at
 from history.strategy_world import STEADY, filled_line, sized
 
 from tidings.broker import RoutingOptions
-from tidings.history import (
-    CachingStrategy,
-    FullReplay,
-    JunctionReplay,
-    MergeOrder,
-    MergingCaching,
-    SequenceReplay,
-)
-from tidings.history._requests import Expect, Request
+from tidings.history import MergeOrder
+from tidings.history.caching import CachingStrategy, FullReplay, JunctionReplay, MergingCaching, SequenceReplay
+from tidings.history.caching._requests import Expect, Request
 from tidings.model import last
 from tidings.sim import Network
 from tidings.wire import Ending

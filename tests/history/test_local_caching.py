@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidings.broker import RoutingOptions
-from tidings.history import RememberingLocalBroker
+from tidings.history.caching import RememberingLocalBroker
 from tidings.model import Notification, last, since
 from tidings.sim import Network, SimClient
 from tidings.wire import Extension, Past, Subscribe

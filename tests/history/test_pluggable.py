@@ -11,23 +11,19 @@ import pytest
 from history.history_world import REFERENCE, Reader, envelope, network_of, strategy_at
 
 import tidings
-from tidings.broker import Advice, Broker, Feature, Joinpoint, RoutingOptions
-from tidings.history import (
-    STRATEGIES,
+from tidings.broker import Advice, Feature, Joinpoint, RoutingOptions
+from tidings.history import STRATEGIES, ReplayVariant, StrategyOptions, Strict, make_history
+from tidings.history.caching import (
     BorderBrokerCaching,
     CachingStrategy,
     FullReplay,
     Item,
     MergingCaching,
     Question,
-    ReplayVariant,
     SequenceReplay,
-    StrategyOptions,
-    Strict,
     Tracing,
-    make_history,
 )
-from tidings.history._access import Access
+from tidings.history.caching._access import Access
 from tidings.model import FeatureError, last
 from tidings.scopes import CreateScope, Join, Scopes
 from tidings.sim import Network
@@ -82,7 +78,7 @@ def test_a_strategy_can_look_in_wherever_the_documents_do() -> None:
     class Everywhere(Feature):
         name = "everywhere"
 
-        def start(self, broker: Broker) -> None:
+        def start(self) -> None:
             reached.add("1 engine created")
 
         def advice(self) -> Mapping[Joinpoint, Advice]:

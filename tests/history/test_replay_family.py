@@ -18,7 +18,8 @@ from history.strategy_world import (
 )
 
 from tidings.broker import RoutingOptions
-from tidings.history import (
+from tidings.history import ReplayVariant, StrategyOptions
+from tidings.history.caching import (
     BasicReplay,
     CachingStrategy,
     FullReplay,
@@ -27,13 +28,11 @@ from tidings.history import (
     MergedReplay,
     MergingCaching,
     Question,
-    ReplayVariant,
     SequenceReplay,
-    StrategyOptions,
     replay_strategy,
 )
-from tidings.history._gathering import Item
-from tidings.history._requests import Replay, Request
+from tidings.history.caching._gathering import Item
+from tidings.history.caching._requests import Replay, Request
 from tidings.model import last
 from tidings.wire import Quality
 

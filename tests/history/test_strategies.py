@@ -17,14 +17,8 @@ from history.strategy_world import (
 )
 from soaking import SOAK_SECONDS, soak_seeds
 
-from tidings.history import (
-    BorderBrokerCaching,
-    CachingStrategy,
-    FullReplay,
-    MergeOrder,
-    MergingCaching,
-    SequenceReplay,
-)
+from tidings.history import MergeOrder
+from tidings.history.caching import BorderBrokerCaching, CachingStrategy, FullReplay, MergingCaching, SequenceReplay
 
 SEEDS = 12
 NONE = {"duplicate": 0, "order": 0, "gap": 0}

@@ -9,21 +9,19 @@ from history.history_world import EAST, REFERENCE, WEST, Messages, Reader, envel
 from history.strategy_world import ALL, LATENCY, LINE, ONE_FILTER, SIZES, STEADY, Silent, filled_line, random_run, sized
 
 from tidings.broker import Link, RoutingOptions
-from tidings.history import (
-    Align,
+from tidings.history import Align, MergeOrder, StrategyOptions
+from tidings.history.caching import (
     BorderBrokerCaching,
     CachingStrategy,
     FullReplay,
     Gathering,
-    MergeOrder,
     MergingCaching,
     Question,
     SequenceReplay,
-    StrategyOptions,
 )
-from tidings.history._gathering import Item
-from tidings.history._order import merged
-from tidings.history._requests import Replay, Request
+from tidings.history.caching._gathering import Item
+from tidings.history.caching._order import merged
+from tidings.history.caching._requests import Replay, Request
 from tidings.model import last, since
 from tidings.sim import Network
 from tidings.wire import Extension, Frame, encode

@@ -6,16 +6,14 @@ import pytest
 from history.history_world import network_of
 
 from tidings.broker import RoutingOptions
-from tidings.history import (
-    COMBINATIONS,
+from tidings.history import COMBINATIONS, StrategyOptions, check_combination
+from tidings.history.caching import (
     BasicReplay,
     BorderBrokerCaching,
     FullReplay,
     JunctionReplay,
     MergingCaching,
     SequenceReplay,
-    StrategyOptions,
-    check_combination,
 )
 from tidings.model import FeatureError, TidingsError
 

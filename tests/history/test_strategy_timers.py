@@ -7,9 +7,10 @@ from history.history_world import Messages, Reader, network_of, strategy_at
 from history.strategy_world import LATENCY, STEADY, Silent, fed_line, filled_line, sized
 
 from tidings.broker import RoutingOptions
-from tidings.history import CachingStrategy, FullReplay, MergingCaching, TimerScheme
-from tidings.history._requests import Request
+from tidings.history import TimerScheme
 from tidings.history._strategy_options import passed_on, period
+from tidings.history.caching import CachingStrategy, FullReplay, MergingCaching
+from tidings.history.caching._requests import Request
 from tidings.model import last
 from tidings.wire import Ending
 

@@ -105,9 +105,7 @@ def test_a_subscription_without_a_past_costs_what_it_costs_without_history() -> 
         network.run()
         publish(network, alice, 1, 2, 3, 4)
         network.run()
-        traffic.append(
-            (frames, prices(carol), [type(b.delivery.plain) and b.delivery.plain for b in network.brokers.values()])
-        )
+        traffic.append((frames, prices(carol), [b.delivery.lanes.plain for b in network.brokers.values()]))
     assert traffic[0] == traffic[1]
 
 
@@ -349,8 +347,8 @@ def _tables(network: Network, name: str) -> list[tuple[str, str, str]]:
 
 
 def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.broker._holds.MAX_OWN_HOLDS", 3)
-    monkeypatch.setattr("tidings.broker._holds.HOLDS_SHARE", 1)
+    monkeypatch.setattr("tidings.broker.outlets._holds.MAX_OWN_HOLDS", 3)
+    monkeypatch.setattr("tidings.broker.outlets._holds.HOLDS_SHARE", 1)
     network = tree()
     carol = network.add_client("carol", "g")
     for _ in range(5):
@@ -370,7 +368,7 @@ def test_so_many_may_wait_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_not_kept_while_a_subscription_is_held_is_fetched_afterwards(
     kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.broker._holds.MAX_KEPT", kept)
+    monkeypatch.setattr("tidings.broker.outlets._backlog.MAX_KEPT", kept)
     network = Network(3, features=lambda name: [Strict()], weather=Weather(latency=(100_000, 100_000)))
     network.add_brokers("abc", links=["ab", "bc"])
     alice, carol = network.add_client("alice", "c"), network.add_client("carol", "c")

@@ -6,15 +6,9 @@ import pytest
 from history.history_world import REFERENCE, Messages, Reader, network_of, strategy_at
 
 from tidings.broker import RoutingOptions
-from tidings.history import (
-    BorderBrokerCaching,
-    CacheLimits,
-    EventCache,
-    FullReplay,
-    MergingCaching,
-    StrategyOptions,
-)
-from tidings.history._requests import Expect, Release, Replay, Request
+from tidings.history import CacheLimits, StrategyOptions
+from tidings.history.caching import BorderBrokerCaching, EventCache, FullReplay, MergingCaching
+from tidings.history.caching._requests import Expect, Release, Replay, Request
 from tidings.model import Filter, last
 from tidings.sim import Network
 

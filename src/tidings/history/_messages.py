@@ -9,7 +9,7 @@ import msgspec
 from tidings.model import Matches
 from tidings.wire import Envelope, unpacker
 
-from ._choice import newest
+from ._newest import newest
 
 PAGE_BYTES = 786_432
 """The bytes after which an answer is closed; the rest is asked for. With one notification more it fits into a part."""

@@ -13,14 +13,14 @@ from tidings.broker import Log
 from tidings.model import EVERYTHING, Filter, Identity, Matches
 from tidings.wire import Envelope, body_test, decode_body
 
-from ._choice import ENVELOPE_OVERHEAD
 from ._messages import ARCHIVE, MEMORY, PAGE_BYTES, STORE, TIERS, Ask, Found, Position
+from ._newest import ENVELOPE_OVERHEAD
 
 STEP = 1_000
 """Publications in memory that are looked at in one step."""
 
 
-class Shelf(Protocol):
+class PastStore(Protocol):
     """Where publications are kept: a store or an archive."""
 
     def query_in_steps(
@@ -61,7 +61,7 @@ class Search:
         self._places = bytearray()
         self._full = False
 
-    def steps(self, log: Log | None, archive: Callable[[], Shelf | None]) -> Iterator[Found | None]:
+    def steps(self, log: Log | None, archive: Callable[[], PastStore | None]) -> Iterator[Found | None]:
         """None while there is more to do, then what was found."""
         yield from self._look(MEMORY, self._in_memory())
         if log is not None and not self._full:
@@ -126,7 +126,7 @@ class Search:
             oldest = self._recent[0].identity
             self._before = min(self._before, (oldest.epoch, oldest.seq))
 
-    def _on_shelf(self, shelf: Shelf) -> Iterator[list[Envelope]]:
+    def _on_shelf(self, shelf: PastStore) -> Iterator[list[Envelope]]:
         filter = self._ask.filter
         if isinstance(filter, Filter):
             yield from shelf.query_in_steps(filter, since=self._ask.since, newest_first=True)

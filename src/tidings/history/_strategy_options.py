@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tidings.model import TidingsError
 
 from ._cache_limits import CacheLimits
-from ._order import MergeOrder
 
 
 class Align(enum.Enum):
@@ -21,6 +20,17 @@ class Align(enum.Enum):
     COUNT = "count"
     """By count for each link, as the documents' first algorithms do. It loses and repeats notifications where caches
     are unequal or filters overlap; it is here to be compared with."""
+
+
+class MergeOrder(enum.Enum):
+    """Where what a neighbour has found goes among what is there."""
+
+    FCFS = "fcfs"
+    """In front of it: whoever answers first is taken for the newest."""
+    INTERLEAVE = "interleave"
+    """One from here, one from there."""
+    TIMESTAMP = "timestamp"
+    """By the time of publication, as the clocks of the border brokers tell it."""
 
 
 class TimerScheme(enum.Enum):

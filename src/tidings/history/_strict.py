@@ -13,7 +13,7 @@ position that it has reached comes live, and what it published up to there is in
 nothing is missed, nothing comes twice. (Where there are scopes, filters may take longer than waves; then the wave
 waits until the subscription has settled.) When all have answered and the subscription has settled, the client is told
 so, with the positions at which its past begins; a client that is cut off from then on goes on from what it has seen,
-as any other (see `tidings.broker._recovery`). Then come a report, the notifications of the past, and what was kept, as
+as any other (see `tidings.broker.outlets`). Then come a report, the notifications of the past, and what was kept, as
 far as it lies behind what was reached.
 
 An answer is bounded. If the bound allows more, the next wave asks for what lies before. Where there are scopes, nobody
@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidings.broker import Advice, Broker, Feature, Joinpoint, Log, Registration, WaveKind, from_past, hand_over_late
+from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed
 from tidings.model import EVERYTHING, Identity, TidingsError
 from tidings.wire import (
     UNREADABLE,
@@ -48,10 +48,10 @@ from tidings.wire import (
     pack,
 )
 
-from ._choice import ENVELOPE_OVERHEAD, newest
 from ._messages import PAGE, TIERS, Ask, Found, Position, read_ask, read_found, together
+from ._newest import ENVELOPE_OVERHEAD, newest
 from ._options import HistoryOptions
-from ._origin import Search, Shelf
+from ._origin import PastStore, Search
 
 RETRY = 250_000
 """Microseconds after which an incomplete wave is sent again."""
@@ -94,7 +94,7 @@ class Strict(Feature):
     privileged = True
 
     def __init__(
-        self, options: HistoryOptions | None = None, archive: Callable[[], Shelf | None] = lambda: None
+        self, options: HistoryOptions | None = None, archive: Callable[[], PastStore | None] = lambda: None
     ) -> None:
         """`archive` opens what is beyond the store, each time that somebody asks so far back."""
         self.options = options or HistoryOptions()
@@ -103,9 +103,9 @@ class Strict(Feature):
         self._log: Log | None = None
         self._searches = 0
 
-    def start(self, broker: Broker) -> None:
+    def start(self) -> None:
         """The broker is built."""
-        self._log = broker.runtime.log
+        self._log = self.context.log
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """Take the subscriptions that reach into the past."""
@@ -250,7 +250,7 @@ class _Request:
             registration.filter if flat else EVERYTHING,
             missing if flat else min(PAGE, missing << self._round),
             self._since,
-            "" if registration.receive_own else registration.link.name,
+            "" if registration.receive_own else registration.link.principal,
             self._oldest,
             self._past.respect_ttl,
         )
@@ -325,10 +325,8 @@ class _Request:
     def _seen(self, envelope: Envelope) -> list[Envelope]:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""
         scoping = self._context.scoping
-        if scoping.flat:
-            return [envelope]
-        view = scoping.view(envelope.identity.graph_epoch)
-        return [] if view is None else hand_over_late(view, envelope, self._registration, scoping.active)
+        then = scoping.active if scoping.flat else scoping.view(envelope.identity.graph_epoch)
+        return [] if then is None else owed(self._registration, envelope, then, scoping.active)
 
     # --- going on -------------------------------------------------------------------------------------
 

@@ -7,22 +7,12 @@ from collections.abc import Callable
 from tidings.broker import Feature, RoutingOptions
 from tidings.model import FeatureError
 
-from ._border_caching import BorderBrokerCaching
 from ._combinations import COMBINATIONS, check_combination
-from ._merging_caching import MergingCaching
 from ._options import HistoryOptions
-from ._origin import Shelf
-from ._replay import replay_strategy
-from ._strategy import CachingStrategy
+from ._origin import PastStore
 from ._strategy_options import StrategyOptions
 from ._strict import Strict
 
-CACHING: dict[str, Callable[..., CachingStrategy]] = {
-    "border": BorderBrokerCaching,
-    "merging": MergingCaching,
-    "replay": replay_strategy,
-}
-"""The strategies that brokers run, by name. To add one, put it here and into `COMBINATIONS`."""
 STRATEGIES = ("strict", "off", *COMBINATIONS)
 """What can be chosen."""
 
@@ -33,7 +23,7 @@ def make_history(
     *,
     strict: HistoryOptions | None = None,
     caching: StrategyOptions | None = None,
-    archive: Callable[[], Shelf | None] = lambda: None,
+    archive: Callable[[], PastStore | None] = lambda: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> Feature | None:
     """The feature for a strategy; None: brokers have nothing to do for it. `FeatureError` if routing does not suit it.
@@ -53,5 +43,7 @@ def make_history(
         raise FeatureError(f"no history strategy is called '{strategy}'; choose one of {', '.join(STRATEGIES)}")
     options = caching or StrategyOptions()
     check_combination(strategy, routing, options.force_forwards)
+    from .caching import CACHING  # noqa: PLC0415 - most brokers never need it
+
     make = CACHING.get(strategy)
     return make(options, warn=warn) if make is not None else None  # "local" is the client's own affair

@@ -28,11 +28,11 @@ from itertools import chain
 import msgspec
 
 from tidings.broker import Link
+from tidings.history._cache_limits import CacheLimits
 from tidings.matching import Matcher, make_index
 from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Identity, Matches, Route
 from tidings.wire import Envelope, Quality, decode_body
 
-from ._cache_limits import CacheLimits
 from ._provider import Question
 
 _DEFAULT_LIMITS = CacheLimits()

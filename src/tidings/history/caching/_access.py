@@ -1,7 +1,7 @@
 """The access point: one client's subscription into the past, held until its past is there.
 
 The subscription is registered and announced at once, so nothing new is missed; what comes for it meanwhile is retained,
-with the link over which it came (see `tidings.broker._holds`). It goes on as soon as there is enough, or everybody has
+with the link over which it came (see `tidings.broker.outlets`). It goes on as soon as there is enough, or everybody has
 answered, or its time is up. A new tree takes with it what was under way: then the past is asked for anew, as soon as
 everybody knows the subscription again.
 """
@@ -95,5 +95,5 @@ class Access(Gathering):
             context.deliver(registration, from_past(envelope) if is_past else envelope)
 
     def _may_see(self, envelope: Envelope) -> bool:
-        own = envelope.identity.publisher == self.registration.link.name
+        own = envelope.identity.publisher == self.registration.link.principal
         return (self.registration.receive_own or not own) and self.filter.matches(envelope.notification)

@@ -7,14 +7,14 @@ border broker the subscription is a plain one. Inner brokers have a cache, too: 
 
 from __future__ import annotations
 
+from tidings.history._combinations import Requirement
+from tidings.history._strategy_options import IndexScope
 from tidings.wire import Ending
 
 from ._access import Access
-from ._combinations import Requirement
 from ._gathering import Item
 from ._provider import Question
 from ._strategy import CachingStrategy, Changes
-from ._strategy_options import IndexScope
 
 
 class BorderBrokerCaching(CachingStrategy):

@@ -18,18 +18,18 @@ own, which changes no routing table, but lets the neighbour remember the filter,
 
 from __future__ import annotations
 
-from tidings.broker import Broker, Entry, Link
+from tidings.broker import Entry, Link
+from tidings.history._combinations import Requirement
+from tidings.history._strategy_options import Align, passed_on, period
 from tidings.model import Filter
 from tidings.wire import Ending, Envelope
 
 from ._access import Access
-from ._combinations import Requirement
+from ._commitments import Commitments
 from ._gathering import Gathering, Item
 from ._provider import Question
 from ._requests import AnyRequestMessage, Release, Replay, Request, RequestId, fitting
 from ._strategy import CachingStrategy, Changes
-from ._strategy_options import Align, passed_on, period
-from ._ties import Ties
 
 MAX_REQUESTS = 10_000
 """The most requests that a broker answers at a time; more are answered with nothing."""
@@ -53,10 +53,10 @@ class MergingCaching(CachingStrategy):
         """How it finds out what it knows already."""
         return self.options.align
 
-    def start(self, broker: Broker) -> None:
-        super().start(broker)
+    def start(self) -> None:
+        super().start()
         self._gatherings: dict[RequestId, Gathering] = {}
-        self._ties = Ties(self)
+        self._commitments = Commitments(self)
 
     # --- asking ---------------------------------------------------------------------------------------
 
@@ -65,13 +65,13 @@ class MergingCaching(CachingStrategy):
         access.asked = self._gather(access, {}, changes)
 
     def asked(self, link: Link, request: Request, changes: Changes, entry: Entry | None) -> None:
-        busy = len(self._gatherings) >= MAX_REQUESTS or self._ties.is_full
+        busy = len(self._gatherings) >= MAX_REQUESTS or self._commitments.is_full
         if not self.serves or busy or request.id in self._gatherings:
             self.send(link, Replay(request.id, []))
             return
         assert isinstance(request.filter, Filter)
         limit = max(0, min(request.limit, self.options.max_answer))
-        self._ties.tie(link, request, entry)
+        self._commitments.commit(link, request, entry)
         gathering = Gathering(
             request.id,
             request.filter,
@@ -81,7 +81,7 @@ class MergingCaching(CachingStrategy):
             time=max(0, min(request.deadline, self.options.timer)),
             source=link,
         )
-        self._ties.asked(request.id, self._gather(gathering, request.have, changes))
+        self._commitments.asked(request.id, self._gather(gathering, request.have, changes))
 
     def _gather(self, gathering: Gathering, have: dict[str, tuple[int, int]], changes: Changes) -> list[Link]:
         """Begin with what is here, and ask others for the rest; whom it has asked."""
@@ -167,7 +167,7 @@ class MergingCaching(CachingStrategy):
         self._gatherings.pop(access.id, None)
 
     def _let_go(self, link: Link, id: RequestId) -> None:
-        if self._ties.release(link, id) and (gathering := self._gatherings.pop(id, None)) is not None:
+        if self._commitments.release(link, id) and (gathering := self._gatherings.pop(id, None)) is not None:
             gathering.end()
 
     def interrupted(self, link: Link | None) -> None:
@@ -182,4 +182,4 @@ class MergingCaching(CachingStrategy):
                 gathering.waiting.discard(link)
                 if not gathering.waiting:
                     self._answer(gathering)
-        self._ties.interrupted(link)
+        self._commitments.interrupted(link)

@@ -25,15 +25,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from tidings.broker import Advice, Broker, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
+from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
+from tidings.history._combinations import ABOVE_SIMPLE, Requirement, check_combination
+from tidings.history._strategy_options import IndexScope, StrategyOptions
 from tidings.model import EVERYTHING, ROOT_SCOPE, Filter, Route, TidingsError
 from tidings.wire import Ending, Envelope, HistoryReport
 
 from ._access import Access
 from ._cache import CacheEntry, EventCache
-from ._combinations import ABOVE_SIMPLE, Requirement, check_combination
 from ._requests import AnyRequestMessage, Release, Replay, Request, RequestId, decode, encode
-from ._strategy_options import IndexScope, StrategyOptions
 
 _DEFAULT_OPTIONS = StrategyOptions()
 
@@ -74,15 +74,17 @@ class CachingStrategy(Feature):
         self._opening: dict[Registration, Access] = {}
         self._asked: dict[Registration, tuple[RequestId, list[Link]]] = {}
         """What has to be released when the subscription ends."""
+        self._arrived: tuple[Link, Request] | None = None
+        """What came with a subscription that a neighbour announces, until that is taken in."""
         self._bounded: dict[Link, Request] = {}
         """What goes with the next subscription that is announced to a neighbour in this turn."""
 
-    def start(self, broker: Broker) -> None:
+    def start(self) -> None:
         """The broker is built: does its routing suit this strategy?"""
-        check_combination(self.kind, broker.routing, self.options.force_forwards)
-        self.broker = broker
+        routing = self.context.routing
+        check_combination(self.kind, routing, self.options.force_forwards)
         forwards = self.options.force_forwards
-        above_simple = broker.routing.algorithm in ABOVE_SIMPLE
+        above_simple = routing.algorithm in ABOVE_SIMPLE
         self.force_forwards = self.asks_further and (above_simple if forwards is None else forwards)
         self._scope = self.options.index_scope or self.index_scope
 
@@ -189,10 +191,10 @@ class CachingStrategy(Feature):
                 self.opened(access, changes)
             else:  # its client was not in its place yet, and there turned out to be scopes
                 access.finish(Ending.ANSWERED)
-        elif entry.link.is_broker and (attached := self.context.attached()) is not None:
-            request = self._read(attached)
-            if isinstance(request, Request):
-                self.asked(entry.link, request, changes, entry)
+        elif self._arrived is not None and entry.link is self._arrived[0]:
+            link, request = self._arrived
+            self._arrived = None
+            self.asked(link, request, changes, entry)
         return changes
 
     def _on_sub_del(self, proceed: Callable[..., Any], scope: str, entry: Entry) -> dict[Link, Delta]:
@@ -220,7 +222,8 @@ class CachingStrategy(Feature):
 
     def _stopped(self, link: Link) -> None:
         """A neighbour sends less from now on: where it sends nothing, what it has sent will soon not be the newest."""
-        told = [filter for filter in self.broker.root.subscriptions.told(link).values() if isinstance(filter, Filter)]
+        announced = self.context.scoping.root.subscriptions.told(link).values()
+        told = [filter for filter in announced if isinstance(filter, Filter)]
         same = {filter.canonical() for filter in told}  # most entries are for what was told as it is
         for entry in self.cache.entries:
             if (
@@ -241,7 +244,7 @@ class CachingStrategy(Feature):
 
     def _on_attach(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        if not self.broker.routing.advertisements:
+        if not self.context.routing.advertisements:
             self._publishers[link] = self.cache.retain_producer(link, self.options.producer_history, EVERYTHING)
 
     def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
@@ -270,12 +273,25 @@ class CachingStrategy(Feature):
         elif message is not None:
             self.heard(link, message)
 
+    def on_attached(self, link: Link, data: bytes) -> None:
+        """A neighbour asks with a subscription that it announces."""
+        message = self._read(data)
+        if isinstance(message, Request):
+            self._arrived = arrived = (link, message)
+            self.context.call_later(0, lambda: self._asked_again(arrived))
+
+    def _asked_again(self, arrived: tuple[Link, Request]) -> None:
+        """The subscription that it came with was known here already, so nothing was added by it."""
+        if self._arrived is arrived:
+            self._arrived = None
+            self.asked(*arrived, {}, None)
+
     def _read(self, body: bytes) -> AnyRequestMessage | None:
         """A message of a neighbour; what cannot be read is counted, and stops nobody."""
         try:
             return decode(body)
         except TidingsError:
-            self.broker.statistics.refused += 1
+            self.context.refused()
             return None
 
     def send(self, link: Link, message: AnyRequestMessage) -> None:
@@ -285,13 +301,13 @@ class CachingStrategy(Feature):
     def targets(self, filter: Filter, source: Link | None, changes: Changes) -> list[Link]:
         """The neighbours that may know something: not who asks, and with advertisements those with publishers of it."""
         told = self.told(changes)
-        table = self.broker.root
+        table = self.context.scoping.root
         return [
             link
             for link in self.context.neighbours
             if link is not source
             and (self.force_forwards or link in told)
-            and (not self.broker.routing.advertisements or table.may_come(filter, link))
+            and (not self.context.routing.advertisements or table.may_come(filter, link))
         ]
 
     @staticmethod
@@ -346,7 +362,7 @@ class CachingStrategy(Feature):
     def keeps_for_requests(self) -> bool:
         """Whether neighbours may keep something for a request that no subscription keeps there: not under simple
         routing, where every broker hears of the end of every subscription by itself."""
-        return self.broker.routing.algorithm in ABOVE_SIMPLE
+        return self.context.routing.algorithm in ABOVE_SIMPLE
 
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
@@ -365,7 +381,9 @@ class CachingStrategy(Feature):
         self._bounded.clear()
         self._asked.clear()
         self.interrupted(None)
-        for link in {cell.link for entry in self.cache.entries for cell in entry.cells if cell.link.is_broker}:
+        for link in dict.fromkeys(
+            cell.link for entry in self.cache.entries for cell in entry.cells if cell.link.is_broker
+        ):
             self.cache.interrupted(link)
         self._forget_the_gone()
 

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from tidings.broker import Link, LinkKind, LocalBroker, Observer, from_past
+from tidings.history._cache_limits import CacheLimits
+from tidings.history._combinations import Requirement
 from tidings.model import Filter, Matches, Notification
 from tidings.wire import Deliver, Frame, Past
 
 from ._cache import CacheEntry, EventCache
-from ._cache_limits import CacheLimits
-from ._combinations import Requirement
 from ._provider import Question
 
 

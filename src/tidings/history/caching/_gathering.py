@@ -6,12 +6,12 @@ from collections import Counter
 from typing import NamedTuple
 
 from tidings.broker import Link, Timer
+from tidings.history._strategy_options import Align, MergeOrder
 from tidings.model import Filter
 from tidings.wire import Envelope
 
-from ._order import MergeOrder, in_origin_order, key_of, merged, position
+from ._order import in_origin_order, key_of, merged, position
 from ._requests import RequestId
-from ._strategy_options import Align
 
 
 class Item(NamedTuple):

@@ -22,20 +22,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidings.broker import Broker, Entry, Link, Timer
+from tidings.broker import Entry, Link, Timer
+from tidings.history._combinations import Requirement
+from tidings.history._strategy_options import Align, MergeOrder, ReplayVariant, StrategyOptions
 from tidings.model import Filter
 from tidings.wire import Ending, Envelope
 
 from ._access import Access
-from ._combinations import Requirement
+from ._commitments import Commitments
 from ._gathering import Item
-from ._merging_caching import MAX_REQUESTS, MergingCaching
-from ._order import MergeOrder, in_origin_order, position
+from ._merging import MAX_REQUESTS, MergingCaching
+from ._order import in_origin_order, position
 from ._provider import Question
 from ._requests import AnyRequestMessage, Expect, Release, Replay, Request, RequestId, fitting
 from ._strategy import CachingStrategy, Changes
-from ._strategy_options import Align, ReplayVariant, StrategyOptions
-from ._ties import Ties
 
 _LINKS_AND_CLOCKS = frozenset({Requirement.FILTER_IDENTITY, Requirement.FIFO_LINKS, Requirement.CLOCKS})
 
@@ -104,16 +104,16 @@ class FullReplay(CachingStrategy):
     kind = "replay"
     requirements = SequenceReplay.requirements
 
-    def start(self, broker: Broker) -> None:
+    def start(self) -> None:
         """See `CachingStrategy.start`."""
-        super().start(broker)
+        super().start()
         self._accesses: dict[RequestId, Access] = {}
         self._outstanding: dict[RequestId, int] = {}
         """How many replays are to come, at the border broker of the client."""
         self._junctions: set[RequestId] = set()
         self._back: dict[RequestId, _Trail] = {}
         """At other brokers: where replays go."""
-        self._ties = Ties(self)
+        self._commitments = Commitments(self)
 
     @property
     def outstanding(self) -> dict[RequestId, int]:
@@ -180,11 +180,11 @@ class FullReplay(CachingStrategy):
 
     def asked(self, link: Link, request: Request, changes: Changes, entry: Entry | None) -> None:
         """A neighbour asks."""
-        if not self.serves or request.id in self._back or len(self._back) >= MAX_REQUESTS or self._ties.is_full:
+        if not self.serves or request.id in self._back or len(self._back) >= MAX_REQUESTS or self._commitments.is_full:
             self.send(link, Replay(request.id, []))
             return
         assert isinstance(request.filter, Filter)
-        self._ties.tie(link, request, entry)
+        self._commitments.commit(link, request, entry)
         limit = max(0, min(request.limit, self.options.max_answer))
         found = self.cache.query(
             Question(filter=request.filter, limit=limit, since=request.since, have=request.have, exclude=link)
@@ -194,7 +194,7 @@ class FullReplay(CachingStrategy):
             have[envelope.identity.origin] = position(envelope)
         missing = limit - len(found)
         further = self._further(missing, request.level, request.filter, link, changes)
-        self._ties.asked(request.id, further)
+        self._commitments.asked(request.id, further)
         if further:
             waits = max(0, min(request.deadline, self.options.timer))
             drop = self.context.call_later(waits, lambda: self._end_trail(request.id))
@@ -216,7 +216,7 @@ class FullReplay(CachingStrategy):
         access = self._accesses.get(message.id)
         match message:
             case Release():
-                self._ties.release(link, message.id)
+                self._commitments.release(link, message.id)
                 self._end_trail(message.id)
             case Replay() if access is not None:
                 self._take(access, message, link)
@@ -244,7 +244,7 @@ class FullReplay(CachingStrategy):
         """Who has forgotten what it asked gets nothing. How many answers are lost, nobody knows: time will tell."""
         for id in [id for id, trail in self._back.items() if link is None or trail.link is link]:
             self._end_trail(id)
-        self._ties.interrupted(link)
+        self._commitments.interrupted(link)
 
 
 _VARIANTS: dict[ReplayVariant, type[CachingStrategy]] = {

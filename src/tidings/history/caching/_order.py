@@ -5,11 +5,11 @@ Nobody promises an order between publishers at different brokers. What one origi
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
+from tidings.history._strategy_options import MergeOrder
 from tidings.wire import Envelope
 
 Key: TypeAlias = tuple[str, int, int, int]
@@ -37,17 +37,6 @@ def in_origin_order(envelopes: Iterable[Envelope]) -> list[Envelope]:
     for own in of_origin.values():
         own.sort(key=position, reverse=True)
     return [of_origin[envelope.identity.origin].pop() for envelope in given]
-
-
-class MergeOrder(enum.Enum):
-    """Where what a neighbour has found goes among what is there."""
-
-    FCFS = "fcfs"
-    """In front of it: whoever answers first is taken for the newest."""
-    INTERLEAVE = "interleave"
-    """One from here, one from there."""
-    TIMESTAMP = "timestamp"
-    """By the time of publication, as the clocks of the border brokers tell it."""
 
 
 def merged(order: MergeOrder, found: Sequence[Envelope], here: Sequence[Envelope]) -> list[Envelope]:
