@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import customer
 import database
 import engine
 import limit_watcher
-import markets
 
 import tidings
-from tidings.client import Admin
 from tidings.net import Options, serve
 
 Seen = dict[str, set[str]]
@@ -27,8 +25,12 @@ QUIET = 0.5
 """Seconds in which nothing happened any more: the day is over."""
 
 
-async def day(setup: Callable[[Admin], Awaitable[None]] | None) -> Seen:
-    """Start a broker and all programs, quote SAP in both markets, and see who gets what."""
+ONE_MARKET = ("market.scopes",)
+TWO_MARKETS = ("market.scopes", "second_market.scopes")
+
+
+async def day(files: tuple[str, ...] = ()) -> Seen:
+    """Start a broker and all programs, quote SAP in both markets, and see who gets what with these files applied."""
     seen: Seen = defaultdict(set)
     loop = asyncio.get_running_loop()
     last = loop.time()
@@ -42,8 +44,9 @@ async def day(setup: Callable[[Admin], Awaitable[None]] | None) -> Seen:
     async with serve(Options(name="exchange", port=0)) as server:
         broker = f"tidings://127.0.0.1:{server.port}"
         async with tidings.connect(broker, name="administrator") as administrator:
-            if setup is not None:
-                await setup(administrator.admin)
+            for file in files:
+                text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+                await administrator.admin.execute(text, name=file)
             floors = {name: asyncio.Queue() for name in ("me1", "me2")}
             programs = [engine.run(broker, name, quotes, say) for name, quotes in floors.items()]
             programs += [database.run(broker, name, say) for name in ("db1", "db2")]
@@ -75,13 +78,13 @@ async def _all_subscribed(administrator: tidings.Client, tasks: list[asyncio.Tas
 
 
 async def _main() -> None:
-    for title, setup in (
-        ("Without scopes everybody sees everything", None),
-        ("One market", markets.one_market),
-        ("Two markets", markets.two_markets),
+    for title, files in (
+        ("Without scopes everybody sees everything", ()),
+        ("One market", ONE_MARKET),
+        ("Two markets", TWO_MARKETS),
     ):
         print(f"\n{title}")
-        for name, what in sorted((await day(setup)).items()):
+        for name, what in sorted((await day(files)).items()):
             print(f"  {name:8}", ", ".join(sorted(what)))
 
 

@@ -47,8 +47,11 @@ async def _main() -> None:
     quotes: asyncio.Queue[tuple[str, float]] = asyncio.Queue()
     running = asyncio.create_task(run(words.broker, words.name, quotes))
     while line := await asyncio.to_thread(sys.stdin.readline):
-        symbol, price = line.split()
-        quotes.put_nowait((symbol, float(price)))
+        try:
+            symbol, price = line.split()
+            quotes.put_nowait((symbol, float(price)))
+        except ValueError:
+            print("a quote looks like this: SAP 182.4", file=sys.stderr)
     await running
 
 

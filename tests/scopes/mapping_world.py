@@ -18,6 +18,7 @@ from tidings.scopes.steps import (
     Annotate,
     Compute,
     Convert,
+    Copy,
     Drop,
     Form,
     How,
@@ -84,6 +85,7 @@ def steps(*, wild: bool = False) -> dict[str, SearchStrategy[AnyStep]]:
     """A strategy for each kind of step."""
     return {
         "Rename": pairs.map(lambda pair: Rename(*pair)),
+        "Copy": pairs.map(lambda pair: Copy(*pair)),
         "Drop": some_names.map(Drop),
         "Keep": some_names.map(Keep),
         "Add": st.builds(Add, names, values(KINDS, wild=wild)),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from tidings.model import EVERYTHING, NOTHING
 from tidings.scopes import (
     AuditEntry,
     CreateScope,
+    Define,
     Graph,
     Interface,
     Join,
+    SetAdministration,
     SetInterface,
     SetMapping,
+    SetRoles,
     Sight,
     apply,
     mapping,
@@ -17,8 +21,8 @@ from tidings.scopes import (
 from tidings.scopes._audit import MAX_SIGHTS, described, judged
 from tidings.scopes._changes import AnyChange
 from tidings.scopes._comparison import compare
-from tidings.scopes._mapping import EdgeMapping
-from tidings.scopes.steps import Add
+from tidings.scopes._mapping import EdgeMapping, Mapping
+from tidings.scopes.steps import Add, Drop
 
 OPEN = Interface.parse()
 
@@ -29,7 +33,10 @@ def entry(graph: Graph, *changes: AnyChange) -> AuditEntry:
 
 def test_a_change_is_one_line_without_secrets() -> None:
     change = CreateScope("m", Interface.parse(input="x > 1"), admission=("0" * 32,), administrators=("alice", "bob"))
-    assert described(change) == "CreateScope id=m interface=[input: x > 1] administrators=alice,bob admission=(1)"
+    assert (
+        described(change)
+        == "CreateScope id=m interface=[input: x > 1, output: TRUE] administrators=alice,bob admission=(1)"
+    )
     assert len(described(CreateScope("m", attributes={"a": "b" * 5_000}))) <= 500
 
 
@@ -72,3 +79,21 @@ def test_what_cannot_be_told_is_listed_as_that() -> None:
     made = entry(graph, SetMapping("low", "top", other))
     assert [str(sight) for sight in made.undecided] == ["low -> top"]
     assert made == AuditEntry(0, "root", (), undecided=made.undecided)
+
+
+def test_a_change_is_described_with_what_it_opens() -> None:
+    opened = SetInterface("sales", Interface(NOTHING, EVERYTHING))
+    assert described(opened) == "SetInterface scope=sales interface=[input: FALSE, output: TRUE]"
+    assert described(SetAdministration("sales", admission=())) == "SetAdministration scope=sales admission=(0)"
+    assert described(SetRoles("@a", ())) == "SetRoles node=@a roles=none"
+    hidden = EdgeMapping(mapping(Drop(("patient",)), Add("market", "FRA")), Mapping.BLOCK)
+    assert described(SetMapping("ward", "public", hidden)) == (
+        "SetMapping member=ward scope=public mapping=[outward: Drop(names=['patient']) then "
+        "Add(name='market', constant='FRA'), inward: Only(filter=FALSE)]"
+    )
+
+
+def test_a_description_is_one_line() -> None:
+    text = described(Define("d", "DEFINE SCOPE d AS\n    ALL FROM @x;\n"))
+    assert text.rstrip() == "Define name=d text=DEFINE SCOPE d AS ALL FROM @x;"
+    assert "\n" not in text

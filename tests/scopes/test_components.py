@@ -106,8 +106,7 @@ class Inventory(Feature):
 
     name = "inventory"
 
-    def start(self, broker: Broker) -> None:
-        self.broker = broker
+    broker: Broker
 
     def on_message(self, link: Link, body: bytes) -> None:
         question = json.loads(body)
@@ -134,7 +133,9 @@ class Inventory(Feature):
 
 @pytest.mark.req("ARC-218")
 def test_brokers_scopes_and_clients_can_be_given_a_management_interface_from_outside() -> None:
-    world = Watched("ab", ["ab"], PLACES, features=lambda broker: [Inventory()] if broker == "b" else [])
+    inventory = Inventory()
+    world = Watched("ab", ["ab"], PLACES, features=lambda broker: [inventory] if broker == "b" else [])
+    inventory.broker = broker = world.network.brokers["b"]
     world.make("y < S", "z < S")
     world.subscribe("y", "z", filter="n > 3")
     answers: list[bytes] = []
@@ -143,7 +144,6 @@ def test_brokers_scopes_and_clients_can_be_given_a_management_interface_from_out
     )
 
     def ask(**question: object) -> object:
-        broker = world.network.brokers["b"]
         link = broker.client("z")
         assert link is not None
         broker.receive(link, Frame(Extension("inventory", json.dumps(question).encode())))

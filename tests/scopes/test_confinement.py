@@ -100,6 +100,6 @@ def test_an_origin_tells_a_broker_nothing_of_scopes_that_it_has_no_part_in() -> 
     network.tap = tap
     epoch = network.brokers["a"].epoch
     for requester in "bc":
-        network.brokers["a"].recovery.requested(Fetch("a", requester, 1, {epoch: 0}, (EVERYTHING,)))
+        network.brokers["a"].recovery.fetching.requested(Fetch("a", requester, 1, {epoch: 0}, (EVERYTHING,)))
     assert told == {"b": [1, 2], "c": [2]}
     assert set(network.brokers["c"].scoping.tables) == {ROOT_SCOPE}

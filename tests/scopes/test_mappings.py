@@ -27,6 +27,7 @@ from tidings.scopes.steps import (
     Add,
     Annotate,
     Convert,
+    Copy,
     Drop,
     Form,
     How,
@@ -165,6 +166,31 @@ def test_an_inverse_takes_back_what_the_mapping_did(one: Mapping, notification: 
         again = None if back is None else one.apply(back)
         # A document of XML has no room for every text, and no document for more than 1,048,576 characters.
         assert again == there or (again is None and any(isinstance(step, Unpack) for step in one.steps))
+
+
+@pytest.mark.parametrize(
+    ("some", "irreversible"),
+    [
+        ((Copy("a", "b"), Rename("b", "a")), 1),
+        ((Copy("a", "b"), Rename("c", "a")), 1),
+        ((Copy("a", "b"), Copy("c", "a")), 1),
+        ((Copy("a", "b"), Add("a", 0)), 1),
+        ((Copy("a", "b"), Convert("c", 2, to="a")), 1),
+        ((Copy("a", "b"), Rename("a", "c"), Add("c", 0)), 2),
+        ((Copy("a", "b"), Pack("d", Form.JSON, ("b",)), Add("d", 0)), 2),
+        ((Copy("a", "b"), Named("swap a and b")), 1),
+        ((Copy("a", "b"), Rename("a", "c"), Add("a", 0)), None),
+        ((Copy("a", "b"), Add("b", 0)), None),
+        ((Copy("a", "b"), Convert("a", 2)), None),
+        ((Rename("a", "c"), Rename("b", "a"), Rename("c", "b")), None),
+    ],
+)
+def test_what_was_copied_must_not_be_overwritten_if_the_mapping_is_to_be_taken_back(
+    some: tuple[AnyStep, ...], irreversible: int | None
+) -> None:
+    one = Mapping(some)
+    assert one.irreversible == (None if irreversible is None else some[irreversible])
+    assert (one.inverse() is None) == (irreversible is not None)
 
 
 def test_a_mapping_cannot_be_changed() -> None:

@@ -49,7 +49,7 @@ def needy_steps(kind: str) -> st.SearchStrategy[AnyStep]:
 
 
 def test_the_kinds_of_steps_are_told_apart() -> None:
-    assert set(NEEDY) | {"Drop", "Keep", "Add", "Annotate", "Only", "Pack", "Named"} == set(steps())
+    assert set(NEEDY) | {"Copy", "Drop", "Keep", "Add", "Annotate", "Only", "Pack", "Named"} == set(steps())
 
 
 @pytest.mark.parametrize("kind", sorted(NEEDY))

@@ -19,8 +19,10 @@ from tidings.scopes import (
     Ask,
     CreateScope,
     Decision,
+    Define,
     DestroyScope,
     EdgeMapping,
+    Forget,
     Graph,
     Impose,
     Interface,
@@ -29,6 +31,7 @@ from tidings.scopes import (
     Mode,
     Placement,
     Plan,
+    Redefine,
     ScopeEnded,
     Seen,
     SetAdministration,
@@ -36,10 +39,13 @@ from tidings.scopes import (
     SetDelivery,
     SetInterface,
     SetMapping,
+    SetOrigin,
     SetPlacement,
+    SetRoles,
     SetSelective,
     Snapshot,
     Unanchor,
+    Undefine,
     decode,
     encode,
     mapping,
@@ -316,6 +322,7 @@ FORBIDDEN: tuple[AnyChange, ...] = (
     DestroyScope("V", cascade=True),
     Join("@w", "S"),
     Leave("@x", "S"),
+    Forget("@x"),
     SetInterface("S", OPEN),
     Impose("S", HIGH),
     Impose("S", HIGH, "@x"),
@@ -324,6 +331,11 @@ FORBIDDEN: tuple[AnyChange, ...] = (
     SetPlacement("S", "T", Placement.EVERYWHERE),
     SetDelivery("S", Duplicates.EVENT),
     SetAttributes("S", {"a": "b"}),
+    SetRoles("S", ("boss",)),
+    SetOrigin("S", "d"),
+    Define("d", "DEFINE SCOPE d AS;"),
+    Redefine("d", "DEFINE SCOPE d AS;"),
+    Undefine("d"),
     SetAdministration("S", ("w",)),
     Anchor("S", "c"),
     Anchor("S", "c", stay=True),
@@ -504,6 +516,32 @@ def test_a_scope_that_ends_leaves_nothing_behind_and_its_members_are_told(mode: 
         assert all("S" not in table.gates and "S" not in table.supers for table in broker.scoping.tables.values())
         assert not any("S" in (edge.member, edge.scope) for edge in graph.memberships())
     assert not broken_invariants(world.network, [Notification(n=1)])
+
+
+def test_a_member_is_told_that_it_is_in_the_root_scope_again_if_it_is() -> None:
+    world = Watched("ab", ["ab"], {"x": "a", "y": "b", "z": "b"})
+    world.make("x < S", "y < S", "z < S")
+    assert not world.change(CreateScope("group", abstract=True), Join("@y", "group")).error
+    told: dict[str, ScopeEnded] = {}
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        if link.is_client and isinstance(frame.message, Extension):
+            message = decode(frame.message.body)
+            assert isinstance(message, ScopeEnded)
+            told[link.name] = message
+
+    world.network.tap = tap
+    assert not world.change(Leave("@x", "S"), Forget("@x"), DestroyScope("S", cascade=True)).error
+    assert told == {
+        "x": ScopeEnded("S", in_root=True),
+        "y": ScopeEnded("S", in_root=True),
+        "z": ScopeEnded("S", isolated=True),
+    }
+    assert str(told["x"]) == "scope 'S', of which this client was a member, has ended; it is in the root scope again"
+    world.network.tap = world._tap
+    world.subscribe("x")
+    world.publish("y", n=1)
+    assert [client for _, client, _ in world.handed] == ["x"], "and it is"
 
 
 def test_a_broker_that_was_cut_off_tells_its_members_when_it_hears_of_the_end() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scopes.network_world import Watched
 
-from tidings.broker import _ordering
+from tidings.broker.forwarding import _ordering
 from tidings.scopes import OPEN, CreateScope, Interface, Join, Placement, SetDelivery
 from tidings.sim import check
 

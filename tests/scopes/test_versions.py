@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tidings.model import ScopeError
-from tidings.scopes import CreateScope, Graph, SetAttributes, Transaction, Versions, apply
+from tidings.broker import MAX_COST
+from tidings.broker.interest._visibility import joint, same_passage
+from tidings.model import EVERYTHING, Filter, Notification, ScopeError
+from tidings.scopes import (
+    OPEN,
+    CreateScope,
+    Graph,
+    Interface,
+    Join,
+    Passage,
+    Plan,
+    SetAttributes,
+    SetInterface,
+    Transaction,
+    Versions,
+    apply,
+)
 from tidings.scopes._versions import MAX_VERSIONS
 
 
@@ -47,3 +62,37 @@ def test_only_so_many_versions_are_remembered() -> None:
     assert oldest is not None
     assert oldest.graph.scope("S").attributes == {"version": str(MAX_VERSIONS // 2)}
     assert some.newest == MAX_VERSIONS + 1
+
+
+def passages(*interfaces: Interface) -> list[Passage]:
+    """One edge as each of several versions has it, the newest first."""
+    made, graph = [], apply(Graph(), (CreateScope("S"), CreateScope("T"), Join("S", "T")))
+    for interface in interfaces:
+        graph = apply(graph, (SetInterface("S", interface),))
+        made.append(Plan(graph).passage("S", "T"))
+    return made[::-1]
+
+
+def test_while_several_versions_count_an_edge_asks_for_what_any_of_them_lets_pass() -> None:
+    new, old = passages(Interface.parse(input="n < 5", output="n > 20"), Interface.parse(input="n = 3 OR n = 7"))
+    edge = joint((new, old))
+    assert edge.wanted(EVERYTHING) == Filter.parse("n < 5 OR n = 7")
+    assert edge.wanted(Filter.parse("k = 1")) == Filter.parse("(k = 1 AND n < 5) OR (k = 1 AND n = 7)").canonical()
+    assert edge.offered(Filter.parse("k = 1")) == Filter.parse("k = 1")  # in the older version
+    assert edge.inward(Notification(n=4)) is None  # by itself it decides as the newest does
+    assert edge.inward(Notification(n=7)) is not None
+
+
+def test_an_edge_that_stayed_as_it_was_is_one() -> None:
+    (only,) = passages(OPEN)
+    assert joint((only, only)) is only
+    new, old = passages(Interface.parse(input="n < 5"), OPEN)
+    assert same_passage(joint((new, old)), joint((new, new, old)))
+    assert not same_passage(joint((new, old)), new)
+    assert not same_passage(new, old)
+
+
+def test_what_would_cost_too_much_is_asked_for_without_a_filter() -> None:
+    texts = (" OR ".join(f"{name}{number} = 1" for number in range(MAX_COST * 2 // 3)) for name in "ab")
+    edge = joint(passages(*(Interface.parse(input=text) for text in texts)))
+    assert edge.wanted(EVERYTHING) == EVERYTHING

@@ -56,12 +56,12 @@ class Anchors:
             moved = view.plan.moved if isinstance(view, View) else None
             if seen is None or view.version != seen.version + 1 or moved is None:
                 self._of_client, self._counts = {}, Counter()
-                moved = frozenset(link.name for link in self._service.broker.clients)
+                moved = frozenset(link.principal for link in self._service.context.clients)
             changed |= moved
             self._seen = view
         for client in changed:
             self._counts.subtract(self._of_client.pop(client, ()))
-            if self._service.broker.client(client) is not None:
+            if self._service.context.standing_for(client):
                 self._of_client[client] = tuple(view.memberships(client))
                 self._counts.update(self._of_client[client])
         return {scope for scope, count in self._counts.items() if count > 0} - {ROOT_SCOPE}

@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, ScopeError
+from tidings.model import ROOT_SCOPE, AlreadyDefined, ScopeError, UnknownName
 
+from ._attributes import attributes_of, check_attributes
 from ._changes import (
     Anchor,
     AnyChange,
     CreateScope,
+    Define,
     DestroyScope,
+    Forget,
     Impose,
     Join,
     Leave,
+    Redefine,
     SetAdministration,
     SetAttributes,
     SetDelivery,
     SetInterface,
     SetMapping,
+    SetOrigin,
     SetPlacement,
+    SetRoles,
     SetSelective,
     Unanchor,
+    Undefine,
 )
+from ._draft import Draft
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
 from ._interface import Interface
 
@@ -39,13 +47,31 @@ MAX_PATHS = 1_000
 """The most ways up from one member: each costs a copy of what it publishes."""
 MAX_DEPTH = 100
 """The most scopes on one way up: a notification carries its way with it."""
-MAX_ATTRIBUTES = 16_384
-"""The most characters of a scope's attributes."""
+MAX_CLIENTS = 100_000
+"""The most clients about which something is said."""
+MAX_DEFINITIONS = 10_000
+"""The most definitions of one graph."""
+MAX_DEFINITION = 8_192
+"""The most characters of one definition: reading them takes about 20 ms."""
+MAX_DEFINED = 1_000
+"""The most definitions that one transaction makes or changes."""
+MAX_DEFINED_TEXT = 262_144
+"""The most characters of them together."""
+MAX_CHANGES = 10_000
+"""The most changes of one transaction."""
+MAX_LABELLED = 10_000
+"""The most components that the labels of one scope stand for, together."""
+MAX_ROLES = 64
+"""The most roles of one component."""
+MAX_ROLE = 256
+"""The most characters of a role."""
 
 
 def apply(graph: Graph, changes: tuple[AnyChange, ...]) -> Graph:
     """The next version, or `ScopeError`, which says which change cannot be."""
     version = graph.version + 1
+    if len(changes) > 1:
+        graph = Draft(graph)
     for change in changes:
         graph = _changed(graph, change, version)
     return graph.numbered(version)
@@ -61,7 +87,9 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
             return _join(graph, change, version)
         case Leave():
             graph.membership(change.member, change.scope)
-            return graph.without_edge(change.member, change.scope)
+            return _unlabelled(graph.without_edge(change.member, change.scope), change.member, change.scope)
+        case Forget():
+            return _forget(graph, change.client)
         case SetDelivery():
             scope = graph.scope(change.scope)
             duplicates = scope.duplicates if change.duplicates is None else change.duplicates
@@ -69,7 +97,13 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
             return graph.with_scope(
                 msgspec.structs.replace(scope, duplicates=duplicates, ordered=ordered, revised=version)
             )
-        case SetAttributes() | SetAdministration() | SetInterface():
+        case SetAttributes() | SetRoles():
+            return _said(graph, change)
+        case SetOrigin():
+            return graph.with_scope(_deployed(graph, graph.scope(change.scope), change))
+        case Define() | Redefine() | Undefine():
+            return graph.with_definitions(_defined(graph, change))
+        case SetAdministration() | SetInterface():
             return graph.with_scope(_described(graph.scope(change.scope), change, version))
         case Impose(member=None):
             scope = graph.scope(change.scope)
@@ -96,13 +130,14 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         )
     if len(graph.scopes) >= MAX_SCOPES:
         raise ScopeError(f"there are {MAX_SCOPES:,} scopes already; destroy some first")
-    _check_attributes(change.attributes)
+    check_attributes(change.attributes)
+    _check_roles(id, change.roles)
     scope = Scope(
         id,
         change.interface,
         change.imposed,
         change.abstract,
-        dict(change.attributes),
+        attributes_of({}).merged(change.attributes),
         change.administrators,
         change.hidden,
         change.trusted,
@@ -110,13 +145,94 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         version,
         duplicates=change.duplicates,
         ordered=change.ordered,
+        roles=change.roles,
     )
     return graph.with_scope(scope)
 
 
-def _check_attributes(attributes: dict[str, str]) -> None:
-    if sum(len(name) + len(value) for name, value in attributes.items()) > MAX_ATTRIBUTES:
-        raise ScopeError(f"the attributes of a scope have at most {MAX_ATTRIBUTES:,} characters together")
+def _deployed(graph: Graph, scope: Scope, change: SetOrigin) -> Scope:
+    """A scope with what it was deployed from; labels stand for members and superscopes that it has."""
+    definition = scope.definition if change.definition is None else change.definition
+    labels = scope.labels if change.labels is None else change.labels
+    if len(labels) + sum(map(len, labels.values())) > MAX_LABELLED:
+        raise ScopeError(
+            f"the labels of '{scope.id}' stand for more than {MAX_LABELLED:,} components; label fewer selections"
+        )
+    said = msgspec.structs.replace(scope, definition=definition, labels=labels)
+    return msgspec.structs.replace(said, labels=kept_labels(graph, said))
+
+
+def _unlabelled(graph: Graph, *ends: str) -> Graph:
+    """The graph after an edge has gone: no label stands for its other end any longer."""
+    for end in ends:
+        scope = graph.scopes.get(end)
+        if scope is not None and scope.labels:
+            graph = graph.with_scope(msgspec.structs.replace(scope, labels=kept_labels(graph, scope)))
+    return graph
+
+
+def kept_labels(graph: Graph, scope: Scope) -> dict[str, tuple[str, ...]]:
+    """The labels of a scope, as far as they stand for members or superscopes that it has."""
+    others = graph.members(scope.id).keys() | graph.superscopes(scope.id).keys()
+    kept = {label: tuple(sorted(others & {*nodes})) for label, nodes in scope.labels.items()}
+    return {label: nodes for label, nodes in kept.items() if nodes}
+
+
+def _defined(graph: Graph, change: Define | Redefine | Undefine) -> dict[str, str]:
+    name = change.name
+    if isinstance(change, Define) and name in graph.definitions:
+        raise AlreadyDefined(f"a definition '{name}' exists already; choose another name, or ALTER SCOPE DEFINITION it")
+    if not isinstance(change, Define) and name not in graph.definitions:
+        raise UnknownName(f"there is no definition '{name}'; define it first")
+    others = {**graph.definitions}
+    others.pop(name, None)
+    if isinstance(change, Undefine):
+        return others
+    if not name or len(name) > MAX_ID or name.startswith(CLIENT) or not name.isprintable():
+        raise ScopeError(f"'{name:.60}' cannot name a definition: up to {MAX_ID} printable characters, without @")
+    _check_length(change)
+    if len(others) >= MAX_DEFINITIONS:
+        raise ScopeError(f"there are {MAX_DEFINITIONS:,} definitions already; take some back first")
+    return {**others, name: change.text}
+
+
+def _check_length(change: Define | Redefine) -> None:
+    if len(change.text) > MAX_DEFINITION:
+        raise ScopeError(
+            f"the definition '{change.name:.60}' has {len(change.text):,} characters, at most {MAX_DEFINITION:,} are "
+            "allowed; divide it"
+        )
+
+
+def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
+    """The graph with other attributes or roles of a scope or client. Nobody sees anything else by it."""
+    known = graph.described(change.node)
+    if isinstance(change, SetRoles):
+        _check_roles(change.node, change.roles)
+        said = msgspec.structs.replace(known, roles=change.roles)
+    else:
+        attributes = attributes_of(known.attributes).merged(change.attributes)
+        check_attributes(attributes)
+        said = msgspec.structs.replace(known, attributes=attributes)
+    if isinstance(said, Scope):
+        return graph.with_scope(said)
+    _check_client(change.node)
+    if change.node not in graph.clients and len(graph.clients) >= MAX_CLIENTS:
+        raise ScopeError(f"something is said about {MAX_CLIENTS:,} clients already; take it back for some of them")
+    return graph.with_client(change.node, said)
+
+
+def _check_roles(node: str, roles: tuple[str, ...]) -> None:
+    if len(roles) > MAX_ROLES or len({*roles}) < len(roles):
+        raise ScopeError(f"'{node}' has at most {MAX_ROLES} roles, each once; these are {len(roles)}: leave some out")
+    for role in roles:
+        if not role or len(role) > MAX_ROLE or not role.isprintable():
+            raise ScopeError(f"'{role:.60}' cannot be a role of '{node}': use up to {MAX_ROLE} printable characters")
+
+
+def _check_client(node: str) -> None:
+    if len(node) == len(CLIENT):
+        raise ScopeError(f"'{node}' names no client; write '{CLIENT}' and the client's name")
 
 
 def _destroy(graph: Graph, change: DestroyScope) -> Graph:
@@ -130,7 +246,7 @@ def _destroy(graph: Graph, change: DestroyScope) -> Graph:
             "let them leave first, or destroy it with cascade"
         )
     for member, scope in edges:
-        graph = graph.without_edge(member, scope)
+        graph = _unlabelled(graph.without_edge(member, scope), member, scope)
     return graph.without_scope(id)
 
 
@@ -143,8 +259,8 @@ def _join(graph: Graph, change: Join, version: int) -> Graph:
         if scope in graph.below(member):
             way = " in ".join(repr(one) for one in _way(graph, scope, member))
             raise ScopeError(f"'{member}' cannot join '{scope}', which is inside it already: {way}; leave one of these")
-    elif len(member) == len(CLIENT):
-        raise ScopeError(f"'{member}' names no client; write '{CLIENT}' and the client's name")
+    else:
+        _check_client(member)
     if scope in graph.superscopes(member):
         raise ScopeError(f"'{member}' is a member of '{scope}' already; change the edge instead")
     if len(graph.superscopes(member)) >= MAX_SUPERSCOPES:
@@ -163,6 +279,14 @@ def _join(graph: Graph, change: Join, version: int) -> Graph:
     joined = graph.with_edge(edge)
     _check_ways(joined, edge)
     return joined
+
+
+def _forget(graph: Graph, client: str) -> Graph:
+    if graph.superscopes(client):
+        raise ScopeError(f"'{client}' is a member of {len(graph.superscopes(client))} scopes; let it leave them first")
+    if not is_client(client) or graph.is_stranger(client):
+        raise ScopeError(f"'{client}' is no client that has left its last scope; there is nothing to forget")
+    return graph.without_client(client)
 
 
 def _way(graph: Graph, start: str, end: str) -> list[str]:
@@ -221,21 +345,16 @@ def _check_placement(edge: Membership) -> None:
         )
 
 
-def _described(scope: Scope, change: SetAttributes | SetAdministration | SetInterface, version: int) -> Scope:
+def _described(scope: Scope, change: SetAdministration | SetInterface, version: int) -> Scope:
     replace = msgspec.structs.replace
     if isinstance(change, SetInterface):
         if scope.id == ROOT_SCOPE:
             raise ScopeError("the root scope has no superscope, so nothing passes its interface; impose one instead")
         return replace(scope, interface=change.interface, revised=version)
-    if isinstance(change, SetAdministration):
-        administrators = scope.administrators if change.administrators is None else change.administrators
-        admission = scope.admission if change.admission is None else change.admission
-        trusted = scope.trusted if change.trusted is None else change.trusted
-        return replace(scope, administrators=administrators, admission=admission, trusted=trusted)
-    merged = {**scope.attributes, **change.attributes}
-    attributes = {name: value for name, value in merged.items() if value is not None}
-    _check_attributes(attributes)
-    return replace(scope, attributes=attributes)
+    administrators = scope.administrators if change.administrators is None else change.administrators
+    admission = scope.admission if change.admission is None else change.admission
+    trusted = scope.trusted if change.trusted is None else change.trusted
+    return replace(scope, administrators=administrators, admission=admission, trusted=trusted)
 
 
 def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacement, version: int) -> Membership:
@@ -258,12 +377,27 @@ def _edge(graph: Graph, change: Impose | SetSelective | SetMapping | SetPlacemen
 def check_places(changes: tuple[AnyChange, ...]) -> None:
     """Raise `ScopeError` for an interface that speaks of `myloc`: a border has no place, so nothing would ever pass."""
     for change in changes:
-        for field in msgspec.structs.fields(change):
-            value = getattr(change, field.name)
+        for field in change.__struct_fields__:
+            value = getattr(change, field)
             if isinstance(value, Interface):
                 for side in (value.input, value.output):
                     if side.has_marker:
                         raise ScopeError(f"'{side}' uses myloc, but a border has no place; name the place")
+
+
+def check_size(changes: tuple[AnyChange, ...]) -> None:
+    """Raise `ScopeError` for a transaction that takes too long to check. Nothing in it is read for that."""
+    if len(changes) > MAX_CHANGES:
+        raise ScopeError(f"{len(changes):,} changes at once, at most {MAX_CHANGES:,} are allowed; make them in parts")
+    defined = [change for change in changes if isinstance(change, Define | Redefine)]
+    for change in defined:
+        _check_length(change)
+    size = sum(len(change.text) for change in defined)
+    if len(defined) > MAX_DEFINED or size > MAX_DEFINED_TEXT:
+        raise ScopeError(
+            f"{len(defined):,} definitions of {size:,} characters at once, at most {MAX_DEFINED:,} of "
+            f"{MAX_DEFINED_TEXT:,} are allowed; make them in parts"
+        )
 
 
 def check_turn(old: Graph, new: Graph) -> None:

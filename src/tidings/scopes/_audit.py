@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import enum
+import re
 
 import msgspec
 
-from ._changes import AnyChange
+from tidings.model import Filter
+
+from ._changes import AnyChange, SetMapping
 from ._comparison import Comparison, Difference, Effect
+from ._constant import HeldValue
 from ._interface import Interface
+from ._mapping import AnyStep, EdgeMapping, Mapping
 
 MAX_SIGHTS = 50
 """The most sights of each kind that one entry lists."""
@@ -65,35 +70,66 @@ class AuditEntry(msgspec.Struct, frozen=True):
     """Where it could not be told whether more became visible, or less, than is listed."""
 
 
+_LINES = re.compile(r"\s*\n\s*")
+
+
 def described(change: AnyChange) -> str:
     """A change as one line: its name, and what it says. Credentials are only counted.
 
     >>> from tidings.scopes import Join
     >>> described(Join("@alice", "market", selective=Interface.parse(output="type = 'order'")))
-    "Join member=@alice scope=market selective=[output: type = 'order']"
+    "Join member=@alice scope=market selective=[input: TRUE, output: type = 'order']"
+    >>> described(SetMapping("ward", "public"))
+    'SetMapping member=ward scope=public mapping=none'
     """
     words = [type(change).__name__]
     for field in msgspec.structs.fields(change):
         value = getattr(change, field.name)
-        if value == field.default or value in ((), {}, None):
+        made = field.default_factory is not msgspec.NODEFAULT and not value
+        if (value == field.default or made) and not isinstance(change, SetMapping):
             continue
-        words.append(f"{field.name}={f'({len(value)})' if field.name == 'admission' else _text(value)}")
+        # The name that it has in JSON, so that people and programs read the same.
+        words.append(f"{field.encode_name}={f'({len(value)})' if field.name == 'admission' else _text(value)}")
     return _short(" ".join(words))
 
 
 def _text(value: object) -> str:
     match value:
         case Interface():
-            sides = (f"{name}: {side}" for name in ("input", "output") if str(side := getattr(value, name)) != "TRUE")
-            return f"[{', '.join(sides)}]"
+            return f"[input: {value.input}, output: {value.output}]"
+        case EdgeMapping():
+            return f"[outward: {_steps(value.outward)}, inward: {_steps(value.inward)}]"
         case enum.IntEnum():
             return value.name.lower()
         case enum.Enum():
             return str(value.value)
         case tuple():
-            return ",".join(map(str, value))
+            return ",".join(map(str, value)) or "none"
         case str():
-            return value or "root"
+            return _LINES.sub(" ", value) or "root"
+        case None:
+            return "none"
+    return repr(value)
+
+
+def _steps(mapping: Mapping) -> str:
+    return " then ".join(map(_step, mapping.steps)) or "unchanged"
+
+
+def _step(step: AnyStep) -> str:
+    fields = ((field, getattr(step, field.name)) for field in msgspec.structs.fields(step))
+    words = (f"{field.name}={_operand(value)}" for field, value in fields if value != field.default)
+    return f"{type(step).__name__}({', '.join(words)})"
+
+
+def _operand(value: object) -> str:
+    match value:
+        case HeldValue():
+            return repr(value.value)
+        case tuple():
+            return repr(list(value))
+        case Filter() | enum.Enum():
+            return str(value.value if isinstance(value, enum.Enum) else value)
     return repr(value)
 
 

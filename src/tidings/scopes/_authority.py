@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, FrozenGraph, NotTrusted, ScopeError
+from tidings.model import ROOT_SCOPE, FrozenGraph, NotTrusted, ScopeError, StaleGraph
 
-from ._applying import apply, check_places, check_turn
+from ._applying import apply, check_places, check_size, check_turn
 from ._changes import (
     Anchor,
     AnyChange,
+    Define,
     DestroyScope,
+    Forget,
     Impose,
     Join,
     Leave,
+    Redefine,
     SetInterface,
     SetMapping,
     SetPlacement,
@@ -31,6 +34,8 @@ from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._rights import admitted, check_rights
 from ._view import Plan
 from ._warnings import warnings
+from ._written_names import check_names
+from .language import check_definition
 
 if TYPE_CHECKING:
     from ._service import Scopes
@@ -45,6 +50,8 @@ WAVE_AGAIN = 100_000
 """Microseconds after which a wave that did not reach everybody is sent again."""
 RESTART_DELAY = 1_000_000
 """Microseconds that an authority gives its neighbours to come back after its own restart."""
+PORTION = 4_096
+"""The characters of definitions that are read in one turn, about: each takes a few microseconds."""
 HOLD_TIME = 5_000_000
 """Microseconds after which a change that could not hold publications back everywhere is given up."""
 
@@ -109,24 +116,53 @@ class Authority:
             return
         request = self._queue.popleft()
         self._busy = True
+        self._check(request, self._checks(request.ask))
+
+    def _check(self, request: _Request, checks: Generator[None, None, tuple[AnyChange, ...]]) -> None:
+        """Do one portion of the checks of a change, and begin with the change after the last one."""
         try:
-            changes = self._checked(request.ask)
+            next(checks)
+        except StopIteration as end:
+            changes = end.value
         except ScopeError as error:
             self._refuse(request, type(error).__name__, str(error))
             return
         except Exception as error:  # whatever somebody sends, others can go on
             self._refuse(request, "ScopeError", f"this change cannot be understood: {error!r:.200}")
             return
+        else:  # traffic goes on in between
+            self._service.context.call_later(0, lambda: self._check(request, checks))
+            return
         _Change(self._service, self, request, changes).begin()
 
-    def _checked(self, ask: Ask) -> tuple[AnyChange, ...]:
-        """What will be done: what was asked, narrowed by those who admit members; or `ScopeError`."""
+    def _checks(self, ask: Ask) -> Generator[None, None, tuple[AnyChange, ...]]:
+        """Check a change in portions. Nothing is read for those who may not ask for it, or ask for too much."""
+        self._check_asker(ask)
+        check_size(ask.changes)
+        size = 0
+        for change in ask.changes:
+            if isinstance(change, Define | Redefine):
+                check_definition(change.name, change.text)
+                size += len(change.text)
+                if size >= PORTION:
+                    size = 0
+                    yield
+        return self._checked(ask)
+
+    def _check_asker(self, ask: Ask) -> None:
         graph = self._service.graph
         if self._service.frozen and not all(isinstance(one, Anchor | Unanchor) and not one.stay for one in ask.changes):
             raise FrozenGraph("the scope graph of this network is static: its operator has frozen it as it is")
         check_rights(graph, ask)
+        self._check_expected(ask)
+
+    def _checked(self, ask: Ask) -> tuple[AnyChange, ...]:
+        """What will be done: what was asked, narrowed by those who admit members; or `ScopeError`."""
+        self._check_asker(ask)  # once more: other turns may have come in between
+        graph = self._service.graph
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
         check_places(changes)
+        check_names(changes)
         after = apply(graph, changes)
         check_turn(graph, after)
         for scope, strangers in self._strangers(after).items():
@@ -135,6 +171,21 @@ class Authority:
                 "trust these brokers, add links around them, or let its members use others"
             )
         return changes
+
+    def _check_expected(self, ask: Ask) -> None:
+        """Raise `StaleGraph` if the changes were worked out on another graph. Brokers that came to carry a scope since
+        then, because clients moved, make no other graph: nobody sees anything else by it."""
+        versions, expected = self._service.versions, ask.expected
+        if expected is None:
+            return
+        if versions.base.version <= expected <= versions.newest:
+            since = (change for one in versions.since(expected) for change in one.changes)
+            if all(isinstance(change, Anchor | Unanchor) and not change.stay for change in since):
+                return
+        raise StaleGraph(
+            f"this change was worked out on version {expected} of the scope graph, and version {versions.newest} is "
+            "the newest; look at what has changed, and work it out again"
+        )
 
     def _strangers(self, graph: Graph) -> dict[str, list[str]]:
         """For each scope that trusts some brokers only, the others that would have to carry it on the tree of now."""
@@ -297,6 +348,8 @@ def _concerned(graph: Graph, changes: tuple[AnyChange, ...]) -> set[str]:
                 nodes.add(change.scope)
             case DestroyScope():
                 nodes.add(change.id)
+            case Forget():
+                nodes |= {change.client, ROOT_SCOPE}
     nodes |= {scope for node in nodes if is_client(node) for scope in graph.upward(node)}
     above = {scope for node in nodes for scope in graph.above(node)}
     return {node for node in above if not graph.superscopes(node)}

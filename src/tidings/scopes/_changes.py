@@ -11,6 +11,7 @@ import msgspec
 
 from tidings.model import Duplicates
 
+from ._attributes import NO_ATTRIBUTES, AnyAttributes, attributes_of
 from ._graph import CLIENT, Placement, is_client
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping
@@ -27,13 +28,47 @@ class CreateScope(Change, frozen=True):
     interface: Interface = CLOSED
     imposed: Interface = OPEN
     abstract: bool = False
-    attributes: dict[str, str] = {}
+    attributes: AnyAttributes = NO_ATTRIBUTES
     administrators: tuple[str, ...] = ()
     hidden: bool = False
     trusted: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()
     duplicates: Duplicates = Duplicates.DEFAULT
     ordered: bool = False
+    roles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "attributes", attributes_of(self.attributes))
+
+
+class SetOrigin(Change, frozen=True):
+    """What a scope was deployed from: its definition, and which components the labels in it stand for; None: as it
+    is."""
+
+    scope: str
+    definition: str | None = None
+    labels: dict[str, tuple[str, ...]] | None = None
+
+
+class Define(Change, frozen=True):
+    """A new definition. Nobody sees anything by it: scopes are deployed from it."""
+
+    name: str
+    text: str
+    """A DEFINE SCOPE of the scope language, as `print_statement` writes it."""
+
+
+class Redefine(Change, frozen=True):
+    """Another text for a definition. Scopes that were deployed from it stay as they are."""
+
+    name: str
+    text: str
+
+
+class Undefine(Change, frozen=True):
+    """A definition ends. Scopes that were deployed from it stay."""
+
+    name: str
 
 
 class DestroyScope(Change, frozen=True):
@@ -60,6 +95,12 @@ class Leave(Change, frozen=True):
 
     member: str
     scope: str
+
+
+class Forget(Change, frozen=True):
+    """A client that has left its last scope is in the root scope again, as if it had never been a member of any."""
+
+    client: str
 
 
 class SetInterface(Change, frozen=True):
@@ -112,10 +153,20 @@ class SetDelivery(Change, frozen=True):
 
 
 class SetAttributes(Change, frozen=True):
-    """What people say about a scope; a name without a value is removed."""
+    """What is said about a scope or a client; a name without a value is removed."""
 
-    scope: str
-    attributes: dict[str, str | None]
+    node: str = msgspec.field(name="scope")  # once only scopes had attributes
+    attributes: AnyAttributes = NO_ATTRIBUTES
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "attributes", attributes_of(self.attributes))
+
+
+class SetRoles(Change, frozen=True):
+    """The roles of a scope or a client, in place of those that it had."""
+
+    node: str
+    roles: tuple[str, ...]
 
 
 class SetAdministration(Change, frozen=True):
@@ -149,6 +200,7 @@ AnyChange: TypeAlias = (
     | DestroyScope
     | Join
     | Leave
+    | Forget
     | SetInterface
     | Impose
     | SetSelective
@@ -156,6 +208,11 @@ AnyChange: TypeAlias = (
     | SetPlacement
     | SetDelivery
     | SetAttributes
+    | SetRoles
+    | SetOrigin
+    | Define
+    | Redefine
+    | Undefine
     | SetAdministration
     | Anchor
     | Unanchor
@@ -171,7 +228,17 @@ def moved(changes: tuple[AnyChange, ...]) -> frozenset[str] | None:
                 change.member or ""
             ):
                 members.add(change.member or "")
-            case SetAttributes() | SetAdministration(trusted=None):
+            case Forget():
+                members.add(change.client)
+            case (
+                SetAttributes()
+                | SetRoles()
+                | SetOrigin()
+                | Define()
+                | Redefine()
+                | Undefine()
+                | SetAdministration(trusted=None)
+            ):
                 pass
             case _:
                 return None

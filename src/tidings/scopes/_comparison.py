@@ -90,7 +90,7 @@ class Comparison(NamedTuple):
 
 def compare(before: Graph, after: Graph, *, effort: int = EFFORT) -> Comparison:
     """How two graphs differ in what is seen of what is published; with bounded effort."""
-    edges = list(_different(before, after))
+    edges = list(different_edges(before, after))
     if not edges:
         return Comparison()
     return _Look(before, after, edges, Effort(effort)).result()
@@ -155,7 +155,7 @@ def _effect(other: Exposure, alone: Effect, beside: Effect) -> Effect | None:
     return beside if isinstance(excess(other, NO_EXPOSURE), Notification) else None
 
 
-def _different(before: Graph, after: Graph) -> Iterator[tuple[str, str]]:
+def different_edges(before: Graph, after: Graph) -> Iterator[tuple[str, str]]:
     """The edges, by member and scope, that may let something else pass in one graph than in the other.
 
     Versions share what they have in common, so most of it is told by looking at which object it is.

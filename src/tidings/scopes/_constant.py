@@ -9,8 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidings.model import Constraint, Filter, FilterError, MappingError, Notification, Value, attr
+from tidings.model import (
+    EVERYTHING,
+    NOTHING,
+    Constraint,
+    Filter,
+    FilterError,
+    MappingError,
+    Notification,
+    ScopeError,
+    Value,
+    attr,
+)
 from tidings.model.operators import Equal
+
+from ._attributes import Attributes
+
+MAX_READ = 131_072
+"""The most characters of different filters and constants in one message of a client: each takes about 5 us to read."""
 
 
 class HeldValue:
@@ -66,22 +82,45 @@ def held(value: object) -> HeldValue:
     return value if isinstance(value, HeldValue) else HeldValue(value)
 
 
+_COMMON = {"TRUE": EVERYTHING, "FALSE": NOTHING}
+"""What most interfaces say."""
+
+
 def enc_hook(value: object) -> object:
-    """For msgspec: filters and constants as text."""
+    """For msgspec: filters and constants as text, attributes as JSON would have them."""
     if isinstance(value, Filter):
-        return str(value)
-    if isinstance(value, HeldValue):
+        return "TRUE" if value is EVERYTHING else str(value)
+    if isinstance(value, HeldValue | Attributes):
         return value.dump()
     raise NotImplementedError(f"{type(value).__name__} cannot be sent")
 
 
 def dec_hook(kind: type, data: object) -> Any:
-    """For msgspec: filters and constants from text; what cannot be read is refused."""
-    if kind is HeldValue:
-        return HeldValue.load(data)
+    """For msgspec: filters, constants and attributes; what cannot be read is refused."""
+    if kind is HeldValue or kind is Attributes:
+        return kind.load(data)
     if kind is Filter and isinstance(data, str):
-        return Filter.parse(data)
+        return _COMMON[data] if data in _COMMON else Filter.parse(data)
     raise MappingError(f"{data!r:.60} is not a filter; send it as text in the filter language")
+
+
+class BoundedReading:
+    """`dec_hook` for one message of somebody else: reading what is in it takes time, so there is an end to it."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._size = 0
+
+    def __call__(self, kind: type, data: object) -> object:
+        for text in data if isinstance(data, list | tuple) else (data,):
+            if isinstance(text, str) and text not in self._seen:
+                self._seen.add(text)
+                self._size += len(text)
+        if self._size > MAX_READ:
+            raise ScopeError(
+                f"the filters and constants in this change have more than {MAX_READ:,} characters; make it in parts"
+            )
+        return dec_hook(kind, data)
 
 
 def _written(scalar: object) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 import re
-from datetime import datetime
 from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -23,7 +22,7 @@ import msgspec
 
 from tidings.model import Kind, Location, Notification, Scalar, TidingsError, kind_of
 
-from ._represent import number_in
+from ._plain import plain, read, rich, written
 from ._step import Attributes, MappingFailed
 
 
@@ -45,7 +44,7 @@ def dumped(attributes: Attributes, form: Form) -> str | bytes:
     attributes = dict(sorted(attributes.items()))
     match form:
         case Form.JSON:
-            return msgspec.json.encode({name: _plain(value) for name, value in attributes.items()}).decode()
+            return msgspec.json.encode({name: plain(value) for name, value in attributes.items()}).decode()
         case Form.XML:
             return _xml(attributes)
         case Form.BINARY:
@@ -58,7 +57,7 @@ def loaded(document: Any, form: Form) -> Attributes:
         match form:
             case Form.JSON:
                 content = msgspec.json.decode(document, type=dict[str, Any])
-                attributes = {name: _rich(value) for name, value in content.items() if value is not None}
+                attributes = {name: rich(value) for name, value in content.items() if value is not None}
             case Form.XML:
                 attributes = _XmlReader().read(document)
             case Form.BINARY:
@@ -66,62 +65,6 @@ def loaded(document: Any, form: Form) -> Attributes:
         return Notification(attributes).attributes
     except (msgspec.MsgspecError, TidingsError, ValueError, RecursionError, expat.ExpatError) as error:
         raise MappingFailed(f"not a notification in {form.name}: {error}") from None
-
-
-# Scalars as text.
-
-
-def _written(scalar: Scalar) -> str:
-    match scalar:
-        case bool():
-            return "true" if scalar else "false"
-        case bytes():
-            return scalar.hex()
-        case datetime():
-            return scalar.isoformat()
-        case _:
-            return str(scalar)
-
-
-def _read(kind: str, text: str) -> Scalar:
-    match Kind(kind):
-        case Kind.BOOLEAN if text in ("true", "false"):
-            return text == "true"
-        case Kind.NUMBER if (number := number_in(text)) is not None:
-            return number
-        case Kind.TEXT:
-            return text
-        case Kind.BYTES:
-            return bytes.fromhex(text)
-        case Kind.TIME:
-            return datetime.fromisoformat(text)
-        case Kind.PLACE:
-            return Location(text)
-    raise ValueError(f"{text!r:.60} is not a {kind}")
-
-
-# JSON
-
-_LACKING = {Kind.BYTES.value, Kind.TIME.value, Kind.PLACE.value}
-
-
-def _plain(value: Any) -> Any:
-    if type(value) is tuple:
-        return [_plain(item) for item in value]
-    kind = kind_of(value).value
-    return {kind: _written(value)} if kind in _LACKING else value
-
-
-def _rich(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rich(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1:
-        ((kind, text),) = value.items()
-        if kind in _LACKING and isinstance(text, str):
-            return _read(kind, text)
-    return {name: _rich(item) for name, item in value.items() if item is not None}
 
 
 # XML
@@ -144,7 +87,7 @@ def _xml(attributes: Attributes) -> str:
 
 
 def _element(tag: str, name: str, scalar: Any) -> str:
-    text = escape(_written(scalar), {"\r": "&#13;"})  # a parser would make it a line feed
+    text = escape(written(scalar), {"\r": "&#13;"})  # a parser would make it a line feed
     return f'<{tag}{name} kind="{kind_of(scalar).value}">{text}</{tag}>'
 
 
@@ -185,14 +128,14 @@ class _XmlReader:
     def _end(self, tag: str) -> None:
         _, given = self.path.pop()
         if tag == "item":
-            self.items.append(_read(given.get("kind", "?"), self.text))
+            self.items.append(read(given.get("kind", "?"), self.text))
         elif tag == "attribute":
             name = given.get("name", "")
             if name in self.attributes:
                 raise ValueError(f"the attribute {name!r:.60} is given twice")
             if (self.items and "kind" in given) or (self.text.strip() and "kind" not in given):
                 raise ValueError(f"the attribute {name!r:.60} has either a kind and a text, or items")
-            self.attributes[name] = _read(given["kind"], self.text) if "kind" in given else self.items
+            self.attributes[name] = read(given["kind"], self.text) if "kind" in given else self.items
         self.text = ""
 
 

@@ -35,7 +35,7 @@ MAX_WITNESSES = 64
 MAX_VARIANTS = 256
 """The most notifications that are made from these by other attributes."""
 
-_OTHER = "other"
+OTHER = "other"
 """An attribute that hardly any filter speaks of: `Keep` takes it away."""
 _VALUES: tuple[Value, ...] = (1, "x", True, -2.5, ())
 """What attributes may have of which no filter says more."""
@@ -78,8 +78,8 @@ def _witness(strand: Strand, other: Exposure) -> Notification | None:
             return made
         tried[made] = None
         passed = next((part for _, filter in asked for part in filter.conjunctions if part.passes(made.attributes)), ())
-        open += [conjunction & Conjunction((one,)) for condition in passed for one in _failing(condition)]
-    names = _names(strand, other)
+        open += [conjunction & Conjunction((one,)) for condition in passed for one in failing(condition)]
+    names = names_of(strand, other)
     variants = itertools.islice(_variants(tried, names), MAX_VARIANTS)
     return next((one for one in variants if _is_witness(one, strand, other)), None)
 
@@ -89,7 +89,7 @@ def _is_witness(notification: Notification, strand: Strand, other: Exposure) -> 
     return form is not None and form not in other.shown(notification)
 
 
-def _failing(constraint: Constraint) -> tuple[Constraint, ...]:
+def failing(constraint: Constraint) -> tuple[Constraint, ...]:
     """Constraints on the same attribute under which this one fails, or may fail; the likeliest last, to be tried first.
 
     Without the attribute everything fails but IS NULL.
@@ -112,9 +112,9 @@ def _variants(found: dict[Notification, None], names: list[str]) -> Iterator[Not
         yield Notification.trusted({**dict.fromkeys(names, value), **notification.attributes})
 
 
-def _names(strand: Strand, other: Exposure) -> list[str]:
+def names_of(strand: Strand, other: Exposure) -> list[str]:
     """The attributes that decide between them."""
-    found: dict[str, None] = {_OTHER: None}
+    found: dict[str, None] = {OTHER: None}
     for one in (strand, *other.strands):
         for mapping in one.mappings:
             found.update(dict.fromkeys(name for step in mapping.steps for name in _touched(step)))

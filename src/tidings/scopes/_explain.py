@@ -78,6 +78,8 @@ class Explanation(NamedTuple):
     ways: tuple[Way, ...]
     apart: str = ""
     """Why there is no way at all."""
+    partial: bool = False
+    """Whether it was worked out on a part of the graph: in the whole there may be more ways."""
 
     @property
     def visible(self) -> bool:
@@ -87,6 +89,8 @@ class Explanation(NamedTuple):
     def __str__(self) -> str:
         verdict = "sees" if self.visible else "does not see"
         head = f"{_shown(self.reader)} {verdict} {self.notification!r} of {_shown(self.publisher)}"
+        if self.partial:
+            head = f"as far as you may see the graph, {head}"
         if not self.ways:
             return f"{head}: {self.apart}"
         # What is visible first: one way is enough.
@@ -114,7 +118,8 @@ def explain(graph: Graph, publisher: str, notification: Notification, reader: st
     else:
         paths = delivery_paths(graph, publisher, reader)
     ways = tuple(Way(path, _crossings(graph, path, notification)) for path in paths)
-    return Explanation(publisher, notification, reader, ways, "" if ways else _apart(graph, publisher, reader))
+    apart = "" if ways else _apart(graph, publisher, reader)
+    return Explanation(publisher, notification, reader, ways, apart, graph.partial)
 
 
 def _crossings(graph: Graph, path: tuple[str, ...], notification: Notification) -> tuple[Crossing, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidings.model import EVERYTHING, Filter, FilterTooLarge, Notification
+from tidings.model import EVERYTHING, Filter, Notification
 
 from ._effective import wanted
 from ._interface import both
@@ -118,7 +118,7 @@ def united(strands: Iterable[Strand], whole: bool = True) -> Exposure:
     for strand in strands:
         if not strand.is_known or strand.asked().conjunctions:
             kept = _joined(kept, strand)
-    return Exposure(tuple(sorted(kept, key=str)), whole)
+    return Exposure(tuple(sorted(kept, key=str) if len(kept) > 1 else kept), whole)
 
 
 def _joined(strands: list[Strand], new: Strand) -> list[Strand]:
@@ -138,19 +138,8 @@ def _either(one: Strand, two: Strand) -> Strand | None:
         return one if one.covers(two) else two if two.covers(one) else None
     filters = list(one.filters)
     for at in different:
-        joint = union(*pairs[at])
+        joint = Filter.union(*pairs[at])
         if joint is None:
             return None
         filters[at] = joint
     return Strand(tuple(map(Crossing, filters, one.mappings)), filters[-1])
-
-
-def union(one: Filter, other: Filter) -> Filter | None:
-    """The filter that passes what either passes, in canonical form; None if it would be too large."""
-    if one == other:
-        return one
-    try:
-        merged = one.merge(other)
-        return (merged if merged is not None else one | other).canonical()
-    except FilterTooLarge:
-        return None

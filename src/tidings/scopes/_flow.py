@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import graphlib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from tidings.model import EVERYTHING, NOTHING, Filter, FilterTooLarge
 
 from ._effective import Stage, Terms, inward_terms, outward_terms
-from ._exposure import Crossing, Exposure, Strand, constraints, union, united
+from ._exposure import Crossing, Exposure, Strand, constraints, united
 from ._graph import Graph, Membership, is_client
 
 NEW = 2
@@ -35,6 +35,10 @@ _Climbed: TypeAlias = frozenset[str]
 """The bent nodes that a way has climbed."""
 
 
+_OPEN = Terms((), None, ())
+"""An edge on which nothing decides."""
+
+
 class OutOfEffort(Exception):
     """The bound is reached; it never leaves a comparison."""
 
@@ -42,10 +46,12 @@ class OutOfEffort(Exception):
 class Effort:
     """How many edges may still be crossed; what was worked out before is remembered, as many sources share it."""
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, *, new: int = NEW) -> None:
         self.left = left
+        self._new = new
         self._meets: dict[tuple[Filter, Filter], Filter | None] = {}
         self._unions: dict[tuple[Filter, Filter], Filter | None] = {}
+        self._exposures: dict[tuple[tuple[Strand, ...], bool], Exposure] = {}
 
     def spend(self, steps: int) -> None:
         """Take steps from what is left, or end it all."""
@@ -55,7 +61,7 @@ class Effort:
 
     def _compare(self, one: Filter, other: Filter) -> None:
         """Large filters take longer: every constraint is compared with every other one."""
-        self.spend(NEW + (constraints(one) + constraints(other)) ** 2 // SMALL)
+        self.spend(self._new + (constraints(one) + constraints(other)) ** 2 // SMALL)
 
     def both(self, one: Filter, other: Filter) -> Filter | None:
         """What passes both, in canonical form; None if that would be too large."""
@@ -73,8 +79,17 @@ class Effort:
         known = (one, other)
         if known not in self._unions:
             self._compare(one, other)
-            self._unions[known] = union(one, other)
+            self._unions[known] = one.union(other)
         return self._unions[known]
+
+    def united(self, strands: Iterable[Strand], whole: bool) -> Exposure:
+        """The exposure of these strands; the same object for the same ones, so that they are quickly compared."""
+        known = tuple(strands), whole
+        found = self._exposures.get(known)
+        if found is None:
+            found = united(*known)
+            found = self._exposures[known] = self._exposures.setdefault((found.strands, found.whole), found)
+        return found
 
 
 class _State:
@@ -83,6 +98,8 @@ class _State:
     def __init__(self, whole: bool = True) -> None:
         self.strands: dict[tuple[_Climbed, tuple[Crossing, ...]], Filter] = {}
         self.whole = whole
+        self.all_by: str | None = None
+        """The member from which all of it climbed; None if there are several, or none."""
 
     def __bool__(self) -> bool:
         return bool(self.strands) or not self.whole
@@ -110,56 +127,78 @@ class Flow:
         for edges in upward.values():
             for edge in edges.values():
                 self._inside[edge.scope].append(edge)
-        self._terms: dict[tuple[str, str, bool], Terms] = {}
+        self._terms: dict[tuple[str, str, bool], Terms | None] = {}
         mapped = (edge for edges in upward.values() for edge in edges.values() if edge.mapping is not None)
         self._bent = self.below(edge.member for edge in mapped)
 
     def below(self, nodes: Iterable[str]) -> set[str]:
         """These nodes, as far as they are here, and all scopes below them that carry notifications."""
-        found: set[str] = set()
-        stack = [node for node in nodes if is_client(node) or node in self.graph.scopes]
-        while stack:
-            node = stack.pop()
-            if node not in found:
-                found.add(node)
-                stack += [edge.member for edge in self._inside.get(node, ())]
-        return found
+        return self._reached(nodes, lambda node: (edge.member for edge in self._inside.get(node, ())))
 
     def above(self, nodes: Iterable[str]) -> set[str]:
         """These nodes, as far as they are here, and all scopes above them that carry notifications."""
+        return self._reached(nodes, self.graph.upward)
+
+    def _reached(self, nodes: Iterable[str], further: Callable[[str], Iterable[str]]) -> set[str]:
         found: set[str] = set()
         stack = [node for node in nodes if is_client(node) or node in self.graph.scopes]
         while stack:
             node = stack.pop()
             if node not in found:
                 found.add(node)
-                stack += self.graph.upward(node)
+                stack += further(node)
         return found
 
-    def exposures(self, source: str, targets: Iterable[str], toward: set[str] | None = None) -> dict[str, Exposure]:
+    def exposures(
+        self,
+        source: str,
+        targets: Iterable[str],
+        toward: set[str] | None = None,
+        published: Filter = EVERYTHING,
+    ) -> dict[str, Exposure]:
         """What published in the source is seen in each of the targets; those that see nothing are left out.
 
         What is published in a scope is what is visible there. `toward` are all nodes above the targets, where not all
-        nodes are targets.
+        nodes are targets. Only what passes `published` is looked at.
         """
         if not is_client(source) and (source not in self.graph.scopes or self.graph.scopes[source].abstract):
             return {}
-        arrived = self._descended(self._climbed(source), toward)
+        arrived = self._descended(self._climbed([source], published), toward)
+        return self._shown((target for target in targets if target != source), arrived)
+
+    def joint_exposures(
+        self, clients: Iterable[str], targets: Iterable[str], published: Filter = EVERYTHING
+    ) -> dict[str, Exposure]:
+        """What published by any of these clients is seen in each of the targets.
+
+        A client that is among both stands for two with the same memberships.
+        """
+        return self._shown(targets, self._descended(self._climbed(clients, published), None))
+
+    def united(self, exposures: Iterable[Exposure]) -> Exposure:
+        """What is seen if all these are."""
+        some = list(exposures)
+        strands = dict.fromkeys(strand for one in some for strand in one.strands)
+        return self._effort.united(strands, all(one.whole for one in some))
+
+    def _shown(self, targets: Iterable[str], arrived: Mapping[str, _State]) -> dict[str, Exposure]:
         found: dict[str, Exposure] = {}
         for target in targets:
             state = self._into(target, arrived) if is_client(target) else arrived.get(target)
-            if target != source and state:
+            if state:
                 strands = (Strand(crossings, last) for (_, crossings), last in state.strands.items())
-                exposure = united(strands, state.whole)
+                exposure = self._effort.united(strands, state.whole)
                 if exposure.strands or not exposure.whole:
                     found[target] = exposure
         return found
 
-    def _climbed(self, source: str) -> dict[str, _State]:
-        start = _State()
-        start.add(frozenset({source} & self._bent), (), EVERYTHING, self._effort)
-        states = {source: start}
-        queue = [(-self._rank.get(source, len(self._rank)), source)]
+    def _climbed(self, sources: Iterable[str], published: Filter) -> dict[str, _State]:
+        states: dict[str, _State] = {}
+        for source in sources:
+            states[source] = _State()
+            states[source].add(frozenset({source} & self._bent), (), published, self._effort)
+        queue = [(-self._rank.get(source, len(self._rank)), source) for source in states]
+        heapq.heapify(queue)
         while queue:
             _, node = heapq.heappop(queue)
             for scope, edge in self.graph.upward(node).items():
@@ -167,7 +206,11 @@ class Flow:
                 if crossed:
                     if scope not in states:
                         heapq.heappush(queue, (-self._rank[scope], scope))
-                    self._arrive(states.setdefault(scope, _State()), crossed, {scope} & self._bent)
+                        states[scope] = _State()
+                        states[scope].all_by = node
+                    else:
+                        states[scope].all_by = None
+                    self._arrive(states[scope], crossed, {scope} & self._bent)
         return states
 
     def _descended(self, states: Mapping[str, _State], toward: set[str] | None) -> dict[str, _State]:
@@ -178,20 +221,28 @@ class Flow:
             _, node = heapq.heappop(queue)
             for edge in self._inside[node]:
                 member = edge.member
-                if toward is not None and member not in toward:
-                    continue
+                if (toward is not None and member not in toward) or member == states[node].all_by:
+                    continue  # nobody asks for it, or it would come back to where all of it has been
                 crossed = self._crossed(edge, states[node], outward=False)
                 if crossed:
                     if member not in states:
                         heapq.heappush(queue, (self._rank[member], member))
-                    self._arrive(states.setdefault(member, _State()), crossed, set())
+                        states[member] = _State()
+                    states[member].all_by = None
+                    self._arrive(states[member], crossed, set())
         return states
 
     def _into(self, client: str, states: Mapping[str, _State]) -> _State:
+        crossed = [
+            self._crossed(edge, states[scope], outward=False)
+            for scope, edge in self.graph.upward(client).items()
+            if scope in states
+        ]
+        if len(crossed) == 1:
+            return crossed[0]  # as most often
         found = _State()
-        for scope, edge in self.graph.upward(client).items():
-            if scope in states:
-                self._arrive(found, self._crossed(edge, states[scope], outward=False), set())
+        for one in crossed:
+            self._arrive(found, one, set())
         return found
 
     def _arrive(self, state: _State, new: _State, bent: set[str]) -> None:
@@ -202,10 +253,11 @@ class Flow:
     def _crossed(self, edge: Membership, state: _State, *, outward: bool) -> _State:
         """What of a state is on the other side of an edge."""
         terms = self._terms_of(edge, outward)
-        filters = [stage.filter for stage in (*terms.before, *terms.after)]
-        if not all(filter.conjunctions for filter in filters):
+        if terms is None:
             return _State()
         self._effort.spend(1 + len(state.strands))
+        if terms == _OPEN and (outward or edge.member not in self._bent):
+            return state
         found = _State(state.whole)
         for (climbed, crossings), last in state.strands.items():
             if outward or edge.member not in climbed:
@@ -233,8 +285,11 @@ class Flow:
             filter = joint
         return filter
 
-    def _terms_of(self, edge: Membership, outward: bool) -> Terms:
+    def _terms_of(self, edge: Membership, outward: bool) -> Terms | None:
+        """What decides on an edge; None if it is closed."""
         known = (edge.member, edge.scope, outward)
         if known not in self._terms:
-            self._terms[known] = (outward_terms if outward else inward_terms)(self.graph, edge)
+            terms = (outward_terms if outward else inward_terms)(self.graph, edge)
+            closed = not all(stage.filter.conjunctions for stage in (*terms.before, *terms.after))
+            self._terms[known] = None if closed else terms
         return self._terms[known]

@@ -10,11 +10,13 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 
+from ._attributes import NO_ATTRIBUTES, AnyAttributes
 from ._interface import CLOSED, OPEN, Interface
 from ._mapping import EdgeMapping
 
@@ -52,7 +54,7 @@ class Scope(msgspec.Struct, frozen=True):
     """What every member may get and publish here."""
     abstract: bool = False
     """It groups its members for people; nothing is ever published in it."""
-    attributes: dict[str, str] = {}
+    attributes: AnyAttributes = NO_ATTRIBUTES
     administrators: tuple[str, ...] = ()
     """The clients that may change it, besides those that may change everything."""
     hidden: bool = False
@@ -69,6 +71,12 @@ class Scope(msgspec.Struct, frozen=True):
     """What counts as a second copy for its members, unless they say otherwise."""
     ordered: bool = False
     """Whether its members get what one publisher publishes in its order, also where that takes detours by gateways."""
+    roles: tuple[str, ...] = ()
+    """The functions that it is agreed to have, for those who look for one."""
+    definition: str = ""
+    """The definition that it was deployed from; "": none."""
+    labels: dict[str, tuple[str, ...]] = {}
+    """Which members or superscopes the labels in that definition have picked."""
 
     @property
     def confidential(self) -> bool:
@@ -79,6 +87,13 @@ class Scope(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The name that it has among its siblings."""
         return self.id.rpartition("/")[2]
+
+
+class Client(msgspec.Struct, frozen=True):
+    """What administrators say about a client. It is in the graph, whether the client is connected or not."""
+
+    attributes: AnyAttributes = NO_ATTRIBUTES
+    roles: tuple[str, ...] = ()
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -99,6 +114,8 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 _NONE: Mapping[str, Membership] = {}
+NOTHING_SAID = Client()
+"""What is said about most clients."""
 _ROOT = Scope(ROOT_SCOPE)
 
 
@@ -115,12 +132,22 @@ class Graph:
         scopes: Mapping[str, Scope] | None = None,
         memberships: Mapping[str, Mapping[str, Membership]] | None = None,
         anchors: Mapping[str, frozenset[str]] | None = None,
+        clients: Mapping[str, Client] | None = None,
+        *,
+        definitions: Mapping[str, str] | None = None,
+        partial: bool = False,
     ) -> None:
         self.version = version
         self.scopes: Mapping[str, Scope] = scopes if scopes is not None else {ROOT_SCOPE: _ROOT}
         self._supers = memberships if memberships is not None else {}
         self.anchors: Mapping[str, frozenset[str]] = anchors if anchors is not None else {}
         """For each scope, the brokers that have been admitted to carry it for members of their own."""
+        self.clients: Mapping[str, Client] = clients if clients is not None else {}
+        """What is said about clients, by node; those of which nothing is said are left out."""
+        self.definitions: Mapping[str, str] = definitions if definitions is not None else {}
+        """The texts from which scopes are deployed, by name: the descriptive graph."""
+        self.partial = partial
+        """Whether it is what somebody may see who may not see everything: there may be more, and nothing says what."""
 
     # --- structure ------------------------------------------------------------------------------------
 
@@ -225,6 +252,20 @@ class Graph:
         """A scope and everything below it, abstract or not."""
         return _reached(scope, self.members)
 
+    # --- what is said about components ----------------------------------------------------------------
+
+    def described(self, node: str) -> Scope | Client:
+        """What is said about a scope or a client; of most clients nothing is, so they have neither."""
+        return self.clients.get(node, NOTHING_SAID) if is_client(node) else self.scope(node)
+
+    def attributes(self, node: str) -> AnyAttributes:
+        """The attributes of a scope, or those that the graph gives to a client."""
+        return self.described(node).attributes
+
+    def roles(self, node: str) -> tuple[str, ...]:
+        """The roles of a scope or a client."""
+        return self.described(node).roles
+
     # --- where it is ----------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -247,20 +288,45 @@ class Graph:
 
     def with_scope(self, scope: Scope) -> Graph:
         """The same with one scope added or replaced."""
-        return Graph(self.version, {**self.scopes, scope.id: scope}, self._supers, self.anchors)
+        return self._with_members(scopes={**self.scopes, scope.id: scope})
 
     def without_scope(self, id: str) -> Graph:
         """The same without one scope, which must have no edges."""
         scopes = {known: scope for known, scope in self.scopes.items() if known != id}
         anchors = {known: brokers for known, brokers in self.anchors.items() if known != id}
-        return Graph(self.version, scopes, self._supers, anchors)
+        return self._with_members(scopes=scopes, anchors=anchors)
+
+    def with_client(self, node: str, client: Client) -> Graph:
+        """The same with something else said about a client."""
+        clients = {**self.clients}
+        clients.pop(node, None)
+        if client != NOTHING_SAID:
+            clients[node] = client
+        return self.with_clients(clients)
+
+    def with_clients(self, clients: Mapping[str, Client]) -> Graph:
+        """The same with this said about clients, and nothing else."""
+        changed = self._with(clients=clients)
+        vars(changed).update(self._worked_out())
+        return changed
+
+    def with_definitions(self, definitions: Mapping[str, str]) -> Graph:
+        """The same with these definitions, and no others."""
+        changed = self._with(definitions=definitions)
+        vars(changed).update(self._worked_out())
+        return changed
+
+    def as_part(self) -> Graph:
+        """The same as what somebody may see who may not see everything."""
+        part = self._with(partial=True)
+        vars(part).update(self._worked_out())
+        return part
 
     def with_edge(self, edge: Membership) -> Graph:
         """The same with one edge added or replaced."""
         edges = {**self.superscopes(edge.member), edge.scope: edge}
-        changed = Graph(self.version, self.scopes, {**self._supers, edge.member: edges}, self.anchors)
-        if is_client(edge.member):
-            changed._inherit(self, edge.member, edge.scope)
+        changed = self._with(memberships={**self._supers, edge.member: edges})
+        changed._inherit(self, edge.member, edge.scope)
         return changed
 
     def without_edge(self, member: str, scope: str) -> Graph:
@@ -268,21 +334,26 @@ class Graph:
         supers = {node: known for node, known in self._supers.items() if node != member}
         if edges or is_client(member):
             supers[member] = edges
-        changed = Graph(self.version, self.scopes, supers, self.anchors)
-        if is_client(member):
-            changed._inherit(self, member, scope)
+        changed = self._with(memberships=supers)
+        changed._inherit(self, member, scope)
         return changed
 
-    def _inherit(self, before: Graph, client: str, scope: str) -> None:
-        """Take over what was worked out for a graph that differs in one edge of one client."""
+    def without_client(self, client: str) -> Graph:
+        """The same without a client that is a member of nothing: it was never a member of anything."""
+        changed = self._with(memberships={node: edges for node, edges in self._supers.items() if node != client})
+        vars(changed).update({name: known for name, known in self._worked_out().items() if name != "_upward"})
+        return changed
+
+    def _inherit(self, before: Graph, member: str, scope: str) -> None:
+        """Take over what was worked out for a graph that differs in one edge."""
         known = vars(before)
-        if "_anchored" in known:
+        if "_anchored" in known and is_client(member):
             vars(self)["_anchored"] = before._anchored  # clients are not anchors
         if "_members" in known:
             members = {**before._members.get(scope, {})}
-            members.pop(client, None)
-            if (edge := self.superscopes(client).get(scope)) is not None:
-                members[client] = edge
+            members.pop(member, None)
+            if (edge := self.superscopes(member).get(scope)) is not None:
+                members[member] = edge
             vars(self)["_members"] = {**before._members, scope: members}
 
     @property
@@ -295,21 +366,35 @@ class Graph:
         anchors = {known: kept for known, kept in self.anchors.items() if known != scope}
         if brokers:
             anchors[scope] = brokers
-        return Graph(self.version, self.scopes, self._supers, anchors)
+        return self._with(anchors=anchors)
 
     def numbered(self, version: int) -> Graph:
         """The same as another version."""
-        same = Graph(version, self.scopes, self._supers, self.anchors)
-        vars(same).update({name: known for name, known in vars(self).items() if name in _WORKED_OUT})
+        same = self._with()
+        same.version = version
+        vars(same).update(self._worked_out())
         return same
 
+    def _with(self, **parts: Any) -> Graph:
+        """The same with other parts, of which nothing is worked out yet."""
+        same = {"scopes": self.scopes, "memberships": self._supers, "anchors": self.anchors, "clients": self.clients}
+        return Graph(self.version, **{**same, "definitions": self.definitions, "partial": self.partial, **parts})
+
+    def _with_members(self, **parts: Any) -> Graph:
+        """The same with other parts and the same edges."""
+        same = self._with(**parts)
+        if "_members" in vars(self):
+            vars(same)["_members"] = self._members
+        return same
+
+    def _worked_out(self) -> dict[str, Any]:
+        return {name: known for name, known in vars(self).items() if name in _WORKED_OUT}
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Graph) and (self.version, self.scopes, self._supers, self.anchors) == (
-            other.version,
-            other.scopes,
-            other._supers,
-            other.anchors,
-        )
+        return isinstance(other, Graph) and self._parts() == other._parts()
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.version, self.scopes, self._supers, self.anchors, self.clients, self.definitions
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""The waves by which a version of the graph comes to be, broker by broker. See `_service`."""
+"""The waves by which a version of the graph comes to be, broker by broker. See `_service`; and `_census`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from tidings.broker import WaveKind
 from tidings.model import ScopeError
 
+from ._census import CensusWave
 from ._graph import client_node
 from ._messages import decode_transaction
 
@@ -27,6 +28,7 @@ def graph_waves(service: Scopes) -> Mapping[str, WaveKind]:
         "hold": _Hold(service),
         "flush": _Flush(),
         "release": _Release(service),
+        "census": CensusWave(service),
     }
 
 
@@ -53,10 +55,10 @@ class _Prepare:
         try:
             known = service.prepare([decode_transaction(one) for one in msgspec.msgpack.decode(body, type=list[bytes])])
         except (ScopeError, msgspec.MsgspecError):
-            service.broker.statistics.refused += 1
+            service.context.refused()
             known = False
         if known:
-            service.broker.settling.when_settled(lambda: answer(msgspec.msgpack.encode(service.anchors.missing())))
+            service.context.settling.when_settled(lambda: answer(msgspec.msgpack.encode(service.anchors.missing())))
         else:
             answer(None)
 

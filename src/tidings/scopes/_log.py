@@ -38,7 +38,7 @@ class ScopeLog:
 
     def start(self) -> None:
         """Read what the disk holds; an entry that cannot be read is left out."""
-        disk = self._service.broker.runtime.log
+        disk = self._service.context.log
         kept = disk.items(LOG_TABLE) if disk is not None else {}
         found = []
         for value in kept.values():

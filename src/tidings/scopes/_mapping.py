@@ -20,10 +20,10 @@ from ._named import Named
 from ._pack import Pack, Unpack
 from ._represent import Represent
 from ._step import MappingFailed
-from ._steps import Add, Annotate, Drop, Keep, Only, Rename
+from ._steps import Add, Annotate, Copy, Drop, Keep, Only, Rename
 
 AnyStep: TypeAlias = (
-    Rename | Drop | Keep | Add | Annotate | Only | Convert | Compute | Represent | Pack | Unpack | Named
+    Rename | Copy | Drop | Keep | Add | Annotate | Only | Convert | Compute | Represent | Pack | Unpack | Named
 )
 
 MAX_STEPS = 64
@@ -87,8 +87,26 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def inverse(self) -> Mapping | None:
         """The mapping that takes this one back, if every step can be taken back."""
-        steps = [step.inverse() for step in reversed(self.steps)]
-        return None if None in steps else Mapping(tuple(steps))  # type: ignore[arg-type]
+        if self.irreversible is not None:
+            return None
+        return Mapping(tuple(step.inverse() for step in reversed(self.steps)))  # type: ignore[misc]
+
+    @property
+    def irreversible(self) -> AnyStep | None:
+        """The first step that cannot be taken back, alone or after those before it.
+
+        To take a copy back is to drop it, so what was copied must not be overwritten after that; of a function of
+        one's own nobody knows whether it does.
+
+        >>> mapping(Copy("a", "b"), Add("a", 0)).irreversible
+        Add(name='a', constant=0)
+        """
+        copied: set[str] = set()
+        for step in self.steps:
+            if step.inverse() is None or not copied.isdisjoint(_written(step)) or (copied and isinstance(step, Named)):
+                return step
+            copied = _names_after(step, copied)
+        return None
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -108,6 +126,28 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 Mapping.BLOCK = Mapping((Only(NOTHING),))
 Mapping.IDENTITY = Mapping()
+
+
+def _written(step: AnyStep) -> set[str]:
+    """The names whose values of before are gone after this step."""
+    match step:
+        case Rename(new=name) | Copy(new=name) | Add(name=name):
+            return {name}
+        case Convert(source=source, target=target) if source != target:
+            return {target}
+    return set()
+
+
+def _names_after(step: AnyStep, copied: set[str]) -> set[str]:
+    """The names of what was copied, after this step."""
+    match step:
+        case Copy(old=name):
+            return copied | {name}
+        case Rename(old=old, new=new) | Convert(source=old, target=new) if old in copied:
+            return copied - {old} | {new}
+        case Pack(name=name, keep=keep) if copied:
+            return copied.intersection(keep) | {name}
+    return copied
 
 
 def mapping(*steps: AnyStep | Filter) -> Mapping:
@@ -152,9 +192,8 @@ def _inverse(given: Mapping, missing: str) -> Mapping:
     inverse = given.inverse()
     if inverse is not None:
         return inverse
-    step = next(step for step in given.steps if step.inverse() is None)
     raise MappingError(
-        f"{step!r:.100} cannot be inverted, so the {missing} mapping cannot be derived; "
+        f"{given.irreversible!r:.100} cannot be inverted, so the {missing} mapping cannot be derived; "
         f"give it, or block that direction with {missing}=Mapping.BLOCK"
     )
 

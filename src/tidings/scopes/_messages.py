@@ -11,8 +11,9 @@ from tidings.model import ScopeError
 
 from ._audit import AuditEntry
 from ._changes import AnyChange
-from ._constant import dec_hook, enc_hook
-from ._graph import Graph, Membership, Scope
+from ._components import Component
+from ._constant import BoundedReading, dec_hook, enc_hook
+from ._graph import Client, Graph, Membership, Scope
 
 
 class Mode(enum.Enum):
@@ -35,20 +36,24 @@ class Snapshot(msgspec.Struct, frozen=True):
     anchors: dict[str, tuple[str, ...]]
     isolated: tuple[str, ...] = ()
     """Clients that are members of nothing."""
+    clients: dict[str, Client] = {}
+    """What is said about clients."""
+    definitions: dict[str, str] = {}
 
     @classmethod
     def of(cls, graph: Graph) -> Snapshot:
         """A graph as it travels."""
         anchors = {scope: tuple(sorted(brokers)) for scope, brokers in graph.anchors.items()}
         scopes, edges, isolated = tuple(graph.scopes.values()), tuple(graph.memberships()), tuple(graph.isolated)
-        return cls(graph.version, scopes, edges, anchors, isolated)
+        return cls(graph.version, scopes, edges, anchors, isolated, dict(graph.clients), dict(graph.definitions))
 
     def graph(self) -> Graph:
         edges: dict[str, dict[str, Membership]] = {client: {} for client in self.isolated}
         for edge in self.memberships:
             edges.setdefault(edge.member, {})[edge.scope] = edge
         anchors = {scope: frozenset(brokers) for scope, brokers in self.anchors.items()}
-        return Graph(self.version, {scope.id: scope for scope in self.scopes}, edges, anchors)
+        scopes = {scope.id: scope for scope in self.scopes}
+        return Graph(self.version, scopes, edges, anchors, self.clients, definitions=self.definitions)
 
 
 class Transaction(msgspec.Struct, frozen=True):
@@ -78,6 +83,8 @@ class Ask(ScopeMessage, frozen=True):
     """Set by the border broker: the client that asks; empty: a broker."""
     administrator: bool = False
     """Set by the border broker: whether that client may change everything."""
+    expected: int | None = None
+    """The version on which the changes were worked out; if the graph has moved on since, they are refused."""
 
 
 class Answer(ScopeMessage, frozen=True):
@@ -142,6 +149,46 @@ class Seen(ScopeMessage, frozen=True):
 
     request: str
     graph: Snapshot
+    partial: bool = False
+    """Whether the client may not see everything. Whether there is more is not said."""
+
+
+class LookBack(ScopeMessage, frozen=True):
+    """A client that may change everything wants to know how one version came to be."""
+
+    request: str
+    version: int
+
+
+class Revision(ScopeMessage, frozen=True):
+    """How one version came to be."""
+
+    request: str
+    before: Snapshot
+    """The version before it."""
+    transaction: Transaction
+
+
+class Census(ScopeMessage, frozen=True):
+    """A client wants to know which clients are connected anywhere, and whether their interfaces cover filters."""
+
+    request: str
+    inputs: tuple[str, ...] = ()
+    """Filters, as text: they are read when it is known that they are few and small."""
+    outputs: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
+    """Which of their attributes it wants to know; None: all."""
+    partial: bool = False
+    """Whether an answer will do in which some may be missing."""
+
+
+class Counted(ScopeMessage, frozen=True):
+    """The clients that are connected, by name."""
+
+    request: str
+    components: tuple[Component, ...]
+    complete: bool = True
+    """Otherwise some may be missing."""
 
 
 class ScopeEnded(ScopeMessage, frozen=True):
@@ -150,13 +197,33 @@ class ScopeEnded(ScopeMessage, frozen=True):
     scope: str
     isolated: bool = False
     """Whether the client is a member of nothing now, and neither hears nor is heard until it joins a scope."""
+    in_root: bool = False
+    """Whether the client is in the root scope again, because no other scope is left where it could be heard."""
 
     def __str__(self) -> str:
-        then = "it is now a member of nothing, and neither hears nor is heard" if self.isolated else "others remain"
+        then = "others remain"
+        if self.isolated:
+            then = "it is now a member of nothing, and neither hears nor is heard"
+        elif self.in_root:
+            then = "it is in the root scope again"
         return f"scope '{self.scope}', of which this client was a member, has ended; {then}"
 
 
-AnyScopeMessage: TypeAlias = ScopeEnded | Ask | Answer | Review | Reviewed | State | Retire | Look | Seen
+AnyScopeMessage: TypeAlias = (
+    ScopeEnded
+    | Ask
+    | Answer
+    | Review
+    | Reviewed
+    | State
+    | Retire
+    | Look
+    | Seen
+    | LookBack
+    | Revision
+    | Census
+    | Counted
+)
 
 _decoder: msgspec.msgpack.Decoder[AnyScopeMessage] = msgspec.msgpack.Decoder(AnyScopeMessage, dec_hook=dec_hook)
 _transactions = msgspec.msgpack.Decoder(Transaction, dec_hook=dec_hook)
@@ -171,6 +238,14 @@ def encode(message: AnyScopeMessage | Transaction | Snapshot) -> bytes:
 def decode(body: bytes) -> AnyScopeMessage:
     """The message in these bytes, or `ScopeError`."""
     return _decoded(_decoder, body, "message about scopes")
+
+
+def decode_question(body: bytes) -> AnyScopeMessage:
+    """The message of a client in these bytes, or `ScopeError`, also if it would take too long to read."""
+    decoder: msgspec.msgpack.Decoder[AnyScopeMessage] = msgspec.msgpack.Decoder(
+        AnyScopeMessage, dec_hook=BoundedReading()
+    )
+    return _decoded(decoder, body, "message about scopes")
 
 
 class _Question(msgspec.Struct):

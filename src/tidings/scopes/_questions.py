@@ -13,7 +13,21 @@ import msgspec
 from tidings.broker import Link
 from tidings.model import AuthorityUnreachable, ScopeError, TidingsError
 
-from ._messages import Answer, Ask, Look, Review, Reviewed, Seen, Snapshot, decode, request_in
+from ._census import Takers
+from ._messages import (
+    Answer,
+    Ask,
+    Census,
+    Look,
+    LookBack,
+    Review,
+    Reviewed,
+    Revision,
+    Seen,
+    Snapshot,
+    decode_question,
+    request_in,
+)
 from ._rights import shown_to
 
 if TYPE_CHECKING:
@@ -41,6 +55,7 @@ class Questions:
         self._service = service
         self._trails: dict[str, Link | Done] = {}
         self._numbers = 0
+        self._takers = Takers(service)
 
     def forward(self, question: Ask | Review, done: Done, who: str, administrator: bool) -> str:
         """Ask under a name of this broker's own; who asks and what it may is as this broker says."""
@@ -70,7 +85,7 @@ class Questions:
             self._service.authority.asked(message, self.answered)
 
     def _ask_authority(self, message: Ask | Review) -> None:
-        link = self._service.broker.adjacency.hop_towards(self._service.authority_name)
+        link = self._service.context.hop_towards(self._service.authority_name)
         if link is None:
             authority, here = self._service.authority_name, self._service.context.name
             reason = f"the authority '{authority}' cannot be reached from broker '{here}' now; try again later"
@@ -92,7 +107,7 @@ class Questions:
     def _reply(self, source: Link | Done, answer: Answer | Reviewed) -> None:
         if not isinstance(source, Link):
             source(answer)
-        elif source.is_client or self._service.broker.adjacency.is_open(source):
+        elif source.is_client or self._service.context.is_open(source):
             self._service.send(source, answer)
 
     def _lost(self, request: str) -> None:
@@ -104,7 +119,7 @@ class Questions:
         """A client asks. Who it is and what it may is for this broker to say."""
         administrator = link.guard is None or link.guard.administer
         try:
-            message = decode(body)
+            message = decode_question(body)
         except ScopeError as error:
             self._misunderstood(link, body, error)
             return
@@ -113,20 +128,39 @@ class Questions:
                 reference = message.request
 
                 def done(answer: Answer | Reviewed) -> None:
-                    if self._service.broker.client(link.name) is link:
+                    if self._service.context.client(link.name) is link:
                         self._service.send(link, msgspec.structs.replace(answer, request=reference))
 
-                self.forward(message, done, link.name, administrator)
+                self.forward(message, done, link.principal, administrator)
             case Look():
-                graph = shown_to(self._service.versions.graph, link.name, administrator)
-                self._service.send(link, Seen(message.request, Snapshot.of(graph)))
+                graph = shown_to(self._service.versions.graph, link.principal, administrator)
+                self._service.send(link, Seen(message.request, Snapshot.of(graph), graph.partial))
+            case LookBack():
+                self._service.send(link, self._revision(message, administrator))
+            case Census():
+                self._takers.asked(link, message, administrator)
             case _:
                 raise TidingsError(f"a client may not send {type(message).__name__}")
+
+    def _revision(self, question: LookBack, administrator: bool) -> Revision | Answer:
+        versions, version = self._service.versions, question.version
+        if not administrator:
+            reason = "only clients that may change everything see how versions came to be; ask for the log instead"
+            return Answer(question.request, error="NotAllowed", reason=reason)
+        made = versions.transaction(version)
+        if made is None:
+            known = f"{versions.base.version + 1} to {versions.newest}" if versions.newest else "none yet"
+            reason = f"version {version} of the scope graph is not remembered; those that are: {known}"
+            return Answer(question.request, error="ScopeError", reason=reason)
+        # A change may take a second version, in which brokers come to carry a scope: the first is what was asked for.
+        while (before := versions.transaction(made.version - 1)) is not None and before.request == made.request:
+            made = before
+        return Revision(question.request, Snapshot.of(versions.plan(made.version - 1).graph), made)
 
     def _misunderstood(self, link: Link, body: bytes, error: ScopeError) -> None:
         """A question that cannot be read is answered, if it says at least which one it is."""
         reference = request_in(body)
         if not reference:
             raise error
-        self._service.broker.statistics.refused += 1
+        self._service.context.refused()
         self._service.send(link, Answer(reference, error=type(error).__name__, reason=str(error)))

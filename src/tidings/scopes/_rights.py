@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from tidings.model import ROOT_SCOPE, NotAllowed
 
+from ._applying import kept_labels
 from ._changes import (
     Anchor,
     AnyChange,
     CreateScope,
+    Define,
     DestroyScope,
+    Forget,
     Impose,
     Join,
     Leave,
+    Redefine,
     SetAdministration,
     SetAttributes,
     SetDelivery,
     SetInterface,
     SetMapping,
+    SetOrigin,
     SetPlacement,
+    SetRoles,
     SetSelective,
     Unanchor,
+    Undefine,
 )
 from ._graph import Graph, client_node, is_client
 from ._interface import Interface
@@ -63,45 +71,71 @@ def check_rights(graph: Graph, ask: Ask) -> None:
             if ask.who:
                 raise NotAllowed("only brokers are admitted to carry scopes; a client need not ask")
             continue
-        if not ask.who or not _may(graph, ask.who, change):
+        if lacking := _lacking(graph, ask.who, change):
             raise NotAllowed(
                 f"'{ask.who}' may not {type(change).__name__} here: it is not an administrator of "
-                f"{' and '.join(repr(scope) for scope in _guarded(change))}; ask one to do it, or to make you one"
+                f"{' and '.join(lacking)}; ask one to do it, or to make you one"
             )
 
 
-def _may(graph: Graph, who: str, change: AnyChange) -> bool:
-    guarded = [_administers(graph, who, scope) for scope in _guarded(change)]
+def _lacking(graph: Graph, who: str, change: AnyChange) -> list[str]:
+    """What somebody would have to administer to make a change, and does not; empty: it may."""
+    guarded = _guarded(graph, change)
+    lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not _administers(graph, who, scope)]
+    if isinstance(change, Leave) and len(lacking) < len(guarded):
+        return []
     if isinstance(change, Join) and is_client(change.member) and change.member != client_node(who):
-        # A scope sees what its members publish: who makes others members must administer all that they are in.
-        guarded += [_administers(graph, who, scope) for scope in graph.superscopes(change.member) or (ROOT_SCOPE,)]
-    return any(guarded) if isinstance(change, Leave) else all(guarded)
+        # A scope sees what its members publish: who makes others members must administer all that they are in. These
+        # may be hidden from whoever asks, so they are not named.
+        known = graph.superscopes(change.member)
+        if not all(_administers(graph, who, scope) for scope in known or (ROOT_SCOPE,)):
+            lacking.append(
+                f"every scope that '{change.member}' is in"
+                if known
+                else f"the root scope, which '{change.member}' is in"
+            )
+    return lacking
 
 
-def _guarded(change: AnyChange) -> list[str]:
+def _guarded(graph: Graph, change: AnyChange) -> list[str]:
     """The scopes whose administrators a change needs."""
     match change:
         case CreateScope():
             return [change.id.rpartition("/")[0]]
+        case Define() | Redefine() | Undefine():
+            return [change.name.rpartition("/")[0]]
         case DestroyScope():
             return [change.id]
         case Join() | Leave() | SetMapping() | SetPlacement():
             return [change.scope] if is_client(change.member) else [change.member, change.scope]
         case SetSelective():
             return [change.scope] if is_client(change.member) else [change.member]
-        case Impose() | SetInterface() | SetDelivery() | SetAttributes() | SetAdministration() | Anchor() | Unanchor():
+        case Forget():
+            return [ROOT_SCOPE]
+        case SetAttributes() | SetRoles() if is_client(change.node):
+            # Clients are chosen for scopes by what is said about them, so they do not say it themselves.
+            return list(graph.superscopes(change.node) or (ROOT_SCOPE,))
+        case SetAttributes() | SetRoles():
+            return [change.node]
+        case Impose() | SetInterface() | SetOrigin() | SetDelivery() | SetAdministration() | Anchor() | Unanchor():
             return [change.scope]
 
 
 def _administers(graph: Graph, who: str, scope: str) -> bool:
     """Whether a client administers a scope, or the scope that it was made in."""
-    while True:
+    while who:
         known = graph.scopes.get(scope)
         if known is not None and who in known.administrators:
             return True
         if scope == ROOT_SCOPE:
-            return False
+            break
         scope = scope.rpartition("/")[0]
+    return False  # also for a broker that asks for itself
+
+
+def administers_some_of(graph: Graph, who: str, node: str) -> bool:
+    """Whether a client administers a scope that a node is a member of."""
+    return any(_administers(graph, who, scope) for scope in graph.superscopes(node))
 
 
 def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
@@ -135,15 +169,52 @@ def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChan
 
 
 def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
-    """The graph as far as a client may know it: hidden scopes are for their administrators and members."""
+    """The graph as far as a client may know it: hidden scopes are for their administrators and members, and what is
+    said about other clients for those who see where these are members.
+
+    A client of which all memberships are hidden is left out, and not shown as a member of nothing.
+    """
     if administrator:
         return graph
-    mine = graph.above(client_node(client))
+    mine, whole = graph.above(client_node(client)), graph
     for scope in list(graph.scopes.values()):
-        if scope.hidden and scope.id not in mine and not _administers(graph, client, scope.id):
+        if scope.hidden and scope.id not in mine and not _administers(whole, client, scope.id):
             for member in list(graph.members(scope.id)):
                 graph = graph.without_edge(member, scope.id)
             for above in list(graph.superscopes(scope.id)):
                 graph = graph.without_edge(scope.id, above)
             graph = graph.without_scope(scope.id)
-    return graph
+    for node in graph.isolated:
+        if whole.superscopes(node):
+            graph = graph.without_client(node)
+    for scope in graph.scopes.values():
+        if scope.labels and (labels := kept_labels(graph, scope)) != scope.labels:
+            graph = graph.with_scope(msgspec.structs.replace(scope, labels=labels))
+    known = client_node(client)
+    said = {node: said for node, said in graph.clients.items() if node == known or graph.superscopes(node)}
+    return graph.with_clients(said).with_definitions(_definitions_shown_to(whole, graph, client)).as_part()
+
+
+def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, str]:
+    """The definitions that a client may know, if `shown` is all it may know of the scopes: those that it may change,
+    and those of scopes that it sees. Administrators deploy scopes, so they see the others, too, except those in hidden
+    scopes, or of them."""
+    deployed = {scope.definition for scope in shown.scopes.values()}
+    secret = {scope.definition for id, scope in whole.scopes.items() if id not in shown.scopes}
+    deploys = any(client in scope.administrators for scope in whole.scopes.values())
+
+    def may_know(name: str) -> bool:
+        place = name.rpartition("/")[0]
+        if name in deployed or _administers(whole, client, place):
+            return True
+        hidden = any(above in whole.scopes and above not in shown.scopes for above in _places(place))
+        return deploys and not hidden and name not in secret
+
+    return {name: text for name, text in whole.definitions.items() if may_know(name)}
+
+
+def _places(scope: str) -> Iterator[str]:
+    """A scope, and those that it was made in."""
+    while scope:
+        yield scope
+        scope = scope.rpartition("/")[0]

@@ -31,22 +31,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, Tree, WaveKind
-from tidings.model import TidingsError
+from tidings.broker import Advice, Feature, Joinpoint, Link, Tree, WaveKind
+from tidings.model import ROOT_SCOPE, TidingsError
 
 from ._anchors import Anchors
 from ._audit import AuditEntry
 from ._changes import AnyChange
 from ._graph import CLIENT, Graph, is_client
 from ._graph_waves import graph_waves
+from ._kept_graph import KeptGraph
 from ._messages import (
     Answer,
     AnyScopeMessage,
     Ask,
+    Census,
+    Counted,
     Look,
+    LookBack,
     Retire,
     Review,
     Reviewed,
+    Revision,
     ScopeEnded,
     Seen,
     State,
@@ -55,7 +60,6 @@ from ._messages import (
     encode,
 )
 from ._questions import Done, Questions
-from ._shelf import Shelf
 from ._versions import Versions
 
 if TYPE_CHECKING:
@@ -92,17 +96,16 @@ class Scopes(Feature):
 
     # --- the start ------------------------------------------------------------------------------------
 
-    def start(self, broker: Broker) -> None:
+    def start(self) -> None:
         """The broker is built: read what its disk holds."""
         from ._authority import Authority  # noqa: PLC0415 - the authority is a service, too
 
-        self.broker = broker
-        self.scoping = broker.scoping
+        self.scoping = self.context.scoping
         self.scoping.recall = self.versions.recall
-        if broker.name == self.authority_name:
+        if self.context.name == self.authority_name:
             self.authority = Authority(self, self._hook)
-        self._shelf = Shelf(broker.runtime.log)
-        if (kept := self._shelf.read()) is not None:
+        self._kept = KeptGraph(self.context.log)
+        if (kept := self._kept.read()) is not None:
             self.versions = kept
             self.scoping.recall = self.versions.recall
             self.prepare_all(self.versions.newest)
@@ -121,15 +124,15 @@ class Scopes(Feature):
     def add(self, transaction: Transaction) -> None:
         """Take in the next version."""
         self.versions.add(transaction)
-        self._shelf.fold(self.versions)
+        self._kept.fold(self.versions)
 
     def keep(
         self, transaction: Transaction, synced: Callable[[], None], failed: Callable[[], None] | None = None
     ) -> None:
         """Put a version on disk, if there is one; `synced` follows in a turn of its own, or `failed`."""
-        self._shelf.put(
+        self._kept.put(
             transaction,
-            synced if self.broker.runtime.log is None else lambda: self._later(synced),
+            synced if self.context.log is None else lambda: self._later(synced),
             lambda error: None if failed is None else self._later(failed),
         )
 
@@ -145,7 +148,7 @@ class Scopes(Feature):
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         """Put something on disk, if there is one. A disk that refuses says so by `failed`, and stops nothing."""
-        log = self.broker.runtime.log
+        log = self.context.log
         if log is None:
             synced()
             return
@@ -167,12 +170,12 @@ class Scopes(Feature):
 
     def _attached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self.anchors.client_changed(link.name)
+        self.anchors.client_changed(link.principal)
         self.anchors.seek()
 
     def _detached(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
-        self.anchors.client_changed(link.name)
+        self.anchors.client_changed(link.principal)
         self.anchors.retreat_later()
 
     def _new_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
@@ -218,8 +221,8 @@ class Scopes(Feature):
                 self.scoping.set_floor(link, message.floor)
                 if message.version:
                     self.retire(message.version, link)
-            case Look() | Seen() | ScopeEnded():
-                self.broker.statistics.refused += 1
+            case Look() | Seen() | ScopeEnded() | LookBack() | Revision() | Census() | Counted():
+                self.context.refused()
 
     def send(self, link: Link, message: AnyScopeMessage) -> None:
         """Send a message about the graph."""
@@ -250,7 +253,7 @@ class Scopes(Feature):
         if state.base.version > known:
             self.versions = Versions(state.base.graph(), state.transactions)
             self.scoping.recall = self.versions.recall
-            self._shelf.fold(self.versions)
+            self._kept.fold(self.versions)
         for transaction in state.transactions:
             if transaction.version == self.versions.newest + 1:
                 self.add(transaction)
@@ -315,9 +318,12 @@ class Scopes(Feature):
             return
         for ended in sorted(before.graph.scopes.keys() - after.scopes.keys()):
             for member in filter(is_client, before.graph.members(ended)):
-                link = self.broker.client(member.removeprefix(CLIENT))
-                if link is not None:
-                    self.send(link, ScopeEnded(ended, not after.superscopes(member)))
+                now = after.upward(member)
+                message = ScopeEnded(
+                    ended, not now, ROOT_SCOPE in now and ROOT_SCOPE not in before.graph.upward(member)
+                )
+                for link in self.context.standing_for(member.removeprefix(CLIENT)):
+                    self.send(link, message)
 
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
@@ -347,7 +353,7 @@ class Scopes(Feature):
         name = self.authority_name
         if not name or self.authority is not None or self.versions.newest:
             return False
-        return not self.broker.recovery.heard_of(name)
+        return not self.context.heard_of(name)
 
     @property
     def graph(self) -> Graph:

@@ -1,4 +1,4 @@
-"""The steps that change which attributes there are: Rename, Drop, Keep, Add, Annotate, Only."""
+"""The steps that change which attributes there are: Rename, Copy, Drop, Keep, Add, Annotate, Only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidings.model.operators import Exists, IsNull
 from ._constant import Constant, held
 from ._interface import both
 from ._step import Attributes, MappingFailed, Step, checked_names
-from ._translate import Answer, absent, decided, described, is_marked, renamed, rewritten, within_limits
+from ._translate import Answer, absent, decided, described, is_marked, renamed, rewritten, within_limits, without
 
 MAX_LIST = 1_024
 """The most elements of a list, as `tidings.model` has it."""
@@ -56,6 +56,43 @@ class Rename(Step, frozen=True):
     def inverse(self) -> Step:
         """The other way round."""
         return Rename(self.new, self.old)
+
+
+class Copy(Step, frozen=True):
+    """What is called `old` is called `new`, too; without it there is no `new`.
+
+    The new name belongs to it alone, as that of `Rename` does.
+    """
+
+    old: str
+    new: str
+
+    def __post_init__(self) -> None:
+        checked_names(self, self.old, self.new)
+        if self.old == self.new:
+            raise MappingError(f"Copy: '{self.old}' to itself changes nothing; leave the step out")
+
+    def run(self, attributes: Attributes) -> Attributes:
+        """The attributes, and the same value once more."""
+        kept = {name: value for name, value in attributes.items() if name != self.new}
+        return {**kept, self.new: attributes[self.old]} if self.old in attributes else kept
+
+    def wanted(self, filter: Filter) -> Filter:
+        """The filter, with the old name in place of the new one; exact."""
+        return rewritten(filter, self.new.__eq__, lambda constraint: renamed(constraint, self.old))
+
+    def offered(self, filter: Filter) -> Filter:
+        """What the filter says of others; of the new name, what it says of the old one."""
+        own = [[one for one in part if one.name == self.old] for part in filter.conjunctions]
+        parts = (
+            Conjunction((*(one for one in part if one.name != self.new), *(renamed(one, self.new) for one in said)))
+            for part, said in zip(filter.conjunctions, own, strict=True)
+        )
+        return within_limits(parts, lambda: without(filter, self.new.__eq__))
+
+    def inverse(self) -> Step:
+        """Without the copy."""
+        return Drop((self.new,))
 
 
 class Drop(Step, frozen=True):

@@ -37,7 +37,7 @@ def _contradicts(terms: Terms) -> bool:
         return False  # closed on purpose
     if terms.mapping is None:
         return _exclude_each_other(before + after)
-    if terms.mapping.is_blocked:
+    if terms.mapping.is_blocked or terms.mapping.unknown:
         return False
     return _exclude_each_other(before) or _exclude_each_other([offered(terms.mapping, both(*before)[0]), *after])
 

@@ -8,7 +8,7 @@ from ._named import Named, register_mapping
 from ._pack import Pack, Unpack
 from ._represent import ENCODINGS, How, Represent
 from ._step import MappingFailed, Step
-from ._steps import Add, Annotate, Drop, Keep, Only, Rename
+from ._steps import Add, Annotate, Copy, Drop, Keep, Only, Rename
 
 __all__ = [
     "ENCODINGS",
@@ -17,6 +17,7 @@ __all__ = [
     "AnyStep",
     "Compute",
     "Convert",
+    "Copy",
     "Drop",
     "Form",
     "How",

@@ -12,7 +12,7 @@ from tidings.broker import Log
 from tidings.model import TidingsError
 from tidings.net import serve
 from tidings.scopes import CreateScope, Graph, Join, Leave, Scopes, Transaction, apply
-from tidings.scopes._shelf import TABLE, Shelf
+from tidings.scopes._kept_graph import TABLE, KeptGraph
 from tidings.scopes._versions import Versions
 from tidings.sim import Network
 from tidings.sim._disk import SimDisk
@@ -100,14 +100,14 @@ def test_a_disk_that_was_full_for_a_while_leaves_what_can_be_gone_on_from(full: 
     scheduler = Scheduler()
     disk = Refusing(scheduler, 0)
     log: Log = disk
-    shelf, versions = Shelf(log), Versions()
+    shelf, versions = KeptGraph(log), Versions()
     for change in transactions(3 * LIMIT):
         disk.refuses = full[0] <= change.version <= full[1]
         versions.add(change)
         shelf.fold(versions)
         shelf.put(change, lambda: None, lambda error: None)
         scheduler.run(scheduler.now + 1_000)
-    found = Shelf(log).read()
+    found = KeptGraph(log).read()
     assert found is not None
     expected = Graph()
     for change in transactions(found.newest):

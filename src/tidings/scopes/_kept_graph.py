@@ -1,4 +1,4 @@
-"""The shelf: the scope graph on a broker's disk, as one whole graph and the changes that followed it.
+"""The kept graph: the scope graph on a broker's disk, as one whole graph and the changes that followed it.
 
 A version is put there as the change that made it. When so many have come that the oldest are folded into a whole graph
 (see `_versions`), that is put there, and once it would survive a crash, the changes in it are forgotten. So what a
@@ -21,7 +21,7 @@ TABLE = "graph"
 _BASE = "base"
 
 
-class Shelf:
+class KeptGraph:
     """What one broker keeps of the graph. Without a disk, nothing."""
 
     def __init__(self, log: Log | None) -> None:
@@ -48,7 +48,10 @@ class Shelf:
     def put(self, change: Transaction, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Keep a version; `synced` is called once it would survive a crash, `failed` if it cannot be kept."""
         self._changes.add(change.version)
-        self._put(_key(change.version), encode(change), synced, failed)
+        if self._log is None:
+            synced()
+        else:
+            self._put(_key(change.version), encode(change), synced, failed)
 
     def fold(self, versions: Versions) -> None:
         """If changes have been folded into a whole graph, keep that instead of them."""
