@@ -1,0 +1,6 @@
+"""Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
+
+from ._following import Following
+from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
+
+__all__ = ["Admitted", "Denied", "Following", "Hosts", "Newcomer", "Verdict"]

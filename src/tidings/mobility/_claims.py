@@ -1,0 +1,83 @@
+"""What brokers say to one another about who hosts a client."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidings.wire import unpacker
+
+MAX_CLAIMS = 500
+"""The most claims in one message."""
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """A broker hosts a client, or is about to, and tells or asks whoever may host it, too."""
+
+    name: str
+    owner: str
+    """The identity of the client: a name means nothing without it."""
+    broker: str
+    """The broker that claims."""
+    at: int
+    """When the client came to it, in microseconds since 1970 UTC."""
+    epoch: int = 0
+    """Under which epoch it hosts the client; 0: it asks before it lets the client in."""
+    before: int = 0
+    """The epoch that the client has shown; 0: none."""
+    forced: bool = False
+    """Whether the client is to be taken over from whoever has it."""
+    fencing: bool = False
+    """Whether the two brokers were cut off from each other when the client came: the newer epoch wins."""
+
+
+class Claims(msgspec.Struct, frozen=True, array_like=True, tag="claims"):
+    """Several at once."""
+
+    claims: tuple[Claim, ...]
+    number: int = 0
+    """Of a message to one broker: answers repeat it."""
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A broker does not give a client away."""
+
+    name: str
+    broker: str
+    epoch: int
+    since: int
+    """When the client came to it, in microseconds since 1970 UTC."""
+    stranger: bool = False
+    """Whether it belongs to another identity there."""
+
+
+class Ruling(msgspec.Struct, frozen=True, array_like=True, tag="ruling"):
+    """What some brokers say to claims."""
+
+    held: tuple[Held, ...] = ()
+    ceded: dict[str, int] = {}
+    """Clients that they hosted and let go, with the epochs under which they had them."""
+    number: int = 0
+
+
+read_claims = unpacker(Claims)
+read_ruling = unpacker(Ruling)
+_read = msgspec.msgpack.Decoder(Claims | Ruling).decode
+
+
+def read(body: bytes) -> Claims | Ruling:
+    """What one broker says to another."""
+    said: Claims | Ruling = _read(body)
+    return said
+
+
+def combined(rulings: list[Ruling]) -> Ruling:
+    """One ruling for several: of a client, what the newest host says."""
+    held: dict[str, Held] = {}
+    ceded: dict[str, int] = {}
+    for ruling in rulings:
+        for one in ruling.held:
+            if one.name not in held or (one.epoch, one.broker) > (held[one.name].epoch, held[one.name].broker):
+                held[one.name] = one
+        for name, epoch in ruling.ceded.items():
+            ceded[name] = max(epoch, ceded.get(name, 0))
+    return Ruling(tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())))
