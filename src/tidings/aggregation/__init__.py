@@ -1,0 +1,58 @@
+"""Aggregation: questions about the traffic, answered inside the network.
+
+Importing this package loads no broker, so that `definitions` can be used by Spark workers and sandboxes: what needs one
+is loaded when it is asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._engine import Engine, Port, Request, State, Terms, Update
+    from ._feature import Aggregation
+    from ._forms import Form, Points, Range, Ranges, Read
+    from ._options import AggregationOptions
+    from ._shares import Below, Policy, Split, check_bound, split
+    from ._subject import Subject
+    from ._windows import is_question, question_of
+
+_MODULES = {
+    "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
+    "_feature": ("Aggregation",),
+    "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
+    "_options": ("AggregationOptions",),
+    "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
+    "_subject": ("Subject",),
+    "_windows": ("is_question", "question_of"),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Aggregation",
+    "AggregationOptions",
+    "Below",
+    "Engine",
+    "Form",
+    "Points",
+    "Policy",
+    "Port",
+    "Range",
+    "Ranges",
+    "Read",
+    "Request",
+    "Split",
+    "State",
+    "Subject",
+    "Terms",
+    "Update",
+    "check_bound",
+    "is_question",
+    "question_of",
+    "split",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,458 @@
+"""The engine: values that are known hop by hop, with errors within bounds. No I/O, no clock, no broker.
+
+Theory of operation
+-------------------
+The brokers are a tree. A value over all of them is known at one broker from its own *local* partial and from what each
+neighbour tells of everything behind it. Any number of brokers may ask at once: there is one state per subject and
+*direction* of a link, never one per asker.
+
+    want     what a neighbour may be told wrongly at most; None: it asks for nothing
+    sent     what it was told last, and whether that was complete
+    asked    by how much it may be wrong in what it tells; None: it is not asked
+    got      what it told last, and whether that was complete
+
+    a client asks, cancels, changes its bound     retarget, push
+    a neighbour asks, cancels, changes its bound  retarget, push
+    a neighbour tells something                   push
+    the local partial changes                     push
+    links come and go                             forget what was said on them, retarget, push
+
+*Retarget* divides the bound of each direction that asks between this broker and the other neighbours (`_shares`), asks
+each neighbour for the tightest of its shares, and cancels where nobody asks any more. *Push* finds out what must be
+told: to a neighbour what is known without its own contribution, to clients everything. What must be told is only noted
+here; it is worked out when a message leaves (`produce`), so that later changes cost nothing, and `sent` is what the
+neighbour really gets. A value is *complete* if every tree neighbour is there and has told something complete.
+
+Each ask has a number that its broker never uses again, and what is told names the ask that it answers. So whatever
+arrives late, from before a cancellation, is told from what is current. Links are FIFO and forget everything with the
+tree, so nothing else needs a number.
+
+Invariants, at every broker after every turn: the slack and the shares of one direction together are within its bound;
+a direction that asks is told nothing that came from it; a subject that nobody asks for has no state.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from ._forms import Form, Read
+from ._shares import Below, Policy, split
+from ._subject import Subject
+
+UPDATE_BYTES = 12
+"""What an update takes beside its value, encoded."""
+
+L = TypeVar("L")
+"""A link to a neighbour: anything that can be a key."""
+
+
+class Update(NamedTuple):
+    """What a neighbour is told in answer to an ask."""
+
+    number: int
+    complete: bool
+    value: bytes
+
+
+class Terms(NamedTuple):
+    """How the values of a subject are treated."""
+
+    form: Form
+    policy: Policy
+
+
+class Port(Protocol[L]):
+    """What the engine needs of the broker around it."""
+
+    @property
+    def neighbours(self) -> Sequence[L]:
+        """The tree neighbours that are ready."""
+        ...
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether all tree neighbours are ready."""
+        ...
+
+    def below(self, link: L) -> Below:
+        """What lies behind a neighbour."""
+        ...
+
+    def terms(self, subject: Subject) -> Terms:
+        """How a subject is treated."""
+        ...
+
+    def began(self, subject: Subject) -> None:
+        """Somebody asks for it; `changed` is called as soon as the local partial is known."""
+        ...
+
+    def ended(self, subject: Subject) -> None:
+        """Nobody asks for it any more."""
+        ...
+
+    def ask(self, link: L, number: int, subject: Subject, bound: float) -> None:
+        """Ask a neighbour, under a new number."""
+        ...
+
+    def rebound(self, link: L, number: int, bound: float) -> None:
+        """Change the bound of an ask."""
+        ...
+
+    def cancel(self, link: L, number: int) -> None:
+        """Ask no longer."""
+        ...
+
+    def wake(self, link: L) -> None:
+        """There is something to tell a neighbour: call `produce` when a message leaves, soon."""
+        ...
+
+    def tell(self, request: Request[L]) -> None:
+        """A client must be told something: call `result`, soon."""
+        ...
+
+
+class Request(Generic[L]):
+    """What one client asks for. Compared by identity."""
+
+    __slots__ = ("bound", "complete", "id", "link", "state", "told")
+
+    def __init__(self, link: Any, id: str, bound: float) -> None:
+        self.link = link
+        self.id = id
+        self.bound = bound
+        self.told: Any = None
+        self.complete: bool | None = None
+        """None: it has been told nothing yet."""
+        self.state: State[L]
+
+
+class Side:
+    """One subject on one link, in both directions."""
+
+    __slots__ = ("answers", "asked", "complete", "got", "number", "sent", "sent_complete", "slack", "told", "want")
+
+    def __init__(self) -> None:
+        self.want: float | None = None
+        self.answers = 0
+        """The number of the neighbour's ask."""
+        self.slack: float = 0
+        self.sent: Any = None
+        self.sent_complete: bool | None = None
+        """None: it has been told nothing yet."""
+        self.asked: float | None = None
+        self.number = 0
+        """The number of the ask of this broker."""
+        self.got: Any = None
+        self.complete = False
+        self.told = 0
+        """How often the neighbour has told something."""
+
+
+class State(Generic[L]):
+    """Everything about one subject at one broker. Compared by identity."""
+
+    __slots__ = ("form", "local", "policy", "ready", "requests", "root_bound", "root_slack", "sides", "subject")
+
+    def __init__(self, subject: Subject, terms: Terms) -> None:
+        self.subject = subject
+        self.form, self.policy = terms
+        self.local: Any = terms.form.zero()
+        self.ready = False
+        """Whether the local partial is known."""
+        self.sides: dict[L, Side] = {}
+        self.requests: dict[Request[L], None] = {}
+        self.root_bound: float = 0
+        """The tightest bound of the requests."""
+        self.root_slack: float = 0
+
+    def total(self, but: L | None = None) -> Any:
+        """What is known, without what one neighbour has told."""
+        known = [side.got for link, side in self.sides.items() if side.got is not None and link is not but]
+        return self.form.total((self.local, *known))
+
+
+class Engine(Generic[L]):
+    """The subjects of one broker."""
+
+    def __init__(self, port: Port[L]) -> None:
+        self._port = port
+        self._numbers = itertools.count(1)
+        self.states: dict[Subject, State[L]] = {}
+        self._wanted: dict[L, dict[int, State[L]]] = {}
+        """What each neighbour asks for, by the number of its ask."""
+        self._asked: dict[L, dict[int, State[L]]] = {}
+        """What each neighbour was asked for, by number."""
+        self._pending: dict[L, dict[State[L], None]] = {}
+        """What each neighbour may have to be told."""
+        self.suppressed = 0
+        """How often a change was small enough not to be told."""
+        self.late = 0
+        """What came for asks that had been cancelled."""
+
+    # --- clients --------------------------------------------------------------------------------------
+
+    def register(self, subject: Subject, request: Request[L]) -> None:
+        """A client asks."""
+        state = request.state = self._state(subject)
+        state.requests[request] = None
+        self._retarget(state)
+        self._push(state)
+
+    def tune(self, request: Request[L], bound: float) -> None:
+        """A client changes its bound."""
+        request.bound = bound
+        self._retarget(request.state)
+        self._push(request.state)
+
+    def cancel(self, request: Request[L]) -> None:
+        """A client asks no longer."""
+        state = request.state
+        del state.requests[request]
+        self._retarget(state)
+        self._release(state)
+
+    def result(self, request: Request[L]) -> tuple[Read, bool] | None:
+        """What a client must be told now, and whether it is complete; None: nothing, or it has cancelled."""
+        state = request.state
+        if request not in state.requests or not self._owes(state, request):
+            return None
+        request.told = state.form.shown(request.told, state.total(), self._root_slack(request))
+        request.complete = self.is_complete(state)
+        read = state.form.read(request.told, request.bound)
+        return read, request.complete and read.whole
+
+    # --- neighbours -----------------------------------------------------------------------------------
+
+    def asked(self, link: L, number: int, subject: Subject, bound: float) -> None:
+        """A neighbour asks, under a number that it has not used before."""
+        state = self._state(subject)
+        side = state.sides.setdefault(link, Side())
+        if side.want is not None:  # it has not cancelled what it asked before
+            del self._wanted[link][side.answers]
+        side.want, side.answers = bound, number
+        side.sent = side.sent_complete = None
+        self._wanted.setdefault(link, {})[number] = state
+        self._retarget(state)
+        self._push(state)
+
+    def rebound(self, link: L, number: int, bound: float) -> None:
+        """A neighbour changes the bound of an ask."""
+        if (state := self._wanted.get(link, {}).get(number)) is not None:
+            state.sides[link].want = bound
+            self._retarget(state)
+            self._push(state)
+
+    def cancelled(self, link: L, number: int) -> None:
+        """A neighbour asks no longer."""
+        state = self._wanted.get(link, {}).pop(number, None)
+        if state is not None:
+            side = state.sides[link]
+            side.want = side.sent = side.sent_complete = None
+            if not self._wanted[link]:
+                del self._wanted[link]
+            if side.asked is None:
+                del state.sides[link]
+            self._retarget(state)
+            self._release(state)
+
+    def told(self, link: L, update: Update) -> None:
+        """A neighbour tells something; `PartialRefused` if that is no value of its subject."""
+        state = self._asked.get(link, {}).get(update.number)
+        if state is None:
+            self.late += 1
+            return
+        side = state.sides[link]
+        side.got, side.complete = state.form.decode(update.value), update.complete
+        side.told += 1
+        self._push(state, by_change=True)
+
+    def produce(self, link: L, room: int) -> list[Update]:
+        """What a neighbour must be told now, in about as many bytes; it is told so. The rest stays to be told."""
+        updates: list[Update] = []
+        pending = self._pending.get(link, {})
+        while pending and room > 0:
+            state = next(iter(pending))
+            del pending[state]
+            side = state.sides.get(link)
+            if side is None or side.want is None or not self._is_stale(state, link, side):
+                continue
+            side.sent = state.form.told(state.total(link), side.slack)
+            side.sent_complete = self.is_complete(state, link)
+            value = state.form.encode(side.sent)
+            updates.append(Update(side.answers, side.sent_complete, value))
+            room -= len(value) + UPDATE_BYTES
+        if not pending:
+            self._pending.pop(link, None)
+        return updates
+
+    def has_more(self, link: L) -> bool:
+        """Whether something is still to be told."""
+        return link in self._pending
+
+    # --- what this broker knows itself ----------------------------------------------------------------
+
+    def changed(self, subject: Subject, local: Any) -> None:
+        """The local partial is known, or is another one."""
+        if (state := self.states.get(subject)) is not None:
+            state.local, state.ready = local, True
+            self._push(state, by_change=True)
+
+    # --- links ----------------------------------------------------------------------------------------
+
+    def forget(self, links: Iterable[L]) -> None:
+        """These neighbours have gone, or have started anew: what was said on their links is void."""
+        gone = list(links)
+        touched: dict[State[L], None] = {}
+        for link in gone:
+            self._pending.pop(link, None)
+            for by_number in (self._wanted.pop(link, {}), self._asked.pop(link, {})):
+                touched.update(dict.fromkeys(by_number.values()))
+        for state in touched:
+            for link in gone:
+                state.sides.pop(link, None)
+
+    @property
+    def spoken(self) -> list[L]:
+        """The links on which something was said."""
+        return list(dict.fromkeys((*self._wanted, *self._asked)))
+
+    def links_changed(self) -> None:
+        """Other neighbours are ready than before: ask those that were not asked, and tell what has changed."""
+        for state in list(self.states.values()):
+            self._retarget(state)
+            if not self._release(state):
+                self._push(state)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept at all."""
+        return not (self.states or self._wanted or self._asked or self._pending)
+
+    # --- states ---------------------------------------------------------------------------------------
+
+    def _state(self, subject: Subject) -> State[L]:
+        state = self.states.get(subject)
+        if state is None:
+            state = self.states[subject] = State(subject, self._port.terms(subject))
+            self._port.began(subject)
+        return state
+
+    def _release(self, state: State[L]) -> bool:
+        """Forget a subject that nobody asks for; whether that is so."""
+        if state.requests or any(side.want is not None for side in state.sides.values()):
+            return False
+        if self.states.get(state.subject) is state:
+            del self.states[state.subject]
+            self._port.ended(state.subject)
+        return True
+
+    def _retarget(self, state: State[L]) -> None:
+        """Divide the bounds of all that ask, and ask the neighbours accordingly."""
+        links = self._port.neighbours
+        tightest: dict[L, float] = {}
+        for link, bound, keep in self._demands(state):
+            others = [other for other in links if other is not link]
+            parts = split(
+                state.policy,
+                bound,
+                [self._below(state, other) for other in others],
+                whole_units=state.form.whole_units,
+            )
+            keep(parts.slack)
+            for other, share in zip(others, parts.shares, strict=True):
+                tightest[other] = min(share, tightest.get(other, share))
+        for link in links:
+            self._ask(state, link, tightest.get(link))
+
+    def _demands(self, state: State[L]) -> Iterator[tuple[L | None, float, Callable[[float], None]]]:
+        """Each direction that asks, with its bound, and who takes note of the slack."""
+
+        def at(target: object, name: str) -> Callable[[float], None]:
+            return lambda slack: setattr(target, name, slack)
+
+        if state.requests:
+            state.root_bound = min(request.bound for request in state.requests)
+            yield None, state.root_bound, at(state, "root_slack")
+        for link, side in state.sides.items():
+            if side.want is not None:
+                yield link, side.want, at(side, "slack")
+
+    def _below(self, state: State[L], link: L) -> Below:
+        side = state.sides.get(link)
+        return self._port.below(link)._replace(told=side.told if side is not None else 0)
+
+    def _ask(self, state: State[L], link: L, bound: float | None) -> None:
+        side = state.sides.get(link)
+        before = side.asked if side is not None else None
+        if bound == before:
+            return
+        if bound is None:
+            assert side is not None
+            self._port.cancel(link, side.number)
+            self._stop_asking(state, link, side)
+            return
+        if side is None:
+            side = state.sides[link] = Side()
+        side.asked = bound
+        if before is None:
+            side.number = next(self._numbers)
+            self._asked.setdefault(link, {})[side.number] = state
+            self._port.ask(link, side.number, state.subject, bound)
+        else:
+            self._port.rebound(link, side.number, bound)
+
+    def _stop_asking(self, state: State[L], link: L, side: Side) -> None:
+        del self._asked[link][side.number]
+        if not self._asked[link]:
+            del self._asked[link]
+        side.asked = side.got = None
+        side.complete = False
+        if side.want is None:
+            del state.sides[link]
+
+    # --- telling --------------------------------------------------------------------------------------
+
+    def _push(self, state: State[L], *, by_change: bool = False) -> None:
+        """Note who must be told something."""
+        if not state.ready:
+            return
+        for link, side in state.sides.items():
+            if side.want is not None:
+                if self._is_stale(state, link, side):
+                    self._pending.setdefault(link, {})[state] = None
+                    self._port.wake(link)
+                else:
+                    self.suppressed += by_change
+        for request in state.requests:
+            if self._owes(state, request):
+                self._port.tell(request)
+
+    def _is_stale(self, state: State[L], link: L, side: Side) -> bool:
+        assert side.want is not None
+        return side.sent_complete is not self.is_complete(state, link) or state.form.is_stale(
+            side.sent, state.total(link), side.slack, side.want
+        )
+
+    def _owes(self, state: State[L], request: Request[L]) -> bool:
+        if not state.ready:
+            return False
+        return request.complete is not self.is_complete(state) or state.form.is_news(
+            request.told, state.total(), self._root_slack(request), request.bound
+        )
+
+    def _root_slack(self, request: Request[L]) -> float:
+        """What a client may be told wrongly on top of what its broker knows: those with wider bounds have more."""
+        return request.bound - request.state.root_bound + request.state.root_slack
+
+    def is_complete(self, state: State[L], but: L | None = None) -> bool:
+        """Whether all neighbours, but perhaps one, have told something complete."""
+        if not state.ready or not self._port.all_ready:
+            return False
+        for link in self._port.neighbours:
+            if link is not but:
+                side = state.sides.get(link)
+                if side is None or not side.complete:
+                    return False
+        return True

@@ -1,0 +1,100 @@
+"""What is measured at one broker: the questions, the windows that close, and what lingers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidings.broker import Timer
+from tidings.matching import Matcher, make_index
+from tidings.wire import Envelope
+
+from ._subject import Subject
+from ._windows import Known, Measuring, Windows
+
+QUESTION_VERSION = "1"
+"""The version of the language of questions, and of what its partials look like."""
+LINGER = 10_000_000
+"""Microseconds for which something is still measured after the last ask has ended: a new tree takes less."""
+
+
+class Measurements:
+    """The questions of one broker."""
+
+    def __init__(
+        self,
+        broker: str,
+        now: Callable[[], int],
+        call_later: Callable[[int, Callable[[], None]], Timer],
+        changed: Callable[[Subject, Known], None],
+        forgotten: Callable[[], None],
+    ) -> None:
+        """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured."""
+        self._broker = broker
+        self._now = now
+        self._call_later = call_later
+        self._changed = changed
+        self._forgotten = forgotten
+        self._measuring: dict[Subject, Measuring] = {}
+        self._index: Matcher[Subject] = make_index()
+        self._timers: dict[Subject, Timer] = {}
+        self._lingering: dict[Subject, Timer] = {}
+        self._late = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._measuring)
+
+    @property
+    def late(self) -> int:
+        """Notifications that belonged to a pane that had closed."""
+        return self._late + sum(one.late for one in self._measuring.values())
+
+    def form(self, subject: Subject, brokers: Callable[[], int]) -> Windows:
+        """How what is measured for a question travels; it is measured as soon as it begins."""
+        if (timer := self._lingering.pop(subject, None)) is not None:
+            timer.cancel()
+        measuring = self._measuring.get(subject)
+        if measuring is None:
+            measuring = Measuring(subject.aggregate, self._broker, self._now() // 1_000)
+            self._measuring[subject] = measuring
+            self._index.add(measuring.where, subject)
+        return Windows(measuring.definition, brokers, lambda: measuring.newest)
+
+    def begin(self, subject: Subject) -> None:
+        """The step is advised: from now on nothing is missed."""
+        if subject not in self._timers:
+            self._measuring[subject].begin(self._now() // 1_000)
+        self._close(subject)
+
+    def _close(self, subject: Subject) -> None:
+        """Windows may have closed: tell so, and wait for the next."""
+        if (timer := self._timers.pop(subject, None)) is not None:
+            timer.cancel()
+        now = self._now()
+        measuring = self._measuring[subject]
+        known = measuring.close(now // 1_000)
+        self._timers[subject] = self._call_later(
+            max(measuring.next_at * 1_000 - now, 1_000), lambda: self._close(subject)
+        )
+        self._changed(subject, known)
+
+    def published(self, envelope: Envelope) -> None:
+        """A client of this broker has published something."""
+        notification = envelope.notification
+        at, now = envelope.identity.published_at // 1_000, self._now() // 1_000
+        for subject in self._index.match(notification):
+            self._measuring[subject].take(notification, at, now)
+
+    def linger(self, subject: Subject) -> None:
+        """Nobody asks any more; measure on for a while, in case somebody asks again."""
+        if subject in self._timers:
+            self._lingering[subject] = self._call_later(LINGER, lambda: self._forget(subject))
+        else:  # it was never begun
+            self._forget(subject)
+
+    def _forget(self, subject: Subject) -> None:
+        self._lingering.pop(subject, None)
+        if (timer := self._timers.pop(subject, None)) is not None:
+            timer.cancel()
+        self._late += self._measuring.pop(subject).late
+        self._index.remove(subject)
+        self._forgotten()

@@ -1,0 +1,23 @@
+"""The settings of aggregation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._shares import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationOptions:
+    """What a broker does for aggregates, and how much of it."""
+
+    enabled: bool = True
+    """Whether this broker answers questions, and contributes to those of others."""
+    ride_within: float = 0.005
+    """Seconds that an update waits for a message to ride on."""
+    share: Policy = Policy.UNIFORM
+    """How the bounds of counts are divided: not `WHOLE`, since their errors add up."""
+    max_keys: int = 100_000
+    """The most subjects that are watched at this broker, by its clients or through it."""
+    max_watches: int = 10_000
+    """The most watches of one client."""

@@ -1,0 +1,260 @@
+"""Windows: what notifications measured, by windows of time, known hop by hop.
+
+Theory of operation
+-------------------
+Each broker measures what its own clients publish, where it enters: groups of panes, which go by `published_at`. When
+its clock has passed the end of a window by the lateness, that window is *closed* here. What travels is a map from
+windows to the number of brokers that have contributed, and their combined partials by group. Maps are combined window
+by window, so nobody mixes two windows; a window to which as many brokers have contributed as the tree has is *final*.
+
+A broker that begins to measure has missed what was published before. It contributes to a window only if it has measured
+all of it; so after the first ask, and after a broker has joined, values are incomplete for the length of one window. A
+short break, such as a new tree, costs nothing: what is measured is kept for a while after the last ask has ended.
+
+Only the latest few windows travel. Whatever is too much to travel, or has too many groups, is told as unknown, and is
+never cut off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidings.model import EVERYTHING, AggregateError, Filter, Notification, PartialRefused
+
+from ._forms import Read
+from .definitions import JP, Aggregate, Panes, Record
+from .expressions import compiled, parse
+
+LATEST = 3
+"""How many windows travel: brokers whose clocks differ by less than two slides understand each other."""
+MAX_GROUPS = 1_000
+"""The most groups of one window."""
+MAX_BYTES = 32_000
+"""The most bytes of all windows that one broker tells another, encoded."""
+
+_read = msgspec.msgpack.Decoder(list[tuple[int, int, list[tuple[str, bytes]]]]).decode
+
+
+class Measured(NamedTuple):
+    """One window, as far as it is known."""
+
+    brokers: int | None
+    """How many have contributed; None: it is unknown, because it was too much."""
+    groups: dict[str, Any]
+    """The partial of each group."""
+
+
+Known = dict[int, Measured]
+"""By the number of the window."""
+
+
+class Shown(NamedTuple):
+    """What a client was shown."""
+
+    window: int
+    final: bool
+    """Whether all brokers of the tree had contributed then."""
+    groups: dict[str, Any]
+
+
+def is_question(name: object) -> bool:
+    """Whether this is a question as text, and not the name of an aggregate."""
+    return isinstance(name, str) and "(" in name
+
+
+def question_of(text: str) -> Aggregate[Any]:
+    """The definition of a question, or `ExpressionError`."""
+    definition = compiled(text)
+    if definition.window is None:
+        raise AggregateError(f"'{text:.80}' has no window; add one, like WINDOW 60s")
+    return definition
+
+
+class Windows:
+    """How windows travel: a `Form`."""
+
+    whole_units = True
+
+    def __init__(self, definition: Aggregate[Any], brokers: Callable[[], int], newest: Callable[[], int]) -> None:
+        """`brokers`: how many the tree has; `newest`: the window that has closed last here."""
+        assert definition.window is not None
+        self.definition = definition
+        self._window = definition.window
+        self._brokers = brokers
+        self._newest = newest
+
+    def zero(self) -> Known:
+        """No window is known."""
+        return {}
+
+    def total(self, known: Iterable[Known]) -> Known:
+        """Window by window, group by group; only the latest."""
+        combine, newest = self.definition.combine, self._newest()
+        total: Known = {}
+        for one in known:
+            for window, measured in one.items():
+                if not newest - LATEST < window <= newest + 1:
+                    continue
+                before = total.get(window)
+                if before is None:
+                    total[window] = measured
+                elif before.brokers is None or measured.brokers is None:
+                    total[window] = Measured(None, {})
+                else:
+                    groups = dict(before.groups)
+                    for group, partial in measured.groups.items():
+                        groups[group] = combine(groups[group], partial) if group in groups else partial
+                    together = before.brokers + measured.brokers
+                    total[window] = Measured(together, groups) if len(groups) <= MAX_GROUPS else Measured(None, {})
+        return dict(sorted(total.items()))
+
+    def told(self, total: Known, slack: float) -> Known:
+        """What is known."""
+        return total
+
+    def is_stale(self, told: Known, total: Known, slack: float, bound: float) -> bool:
+        """Neighbours hear of whatever changes."""
+        return told != total
+
+    def shown(self, before: Shown | None, total: Known, slack: float) -> Shown:
+        """The latest window that is final; else the latest but one. Nobody is shown an earlier window again."""
+        final = self._final(total)
+        if final is None:
+            closed = sorted(total)[-2:]
+            window = closed[0] if closed else self._newest()
+        else:
+            window = final
+        if before is not None and before.final and window <= before.window:
+            return before
+        return Shown(window, final is not None, total[window].groups if window in total else {})
+
+    def is_news(self, shown: Shown, total: Known, slack: float, bound: float) -> bool:
+        """A client is shown a window that is final; or one that is not, if the next one has closed meanwhile."""
+        new = self.shown(shown, total, slack)
+        return new is not shown and (new.final or new.window > shown.window)
+
+    def read(self, shown: Shown, bound: float) -> Read:
+        """The value of each group."""
+        definition = self.definition
+        values: dict[str, Any] = {group: definition.present(one) for group, one in sorted(shown.groups.items())}
+        error = max((definition.error(partial) for partial in shown.groups.values()), default=0)
+        end = self._window.ends_at(shown.window)
+        grouped = bool(getattr(definition, "by", ()))
+        value = values if grouped else values.get("", definition.present(definition.zero()))
+        return Read(value, error, shown.final, (end - self._window.size_ms, end))
+
+    def _final(self, known: Known) -> int | None:
+        brokers = self._brokers()
+        return max((window for window, one in known.items() if one.brokers == brokers), default=None)
+
+    def encode(self, told: Known) -> bytes:
+        """All windows; as unknown, if that is too much."""
+        data = msgspec.msgpack.encode([self._written(window, one) for window, one in told.items()])
+        if len(data) > MAX_BYTES:
+            return msgspec.msgpack.encode([(window, -1, []) for window in told])
+        return data
+
+    def _written(self, window: int, one: Measured) -> tuple[int, int, list[tuple[str, bytes]]]:
+        if one.brokers is None:
+            return window, -1, []
+        return window, one.brokers, [(group, self.definition.encode(p)) for group, p in one.groups.items()]
+
+    def decode(self, data: bytes) -> Known:
+        """What a neighbour told, or `PartialRefused`."""
+        if len(data) > MAX_BYTES:
+            raise PartialRefused(f"windows of {len(data):,} bytes; at most {MAX_BYTES:,} are taken")
+        try:
+            told = _read(data)
+        except msgspec.MsgspecError as error:
+            raise PartialRefused(f"no windows: {error}") from None
+        decode, bounded = self.definition.decode, self.definition.bounded
+        known: Known = {}
+        for window, brokers, groups in told[-LATEST:]:
+            if len(groups) > MAX_GROUPS:
+                raise PartialRefused(f"{len(groups):,} groups; at most {MAX_GROUPS:,} are taken")
+            try:
+                partials = {name: decode(bounded(partial)) for name, partial in groups}
+            except PartialRefused:
+                raise
+            except Exception as error:
+                raise PartialRefused(f"no partial of {self.definition.name}: {error}") from None
+            known[window] = Measured(brokers if brokers >= 0 else None, partials)
+        return known
+
+
+class Measuring:
+    """What the clients of one broker publish, measured for one question."""
+
+    def __init__(self, text: str, broker: str, now_ms: int) -> None:
+        definition = self.definition = question_of(text)
+        assert definition.window is not None
+        asked = parse(text)
+        self.where: Filter = asked.where
+        """What is measured at all."""
+        self._measure = compiled(dataclasses.replace(asked, where=EVERYTHING))
+        """The same of what has passed the filter already."""
+        self._broker = broker
+        self._window = definition.window
+        self._since = now_ms
+        self._groups: dict[str, Panes[Any]] = {}
+        self._closed: Known = {}
+        self._overflow = -1
+        """The newest window that misses a group, because there were too many."""
+        self.newest = self._window.closed(now_ms)
+        """The window that has closed last."""
+        self.late = 0
+        """Notifications that belonged to a pane that had closed."""
+
+    def begin(self, now_ms: int) -> None:
+        """From now on nothing is missed."""
+        self._since = now_ms
+
+    @property
+    def next_at(self) -> int:
+        """When the next window closes, in milliseconds since 1970."""
+        return self._window.ends_at(self.newest + 1) + 1_000
+
+    def take(self, notification: Notification, published_ms: int, now_ms: int) -> None:
+        """Something was published that passes the filter."""
+        attributes = notification.attributes
+        topic = attributes.get("type")
+        record = Record(
+            ts_ms=published_ms,
+            broker=self._broker,
+            jp=JP.PUBLISHED,
+            topic=topic if isinstance(topic, str) else "",
+            attrs=attributes,
+        )
+        lifted = self._measure.lift(record)
+        if lifted is None:
+            return
+        group = self._measure.key(record)
+        panes = self._groups.get(group)
+        if panes is None:
+            if len(self._groups) >= MAX_GROUPS:
+                self._overflow = max(self._overflow, self._window.pane(published_ms) + self._window.panes)
+                return
+            panes = self._groups[group] = Panes(self.definition, now_ms)
+        if not panes.add(published_ms, lifted):
+            self.late += 1
+
+    def close(self, now_ms: int) -> Known:
+        """The latest windows that have closed, as this broker knows them."""
+        self.newest = max(self.newest, self._window.closed(now_ms))
+        for window in range(self.newest - LATEST + 1, self.newest + 1):
+            if window not in self._closed:
+                whole = self._window.ends_at(window) - self._window.size_ms >= self._since
+                known = None if window <= self._overflow else int(whole)
+                self._closed[window] = Measured(known, {})
+        for group, panes in list(self._groups.items()):
+            for window, partial in panes.close(now_ms):
+                if window in self._closed and self._closed[window].brokers is not None:
+                    self._closed[window].groups[group] = partial
+            if panes.empty:
+                del self._groups[group]
+        self._closed = {window: one for window, one in self._closed.items() if window > self.newest - LATEST}
+        return dict(self._closed)

@@ -1,0 +1,73 @@
+"""Definitions of aggregates: what is counted, and how two results become one.
+
+Nothing here imports a broker or does any I/O, so that live brokers, worker processes and Spark load the same code.
+"""
+
+from ._aggregate import Aggregate, Kind, RunOnce, Split
+from ._choices import BitAnd, BitOr, BitXor, Intersection, Max, Min, Union
+from ._codec import MAX_PARTIAL, Plain, canonical, plain
+from ._composite import MAX_PARTS, Composite
+from ._counts import Count, Histogram, Mean, Product, Rate, Sum
+from ._distinct import Distinct
+from ._frequent import Frequent, Summary
+from ._measured import Attribute, Measured, group_key, group_of, peer
+from ._panes import Panes
+from ._quantile import Quantile
+from ._record import JP, Record, pseudonym
+from ._supplied import (
+    ActivePublishers,
+    PublicationRate,
+    PublisherCount,
+    SubscriberCount,
+    SubscriptionCount,
+    SubscriptionRate,
+)
+from ._windows import LATENESS, Sliding, Tumbling
+
+__all__ = [
+    "JP",
+    "LATENESS",
+    "MAX_PARTIAL",
+    "MAX_PARTS",
+    "ActivePublishers",
+    "Aggregate",
+    "Attribute",
+    "BitAnd",
+    "BitOr",
+    "BitXor",
+    "Composite",
+    "Count",
+    "Distinct",
+    "Frequent",
+    "Histogram",
+    "Intersection",
+    "Kind",
+    "Max",
+    "Mean",
+    "Measured",
+    "Min",
+    "Panes",
+    "Plain",
+    "Product",
+    "PublicationRate",
+    "PublisherCount",
+    "Quantile",
+    "Rate",
+    "Record",
+    "RunOnce",
+    "Sliding",
+    "Split",
+    "SubscriberCount",
+    "SubscriptionCount",
+    "SubscriptionRate",
+    "Sum",
+    "Summary",
+    "Tumbling",
+    "Union",
+    "canonical",
+    "group_key",
+    "group_of",
+    "peer",
+    "plain",
+    "pseudonym",
+]

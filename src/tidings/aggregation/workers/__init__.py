@@ -1,0 +1,85 @@
+"""Code of tenants, in processes of its own: what they say, how they live, and the walls around them.
+
+`Supervisor` is the broker's side, and does no I/O: `tidings.net` starts the processes, and a simulator can pretend to.
+"""
+
+from ._allowed import ALLOWED
+from ._isolation import MEMORY, NoIsolation
+from ._loading import loaded
+from ._messages import (
+    HEADER,
+    MAX_FRAME,
+    Answer,
+    Batch,
+    Check,
+    Code,
+    Combine,
+    Combined,
+    Failed,
+    Fingerprint,
+    Job,
+    Lawful,
+    Lift,
+    Lifted,
+    Present,
+    Presented,
+    Printed,
+    Reply,
+    Row,
+    framed,
+    length_of,
+    unframed,
+)
+from ._starting import command
+from ._supervision import (
+    STRIKES,
+    Done,
+    Effect,
+    GivenUp,
+    Kill,
+    Quarantined,
+    Send,
+    Start,
+    State,
+    Supervisor,
+)
+
+__all__ = [
+    "ALLOWED",
+    "HEADER",
+    "MAX_FRAME",
+    "MEMORY",
+    "STRIKES",
+    "Answer",
+    "Batch",
+    "Check",
+    "Code",
+    "Combine",
+    "Combined",
+    "Done",
+    "Effect",
+    "Failed",
+    "Fingerprint",
+    "GivenUp",
+    "Job",
+    "Kill",
+    "Lawful",
+    "Lift",
+    "Lifted",
+    "NoIsolation",
+    "Present",
+    "Presented",
+    "Printed",
+    "Quarantined",
+    "Reply",
+    "Row",
+    "Send",
+    "Start",
+    "State",
+    "Supervisor",
+    "command",
+    "framed",
+    "length_of",
+    "loaded",
+    "unframed",
+]
