@@ -6,6 +6,7 @@ import client.test_durable
 import net.test_flow
 import net.test_links
 import pytest
+import sim.test_aggregate_scenarios
 from promised import READ
 from sim.traces import BAD, F, Writer
 
@@ -15,8 +16,8 @@ from tidings.wire import Ending, Past, Quality
 
 PROMISES = Promises.load()
 Cell = tuple[str, str, str]
-ON_SOCKETS = (client.test_durable, net.test_flow, net.test_links)
-"""The tests that read cells of `net` and `durable`: what happens there must be what the cell says."""
+ELSEWHERE = (client.test_durable, net.test_flow, net.test_links, sim.test_aggregate_scenarios)
+"""The tests that read cells of `net`, `durable` and `aggregation`: what happens there must be what the cell says."""
 
 
 def unsafe(guarantee: str) -> Writer:
@@ -28,6 +29,9 @@ def unsafe(guarantee: str) -> Writer:
             return Writer().sub().pub(1).notify(1).notify(1)
         case "publisher-order":
             return Writer().sub().pub(1).pub(2).notify(2).notify(1)
+        case "one-host":
+            writer = Writer().add(Op.HOSTED, "Y", detail=("b", 1)).add(Op.HOSTED, "Y", detail=("c", 2))
+            return writer.later(20).quiesce()
         case _:
             return Writer().sub().pub(1).unsub().notify(1)
 
@@ -118,7 +122,7 @@ def test_time_may_be_up_where_a_cell_says_so(cell: Cell, monkeypatch: pytest.Mon
 
 
 def test_every_cell_has_a_reader() -> None:
-    assert all(vars(module) for module in ON_SOCKETS)
+    assert all(vars(module) for module in ELSEWHERE)
     assert {*JUDGED, *READ} == set(PROMISES.cells)
 
 

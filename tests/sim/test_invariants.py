@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidings.broker import RoutingOptions
-from tidings.broker._adjacency import Adjacency
+from tidings.broker.overlay._adjacency import Adjacency
 from tidings.model import Notification
 from tidings.sim import Excuse, Excuses, Network, Weather, broken_invariants, waste
 from tidings.wire import Quality

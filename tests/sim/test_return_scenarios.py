@@ -11,8 +11,8 @@ import pytest
 from soaking import spread_seeds
 
 from tidings.broker import Link
-from tidings.broker._delivery import Delivery
-from tidings.broker._table import advertises
+from tidings.broker.forwarding._delivery import Delivery
+from tidings.broker.interest._table import advertises
 from tidings.model import Notification
 from tidings.sim import Promises, Scenario, Verb
 from tidings.sim._disk import SimDisk

@@ -24,14 +24,14 @@ def run(seed: int, *, mirrored: bool = False, placed: bool = False) -> None:
 @pytest.mark.req("VIS-303", "VIS-304", "VIS-305", "VIS-306", "VIS-307", "VIS-308", "VIS-309", "VIS-312", "VIS-317")
 @pytest.mark.req("VIS-318", "VIS-320", "VIS-401", "VIS-402", "VIS-403", "VIS-404", "VIS-405", "VIS-501", "VIS-502")
 @pytest.mark.req("VIS-503", "VIS-505", "ARC-130", "ARC-131", "ARC-134", "ARC-148", "ARC-149", "ARC-152", "ARC-176")
-@pytest.mark.parametrize("first", range(0, 2 * 8 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(0, 2 * 4 * CHUNK, 2 * CHUNK))
 def test_random_graphs_show_everybody_what_they_should_see_and_nothing_else(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(seed)
 
 
 @pytest.mark.req("VIS-306", "VIS-503", "ARC-132", "ARC-141", "ARC-143", "ARC-144")
-@pytest.mark.parametrize("first", range(1, 2 * 8 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(1, 2 * 4 * CHUNK, 2 * CHUNK))
 def test_what_breaks_meanwhile_makes_no_difference(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(seed)
@@ -43,13 +43,13 @@ def test_members_of_ordered_scopes_get_everything_in_order_over_gateways(seed: i
     run(seed, mirrored=True)
 
 
-@pytest.mark.parametrize("first", range(0, 5 * CHUNK, CHUNK))
+@pytest.mark.parametrize("first", range(0, 3 * CHUNK, CHUNK))
 def test_mappings_that_undo_each_other_make_no_second_copies(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(seed, mirrored=True)
 
 
-@pytest.mark.parametrize("first", range(0, 5 * CHUNK, CHUNK))
+@pytest.mark.parametrize("first", range(0, 3 * CHUNK, CHUNK))
 def test_where_an_edge_is_crossed_may_change_at_any_time(first: int) -> None:
     for seed in range(first, first + CHUNK):
         run(seed, placed=True)
@@ -60,16 +60,10 @@ ONCE_BROKEN = (61, 157, 130, 179, 264, 265, 285, 538, 595, 597, 681, 707, 1039, 
 behind, announcements to neighbours that no longer listen, forms of one event torn apart."""
 
 
-ONCE_BROKEN_MIRRORED = (401_079, 49, 1040, 1966, 2096, 3082)
+ONCE_BROKEN_MIRRORED = (401_079, 49, 129, 1040, 1966, 2096, 3082)
 """What was published under a graph that has changed since was not shown to a broker that came back and carries other
 scopes of that time now; what crosses at a gateway was asked for behind it, too; what waits for its order was taken for
-something old."""
-
-
-@pytest.mark.xfail(strict=True, reason="what crosses at a gateway is lost if its place changes with the graph")
-def test_a_known_loss_where_the_place_of_a_gateway_changes() -> None:
-    """About one of 2,000 such runs; see docs/decisions/0062-gateways.md."""
-    run(400_060, placed=True)
+something old; a broker failed that gave up three scopes at once, each in the next."""
 
 
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
@@ -82,7 +76,7 @@ def test_what_was_broken_where_mappings_undo_each_other_stays_mended(seed: int) 
     run(seed, mirrored=True)
 
 
-ONCE_BROKEN_PLACED = (408, 2372, 3578, 5292)
+ONCE_BROKEN_PLACED = (408, 2372, 3578, 5292, 400_060)
 """A broker died that asked a version of the graph about a scope that it does not know any more; a broker that became a
 gateway did not pass on advertisements that it had heard before."""
 

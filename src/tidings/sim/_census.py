@@ -1,7 +1,7 @@
 """A census: in which states the subscriptions of a run were, and from which state to which they went.
 
 It looks at every client subscription of every broker after every turn. What it meets in thousands of runs shows
-whether the tables of the states are complete, and whether random runs reach every row of them.
+whether the tables of `tidings.broker.outlets._outlet` are complete, and whether random runs reach every row of them.
 """
 
 from __future__ import annotations
@@ -10,34 +10,19 @@ import enum
 from collections import Counter
 from typing import NamedTuple
 
-from tidings.broker import Broker, Registration
+from tidings.broker import (
+    TABLES,
+    Announcing,
+    Broker,
+    Debt,
+    Delivering,
+    Registration,
+    announcing,
+    debts,
+    delivering,
+)
 
 from ._network import Network
-
-
-class Announcing(enum.Enum):
-    """How far a subscription is known in the network."""
-
-    PLACING = "placing"
-    """Its broker does not carry every scope of its client."""
-    SETTLING = "settling"
-    """Some broker on the current tree may not know it yet, or the marks of the tree are not known."""
-    SETTLED = "settled"
-
-
-class Delivering(enum.Enum):
-    """Whether notifications may go to the client."""
-
-    OPEN = "open"
-    HELD = "held"
-    """Its past comes first."""
-
-
-class Debt(enum.Enum):
-    """What one origin owes a subscription; a state for each origin that owes something."""
-
-    WAITING = "waiting"
-    ASKED = "asked"
 
 
 class State(NamedTuple):
@@ -45,15 +30,33 @@ class State(NamedTuple):
 
     announcing: Announcing
     delivering: Delivering
-    debts: frozenset[Debt]
-    """Of all origins together."""
-    owed_twice: bool = False
-    """Whether one origin owes it something twice, which must never be."""
+    debts: frozenset[tuple[str, Debt]]
+    """Of each origin that owes something."""
+
+    @property
+    def kinds(self) -> tuple[Announcing, Delivering, frozenset[Debt]]:
+        """The same whoever owes it."""
+        return self.announcing, self.delivering, frozenset(debt for _, debt in self.debts)
 
     def __str__(self) -> str:
-        debts = "+".join(sorted(debt.value for debt in self.debts)) or "nothing"
-        twice = ", twice by one origin" * self.owed_twice
-        return f"{self.announcing.value}, {self.delivering.value}, owed {debts}{twice}"
+        owed = "+".join(sorted({debt.value for _, debt in self.debts})) or "nothing"
+        return f"{self.announcing.value}, {self.delivering.value}, owed {owed}"
+
+
+class Step(NamedTuple):
+    """A way from one state of a table to another, within one turn; None: not there, or nothing owed."""
+
+    table: str
+    before: enum.Enum | None
+    after: enum.Enum | None
+
+    def __str__(self) -> str:
+        before, after = ("nothing" if one is None else one.value for one in (self.before, self.after))
+        return f"{self.table}: {before} to {after}"
+
+
+_ONCE = ("announcing", "delivering")
+"""The tables of which a subscription that has ended is in no state any more."""
 
 
 class Census:
@@ -61,8 +64,8 @@ class Census:
 
     def __init__(self) -> None:
         self.states: Counter[State] = Counter()
-        self.transitions: Counter[tuple[State | None, State | None]] = Counter()
-        """From one state to another; None: not yet there, or not any more."""
+        self.steps: Counter[Step] = Counter()
+        """What happened in turns that changed something."""
         self._last: dict[Registration, State] = {}
 
     def watch(self, network: Network) -> None:
@@ -70,32 +73,42 @@ class Census:
         self._last = {}
         network.scheduler.after_each = lambda: self._look(network)
 
+    @property
+    def strange(self) -> list[str]:
+        """What the tables do not know: states that exclude each other, and ways that no two rows explain."""
+        held = [str(state) for state in self.states if state.delivering is Delivering.HELD and state.debts]
+        return held + [str(step) for step in self.steps if not _explained(step)]
+
     def _look(self, network: Network) -> None:
         found = {
-            registration: _state(broker, registration)
+            outlet: _state(broker, outlet)
             for broker in network.brokers.values()
-            for registration in broker.client_subscriptions()
+            for outlet in broker.client_subscriptions()
         }
-        for registration in self._last.keys() | found.keys():
-            before, after = self._last.get(registration), found.get(registration)
+        for outlet in self._last.keys() | found.keys():
+            before, after = self._last.get(outlet), found.get(outlet)
             if after is not None:
                 self.states[after] += 1
             if before != after:
-                self.transitions[before, after] += 1
+                self.steps.update(_steps(before, after))
         self._last = found
 
 
-def _state(broker: Broker, registration: Registration) -> State:
-    if not registration.placed:
-        announcing = Announcing.PLACING
-    elif broker.settling.is_settled(registration):
-        announcing = Announcing.SETTLED
-    else:
-        announcing = Announcing.SETTLING
-    debts = broker.recovery.debts(registration)
-    return State(
-        announcing,
-        Delivering.HELD if registration in broker.holds else Delivering.OPEN,
-        frozenset(Debt.ASKED if asked else Debt.WAITING for _, asked in debts),
-        len({origin for origin, _ in debts}) < len(debts),
-    )
+def _state(broker: Broker, outlet: Registration) -> State:
+    owed = frozenset(debts(broker, outlet).items())
+    return State(announcing(broker, outlet), delivering(broker, outlet), owed)
+
+
+def _steps(before: State | None, after: State | None) -> list[Step]:
+    one, two = ((state and (state.announcing, state.delivering)) or (None, None) for state in (before, after))
+    steps = [Step(table, *pair) for table, *pair in zip(("announcing", "delivering"), one, two, strict=True)]
+    owed, owes = (dict(state.debts) if state is not None else {} for state in (before, after))
+    steps += [Step("debt of one origin", owed.get(origin), owes.get(origin)) for origin in owed.keys() | owes.keys()]
+    return [step for step in steps if step.before is not step.after]
+
+
+def _explained(step: Step) -> bool:
+    """Whether one row of its table leads there, or two, one after the other in the same turn."""
+    ways = {(row.before, row.after) for row in TABLES[step.table]}
+    between = [after for before, after in ways if before is step.before and (after or step.table not in _ONCE)]
+    return (step.before, step.after) in ways or any((middle, step.after) in ways for middle in between)

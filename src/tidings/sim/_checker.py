@@ -8,27 +8,38 @@ NOTIFY, gaps when they are told (`_gaps`), liveness at every QUIESCE, when nothi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
+from ._details import Notified
 from ._excuses import Excuse, Excuses
 from ._faults import Faults
 from ._gaps import GapJudge
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
+from ._one_host import ONE_HOST, OneHost
 from ._past import PastJudge
 from ._promises import Promises
-from ._trace import Op, Record, Trace
+from ._trace import Op, Record, Trace, typed
+from ._trace_file import read
 
 MATCHING = "matching-only"
 ONCE = "at-most-once"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
+GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST)
+"""Those that hold in every run, or in none."""
 
 
 def check(
-    trace: Trace | Iterable[Record], promises: Promises | None = None, *, advertisements: bool = False
+    trace: Trace | Iterable[Record] | str | Path, promises: Promises | None = None, *, advertisements: bool = False
 ) -> list[Violation]:
-    """Return every broken promise, in the order of the trace. `advertisements` says whether the network uses them."""
+    """Return every broken promise, in the order of the trace. `advertisements` says whether the network uses them.
+
+    A path is that of a Parquet file that `Trace.write` has written.
+    """
     checker = Checker(promises, advertisements=advertisements)
+    if isinstance(trace, str | Path):
+        trace = read(trace)
     for record in trace.records if isinstance(trace, Trace) else trace:
         checker.step(record)
     return checker.violations
@@ -42,15 +53,17 @@ class Checker:
         self.excuses = Excuses()
         """What was let pass, and why."""
         self._promises = promises or Promises.load()
-        self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in (MATCHING, ONCE, ORDER, SUBSCRIBED)}
+        self._kept = {guarantee: self._promises.holds(guarantee) for guarantee in GUARANTEES}
         self._faults = Faults()
         self._observer = Observer()
         self._gaps = GapJudge(self._observer, self._faults, self._promises, self.excuses)
         self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses)
+        self._one_host = OneHost(self._observer, self._faults)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:
         """Judge one record, then note it."""
+        record = typed(record)
         if record.op is Op.NOTIFY:
             self._judge(record)
         elif record.op is Op.FAULT:
@@ -62,6 +75,8 @@ class Checker:
             self.violations += self._past.judge(record)
         self.violations += self._gaps.note(record)
         self.violations += self._past.note(record)
+        if self._kept[ONE_HOST]:
+            self.violations += self._one_host.note(record)
         self._observer.note(record)
 
     def _judge(self, record: Record) -> None:
@@ -107,7 +122,8 @@ class Checker:
         subscription = client.subscriptions.get(record.subscription)
         if subscription is None:
             return
-        path = (record.publisher, *record.detail[:2])
+        assert isinstance(record.detail, Notified)
+        path = (record.publisher, record.detail.origin, record.detail.epoch)
         last = subscription.last.get(path, 0)
         if record.publication < last:
             if self._observer.visibility.ordered:
@@ -123,6 +139,5 @@ class Checker:
 
 def _version(record: Record) -> int:
     """By which version of the scope graph a notification says that it was judged."""
-    version = record.detail[4] if len(record.detail) > 4 else 0
-    assert isinstance(version, int)
-    return version
+    assert isinstance(record.detail, Notified)
+    return record.detail.graph_epoch

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link, LocalBroker
-from tidings.model import Bound, Duplicates, EventKey, Filter, Matches, Notification
+from tidings.history import CacheLimits
+from tidings.history.caching import RememberingLocalBroker
+from tidings.model import Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
+from ._details import (
+    Acknowledged,
+    Attached,
+    Missing,
+    Notified,
+    Published,
+    Refusal,
+    Remembered,
+    Settlement,
+    Subscribed,
+    Unnoticed,
+)
 from ._trace import Op
+from ._watch import FEATURE, SimWatch, read_result
 
 if TYPE_CHECKING:
     from ._network import Network
@@ -19,13 +35,22 @@ if TYPE_CHECKING:
 class SimClient:
     """A simulated application: it records what it does and what reaches it."""
 
-    def __init__(self, network: Network, name: str) -> None:
+    def __init__(self, network: Network, name: str, remember: CacheLimits | None = None) -> None:
         self._network = network
         self._trace = network.trace
         self.name = name
+        self.attributes: Mapping[str, Value] = {}
+        """What it says about itself when it is attached the next time."""
         self.broker: str | None = None
+        self.hosted = (0, "")
+        """The epoch under which it was attached last, and where; it repeats them."""
         self._link: Link | None = None
         self._local = LocalBroker(name, self._send, self)
+        self._remembers = remember is not None
+        if remember is not None:
+            self._local = RememberingLocalBroker(
+                name, self._send, self, limits=remember, now=lambda: network.scheduler.now
+            )
         self._to_broker: Callable[[Frame], None] | None = None
         self._current: Deliver | None = None
         self._advertisements: dict[str, Matches] = {}
@@ -41,6 +66,10 @@ class SimClient:
         self.reached: dict[int, Quality] = {}
         """What each acknowledged publication has reached."""
         self.settled_ids: set[str] = set()
+        self.on_answer: list[Callable[[int], None]] = []
+        """Called with the number of each publication that was acknowledged or refused."""
+        self.watches: dict[str, SimWatch] = {}
+        """What it watches, by id."""
 
     # --- the link -------------------------------------------------------------------------------------
 
@@ -50,14 +79,27 @@ class SimClient:
         self._link, pipe = self._network.attach_client(self, broker)
         self.broker = broker
         self._to_broker = pipe.send
-        self._trace.add(Op.ATTACH, self.name, detail=(broker, self._network.brokers[broker].epoch))
+        self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, self._network.brokers[broker].epoch))
         self._local.announce()
+        for watch in self.watches.values():
+            watch.announce()
 
-    def lost(self) -> None:
-        """Record that the broker has died."""
+    def lost(self, *without_a_word: str) -> None:
+        """Record that the broker has died, or has not noticed that this client is gone."""
         self._to_broker = self._link = None
         self.settled_ids.clear()
-        self._trace.add(Op.LOST, self.name)
+        self._trace.add(Op.LOST, self.name, detail=Unnoticed(*without_a_word) if without_a_word else ())
+
+    def taken_over(self, link: Link) -> None:
+        """Record that a broker ends this connection because another one hosts this client."""
+        if link is self._link:
+            self.lost()
+
+    def vanish(self, *, noticed: float | None = None, kept: float | None = None) -> None:
+        """Be gone without a word; see `Network.vanish_client`. Attach again, anywhere, to come back."""
+        if self._link is not None and self.broker is not None:
+            self._network.vanish_client(self.broker, self._link, noticed=noticed, kept=kept)
+            self.lost(self.broker)
 
     def detach(self) -> None:
         """Disconnect for good."""
@@ -96,7 +138,7 @@ class SimClient:
         whole = notification if isinstance(notification, Notification) else Notification(notification, **attributes)
         number = self._local.publish(whole, quality=quality)
         self._trace.add(
-            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=(quality,)
+            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=Published(quality)
         )
         return number
 
@@ -115,19 +157,23 @@ class SimClient:
             past = Past(past)
         if isinstance(filter, str):
             filter = Filter.parse(filter)
-        names: list[str] = []
-        id = self._local.subscribe(
+        if id is None:
+            id = self._local.new_id()
+        self.settled_ids.discard(id)
+        if self._remembers:
+            # Its own cache delivers before the call returns, and that is not the past that brokers promise.
+            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=Subscribed(receive_own))
+        self._local.subscribe(
             filter,
-            lambda n: self._notify(names[0], n),
+            functools.partial(self._notify, id),
             id=id,
             receive_own=receive_own,
             meta=meta,
             duplicates=duplicates,
             past=past,
         )
-        names.append(id)
-        self.settled_ids.discard(id)
-        self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=(receive_own, past))
+        if not self._remembers:
+            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=Subscribed(receive_own, past))
         return id
 
     def unsubscribe(self, id: str) -> None:
@@ -163,11 +209,35 @@ class SimClient:
         """The filters of the active advertisements, by id."""
         return dict(self._advertisements)
 
+    def watch(
+        self,
+        aggregate: str,
+        filter: str = "",
+        *,
+        id: str | None = None,
+        max_error: float = 0,
+        probe: Mapping[str, object] | None = None,
+    ) -> SimWatch:
+        """Watch an aggregate until `unwatch`, across brokers; see `tidings.Client.aggregates`."""
+        id = id if id is not None else f"w{len(self.watches) + 1}"
+        self.unwatch(id)
+        watch = self.watches[id] = SimWatch(self._extend, id, aggregate, filter, max_error=max_error, probe=probe)
+        watch.announce()
+        return watch
+
+    def unwatch(self, id: str) -> None:
+        """Watch it no longer."""
+        if (watch := self.watches.pop(id, None)) is not None:
+            watch.end()
+
+    def _extend(self, body: bytes) -> None:
+        self._send(Frame(Extension(FEATURE, body)))
+
     # --- what the local broker calls ------------------------------------------------------------------
 
     def _notify(self, id: str, notification: Notification) -> None:
-        assert self._current is not None
-        identity = self._current.envelope.identity
+        identity = self._local.delivering
+        assert identity is not None
         self.received.append(notification)
         self._trace.add(
             Op.NOTIFY,
@@ -176,11 +246,13 @@ class SimClient:
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=notification,
-            detail=(
-                *(identity.origin, identity.epoch, identity.seq),
-                self._current.envelope.routes[0].version,
+            detail=Notified(
+                identity.origin,
+                identity.epoch,
+                identity.seq,
+                self._current.envelope.routes[0].version if self._current is not None else 0,
                 identity.graph_epoch,
-                self._local.delivering_past,
+                self._local.delivering_past and not self._remembers,
             ),
         )
 
@@ -191,23 +263,27 @@ class SimClient:
     def settled(self, id: str, advertisement: bool) -> None:
         """Record that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
-        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=(advertisement, self._reach))
+        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=Settlement(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
         """Record that a publication was acknowledged."""
         self.acknowledged_numbers.add(seq)
         self.reached[seq] = quality
-        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=(*key, quality))
+        self._trace.add(Op.ACK, self.name, publication=seq, publisher=self.name, detail=Acknowledged(*key, quality))
+        for answered in self.on_answer:
+            answered(seq)
 
     def refused(self, refusal: Refused) -> None:
         """Record that something was refused."""
         self.refusals.append(refusal)
-        self._trace.add(Op.REFUSED, self.name, detail=(refusal.error, refusal.reason, refusal.reference))
+        for answered in self.on_answer:
+            answered(refusal.publication or 0)
+        self._trace.add(Op.REFUSED, self.name, detail=Refusal(refusal.error, refusal.reason, refusal.reference))
 
     def remembered(self, report: HistoryReport) -> None:
         """Record that a subscription has its past and goes live."""
         self.reports[report.id] = report
-        what = (report.count, report.ending, report.capped, report.brokers)
+        what = Remembered(report.count, report.ending, report.capped, report.brokers)
         self._trace.add(Op.REMEMBERED, self.name, subscription=report.id, detail=what)
 
     def progressed(self) -> None:
@@ -217,10 +293,15 @@ class SimClient:
         """Ignore answers: a simulated application asks no such questions."""
 
     def extended(self, message: Extension) -> None:
-        """Ignore messages of features: tests talk to features at the broker."""
+        """Note what is said about what this client watches; tests talk to other features at the broker."""
+        if message.feature == FEATURE:
+            heard = read_result(message.body)
+            if heard is not None and (watch := self.watches.get(heard.id)) is not None:
+                watch.heard(heard)
 
     def gap(self, gap: Gap) -> None:
         """Record that a loss was reported."""
         self.gaps.append(gap)
         for id in gap.subscriptions:
-            self._trace.add(Op.GAP, self.name, subscription=id, detail=(gap.origin, gap.epoch, gap.first, gap.last))
+            where = Missing(gap.origin, gap.epoch, gap.first, gap.last)
+            self._trace.add(Op.GAP, self.name, subscription=id, detail=where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from tidings.broker import Heard
@@ -20,27 +20,33 @@ class SimDisk:
 
     def __init__(self, scheduler: Scheduler, sync_time: int) -> None:
         self._scheduler = scheduler
-        self._sync_time = sync_time
+        self.sync_time = sync_time
+        """Microseconds between the first write and the sync of all that have come meanwhile."""
         self._synced: dict[int, list[Envelope]] = {}
         self._written: list[tuple[Envelope, Heard]] = []
-        self._shelf: dict[str, dict[str, bytes]] = {}
+        self._tables: dict[str, dict[str, bytes]] = {}
         self._putting: list[tuple[str, str, bytes | None, Callable[[], None] | None]] = []
         """Small state on its way to the disk; None: it is to be forgotten."""
         self._sync: Event | None = None
-        self.incarnations = 0
+        self._epochs: list[int] = []
         self.full = False
         """Whether it takes nothing more for now, except the note that something is not stored."""
 
-    def epochs(self) -> range:
+    def begin(self, epoch: int | None = None) -> int:
+        """The broker starts: return its epoch, the next number unless one is given that is larger than all before."""
+        self._epochs.append(len(self._epochs) + 1 if epoch is None else epoch)
+        return self._epochs[-1]
+
+    def epochs(self) -> Sequence[int]:
         """The epochs so far, one for each start of the broker."""
-        return range(1, self.incarnations + 1)
+        return self._epochs
 
     def keep(self, envelope: Envelope, heard: Heard) -> None:
         """Write; `heard` is called when the write would survive a crash."""
         self._check_room()
         self._written.append((envelope, heard))
         if self._sync is None:
-            self._sync = self._scheduler.after(self._sync_time, self._flush)
+            self._sync = self._scheduler.after(self.sync_time, self._flush)
 
     def put(
         self,
@@ -57,20 +63,26 @@ class SimDisk:
     def _put(self, table: str, key: str, value: bytes | None, synced: Callable[[], None] | None) -> None:
         self._putting.append((table, key, value, synced))
         if self._sync is None:
-            self._sync = self._scheduler.after(self._sync_time, self._flush)
+            self._sync = self._scheduler.after(self.sync_time, self._flush)
 
     def _check_room(self) -> None:
         if self.full:
             raise TidingsError("this disk is full; wait until it takes something again")
 
-    def delete(self, table: str, key: str) -> None:
+    def delete(
+        self,
+        table: str,
+        key: str,
+        synced: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
         """Forget a piece of small state."""
-        self.put(table, key, None)
+        self.put(table, key, None, synced, failed)
 
     def items(self, table: str) -> dict[str, bytes]:
         """The small state of a table, synced or not."""
         waiting = {key: value for where, key, value, _ in self._putting if where == table}
-        found = {**self._shelf.get(table, {}), **waiting}
+        found = {**self._tables.get(table, {}), **waiting}
         return {key: value for key, value in found.items() if value is not None}
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
@@ -100,14 +112,14 @@ class SimDisk:
 
         Here epochs end in crashes, so it is known only if everything that had a number was kept.
         """
-        if str(epoch) in self._shelf.get(_UNLOGGED, {}):
+        if str(epoch) in self._tables.get(_UNLOGGED, {}):
             return None
         kept = self._synced.get(epoch, ())
         return kept[-1].identity.seq if kept else 0
 
     def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
         """Note that this epoch gives numbers to what is not kept."""
-        self._put(_UNLOGGED, str(self.incarnations), b"", synced)
+        self._put(_UNLOGGED, str(self._epochs[-1] if self._epochs else 0), b"", synced)
 
     def publishers(self) -> dict[str, list[int]]:
         """The numbers of each publisher among what is synced, in ascending order behind 0."""
@@ -132,9 +144,9 @@ class SimDisk:
             self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
         putting, self._putting = self._putting, []
         for table, key, value, _ in putting:
-            self._shelf.setdefault(table, {}).pop(key, None)
+            self._tables.setdefault(table, {}).pop(key, None)
             if value is not None:
-                self._shelf[table][key] = value
+                self._tables[table][key] = value
         for heard, group in groupby(written, key=lambda one: one[1]):
             heard([envelope for envelope, _ in group], None)
         for *_, kept in putting:

@@ -45,7 +45,7 @@ class Excuse(enum.Enum):
         "if the second broker refuses it, the first may have published it all the same.",
     )
     NO_ANSWER_WHILE_AWAY = Ground(
-        "no answer to a client that has no broker at the end",
+        "no answer to a client that has no broker at the end, or whose process has ended",
         "it cannot be told",
         "is acknowledged or refused while its client stays connected.",
     )
@@ -82,10 +82,11 @@ class Excuse(enum.Enum):
         "If the origin is gone again, another `Gap` begins where it was last heard of.",
     )
     TROUBLE_ELSEWHERE = Ground(
-        "a loss or a `Gap` as if the origin was gone, after a minute without ten seconds in which everything was up",
-        "a trace does not say who can reach whom, so trouble anywhere counts as trouble everywhere",
-        "The checker knows no routes: to it, an origin may be gone if for a minute there were never ten seconds "
-        "without an outage somewhere.",
+        "where there are scopes, or no links are named: a loss or a `Gap` as if the origin was gone, after a minute "
+        "without ten seconds in which the subscriber's broker reached every other",
+        "a trace does not say which broker is the authority",
+        "Where there are scopes, a scope that its broker cannot get from the authority for a minute has the same "
+        "effect, and to the checker any broker may be the authority.",
     )
     ORDER_AT_A_GATEWAY = Ground(
         "the order, where something crosses at a gateway and some scope is not ordered",

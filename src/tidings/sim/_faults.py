@@ -6,9 +6,12 @@ longer, and so on. Only what breaks until it must have arrived bears on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from ._details import Broken
+from ._reachability import Reachability
 from ._trace import Op, Record
 
 PAUSE = 10_000_000
@@ -36,6 +39,9 @@ OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
 FOR_EVER = 1 << 63
 """Microseconds: later than any record."""
 
+Spans: TypeAlias = Sequence[tuple[int, int]]
+"""From when to when, in order of beginning."""
+
 
 @dataclass(slots=True)
 class _Outage:
@@ -55,6 +61,7 @@ class Faults:
         self._outages: list[_Outage] = []
         self._added: list[Record] = []
         self._published: dict[str, int] = {}
+        self.reachability = Reachability()
 
     @property
     def happened(self) -> bool:
@@ -63,9 +70,11 @@ class Faults:
 
     def record(self, record: Record) -> None:
         """Something was broken or mended."""
-        kind, where = (str(part) for part in record.detail)
-        if kind in ("fill", "empty"):
-            return  # it shows in what publishers are told
+        assert isinstance(record.detail, Broken)
+        kind, where = record.detail
+        self.reachability.note(record)
+        if kind in ("fill", "empty", "link"):
+            return  # a full disk shows in what publishers are told
         if kind in ("cut", "crash"):
             self._outages.append(_Outage(kind, where, record))
         elif kind in ("heal", "restart"):
@@ -90,22 +99,36 @@ class Faults:
                 until = max(until, ended + UNDER_WAY)
         return until
 
-    def bearing_on(self, publication: Record, origin: str, now: Record, until: int = FOR_EVER) -> set[str]:
-        """The faults that may keep a publication from those who want it, if it has arrived by `until`."""
+    def bearing_on(
+        self, publication: Record, origin: str, now: Record, until: int = FOR_EVER, apart: Spans | None = None
+    ) -> set[str]:
+        """The faults that may keep a publication from those who want it, if it has arrived by `until`.
+
+        `apart`: when the origin could not be reached from where it is wanted; None: whenever anything was broken.
+        """
         faults = set(self._of_brokers(publication, origin, until))
         if any(outage.kind == "cut" and outage.begun.time <= until for outage in self._outages):
             faults.add(CUT)
         if any(one.time <= until for one in self._added):
             faults.add(NEW_TREE)
-        if self._long_trouble(publication, now, until):
+        spans = [(one.begun.time, one.end(now)) for one in self._outages] if apart is None else apart
+        if _is_long(spans, publication, until):
             faults.add(ORIGIN_GONE)
         if faults and self._published.get(origin, 0) > MEMORY:
             faults.add(MEMORY_EXCEEDED)
         return faults or {NONE}
 
-    def bearing_on_origin(self, origin: str, now: Record) -> set[str]:
+    def bearing_on_origin(self, origin: str, now: Record, apart: Spans | None = None) -> set[str]:
         """The faults that may have been bad for anything published at a broker."""
-        return self.bearing_on(Record(-1, 0, Op.PUB), origin, now)
+        return self.bearing_on(Record(-1, 0, Op.PUB), origin, now, apart=apart)
+
+    def apart(self, origin: str, readers: Collection[str], now: Record, *, scopes: bool) -> Spans:
+        """When an origin could not be reached from the brokers of a client, or a scope not be had there.
+
+        Which broker is the authority, from which scopes are had, is not in the trace: it may be any of them.
+        """
+        reachability = self.reachability
+        return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
 
     def is_dead(self, origin: str) -> bool:
         """Whether a broker has died and is not back."""
@@ -120,15 +143,15 @@ class Faults:
             elif outage.begun.seq > publication.seq:
                 yield ORIGIN_CRASH if outage.ended is not None else ORIGIN_GONE
 
-    def _long_trouble(self, publication: Record, now: Record, until: int) -> bool:
-        """Whether outages that follow one another without a pause lasted long, while the publication was under way."""
-        begun: int | None = None
-        ended = 0
-        for outage in self._outages:
-            end = outage.end(now)
-            if begun is None or outage.begun.time > ended + PAUSE:
-                begun, ended = outage.begun.time, end
-            ended = max(ended, end)
-            if ended - begun >= LONG and ended >= publication.time and begun <= until:
-                return True
-        return False
+
+def _is_long(spans: Spans, publication: Record, until: int) -> bool:
+    """Whether outages that follow one another without a pause lasted long, while a publication was under way."""
+    begun: int | None = None
+    ended = 0
+    for start, end in spans:
+        if begun is None or start > ended + PAUSE:
+            begun, ended = start, end
+        ended = max(ended, end)
+        if ended - begun >= LONG and ended >= publication.time and begun <= until:
+            return True
+    return False

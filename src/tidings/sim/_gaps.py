@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ._details import Missing, Notified
 from ._excuses import Excuse, Excuses
 from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
 from ._observer import Observer, Violation
@@ -61,23 +62,30 @@ class GapJudge:
         elif record.op is Op.UNSUB:
             self._told.pop(key, None)
         elif record.op is Op.NOTIFY:
-            origin, epoch, number, *_ = record.detail
-            assert isinstance(number, int)
+            event = record.detail
+            assert isinstance(event, Notified)
             for gap in self._told.get(key, ()):
-                if (gap.origin, gap.epoch, gap.last) == (origin, epoch, None) and gap.first <= number:
-                    gap.last = number - 1
+                if (gap.origin, gap.epoch, gap.last) == (event.origin, event.epoch, None) and gap.first <= event.number:
+                    gap.last = event.number - 1
 
     def _judge(self, record: Record, told: list[_Told]) -> Iterator[Violation]:
+        assert isinstance(record.detail, Missing)
         origin, epoch, first, last = record.detail
-        assert isinstance(origin, str)
-        assert isinstance(epoch, int)
-        assert isinstance(first, int)
-        assert last is None or isinstance(last, int)
-        faults = self._faults.bearing_on_origin(origin, record)
+        scopes = bool(self._observer.visibility.graphs)
+        readers = self._observer.client(record.component).brokers
+        faults = self._faults.bearing_on_origin(
+            origin, record, self._faults.apart(origin, readers, record, scopes=scopes)
+        )
+        known = self._faults.reachability.is_known and not scopes
         gap = _Told(origin, epoch, first, last, gone=last is None and ORIGIN_GONE in faults)
         if reason := self._unexplained(gap, faults):
             yield Violation("gap", record, reason)
-        elif gap.gone and not self._faults.is_dead(origin) and self._unexplained(replace(gap, gone=False), faults):
+        elif (
+            not known
+            and gap.gone
+            and not self._faults.is_dead(origin)
+            and self._unexplained(replace(gap, gone=False), faults)
+        ):
             self._excuses.grant(Excuse.TROUBLE_ELSEWHERE, [gap])
         shared = [known for known in told if gap.shares(known)]
         if any(not _reached_between(known, gap) for known in shared):

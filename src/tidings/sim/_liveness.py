@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tidings.model import Filter, Matches, NotAdvertised, Notification
 from tidings.wire import Quality
 
+from ._details import Missing
 from ._excuses import Excuse, Excuses
 from ._faults import NONE, ORIGIN_GONE, OWN_FAULTS, PUBLISHER_LEAVES, UNDER_WAY, Faults
 from ._observer import Client, Observer, Publication, Subscription, Violation
@@ -78,7 +79,7 @@ class Liveness:
         if publication.quality is Quality.FIRE or publication.key is not None or publication.refused:
             return
         unanswered = Violation(ANSWERED, record, "it was neither acknowledged nor refused")
-        if client.broker is None:
+        if client.broker is None or publication.abandoned:
             self._excuses.grant(Excuse.NO_ANSWER_WHILE_AWAY, [unanswered])
             return
         faults = self._faults.bearing_on(record, _origin(publication) or client.broker, now)
@@ -111,7 +112,9 @@ class Liveness:
             if not client.subscriptions:
                 continue
             until = self._faults.arrived_by(since.time, client.absences(now), now)
-            faults = self._faults.bearing_on(publication.record, origin, now, until) | self._own_faults(publication)
+            apart = self._faults.apart(origin, client.brokers, now, scopes=bool(self._observer.visibility.graphs))
+            faults = self._faults.bearing_on(publication.record, origin, now, until, apart)
+            faults |= self._own_faults(publication)
             for form in self._observer.visibility.ever(publication.judged, publication.record, name):
                 sight = _Sight(name, publication, form)
                 for missing in self._missing(client, sight, faults):
@@ -161,7 +164,8 @@ class Liveness:
 
     def _is_trouble_elsewhere(self, publication: Publication, faults: set[str], own: list[set[str]]) -> bool:
         """Whether more is owed unless the origin was gone, which only trouble somewhere makes us believe."""
-        if ORIGIN_GONE not in faults or self._faults.is_dead(str(_origin(publication))):
+        known = self._faults.reachability.is_known and not self._observer.visibility.graphs
+        if known or ORIGIN_GONE not in faults or self._faults.is_dead(str(_origin(publication))):
             return False
         return self._owed(publication, faults - {ORIGIN_GONE} or {NONE}, own) > self._owed(publication, faults, own)
 
@@ -216,11 +220,10 @@ def _contains(gap: Record, publication: Publication) -> bool:
     """Whether a gap contains a publication."""
     if publication.key is None:
         return False
+    assert isinstance(gap.detail, Missing)
     origin, epoch, first, last = gap.detail
     number = publication.key[2]
-    assert isinstance(first, int)
-    assert isinstance(number, int)
-    within = first <= number and (not isinstance(last, int) or number <= last)
+    within = first <= number and (last is None or number <= last)
     return (origin, epoch) == publication.key[:2] and within
 
 
@@ -229,11 +232,10 @@ def _in_gap_perhaps(subscription: Subscription, publication: Publication, faults
     if publication.key is None:
         return None
     origin, now, number = publication.key
-    assert isinstance(now, int)
     for gap in subscription.gaps:
-        epoch, last = gap.detail[1], gap.detail[3]
-        assert isinstance(epoch, int)
-        if gap.detail[0] != origin or epoch > now:
+        assert isinstance(gap.detail, Missing)
+        epoch, last = gap.detail.epoch, gap.detail.last
+        if gap.detail.origin != origin or epoch > now:
             continue
         if not number and gap.seq > publication.record.seq:
             return Excuse.NUMBER_UNKNOWN

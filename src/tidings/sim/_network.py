@@ -16,21 +16,30 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
+from tidings.history import CacheLimits
+from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
 from tidings.model import TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
 from tidings.wire import Envelope, Frame, Settled, decode, encode
 
 from ._client import SimClient
+from ._details import Activated, Answered, Asked, Attached, Taken
 from ._disk import SimDisk
 from ._scheduler import Event, Scheduler
+from ._service import Service, Workplace
 from ._trace import Op, Trace
 
 RETURN_SECONDS = 10.0
 """Clients of a broker that has restarted find a broker within this time."""
 FAIL_OVER = 0.25
 """The share of them that find another one."""
+SILENT_SECONDS = 5.0
+"""A broker notices within this time that a client has vanished."""
+KEPT_SECONDS = 10.0
+"""And gives it up within this time."""
 MAX_UNREST = 3_600_000_000
 """Microseconds of virtual time in which a network must come to rest."""
 
@@ -50,23 +59,52 @@ class Weather:
     sync_time: int = 2_000
     through_wire: bool = False
     """Encode and decode every frame, as a real link does."""
+    service: Service | None = None
+    """How long brokers work on each frame, one after the other; None: no time at all."""
+
+
+class Way(Protocol):
+    """Where a broker puts the frames of one of its links."""
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame behind those before it."""
+        ...
+
+    def cut(self) -> None:
+        """Lose what is under way."""
+        ...
+
+    def ping(self) -> Callable[[], bool | None]:
+        """Ask whoever is at the other end whether it is there; what this returns says so, None: not yet."""
+        ...
+
+    def end(self, reason: str) -> None:
+        """The broker ends it, because another one hosts the client."""
+        ...
 
 
 class _Pipe:
     """One direction of a link."""
 
-    __slots__ = ("_free_at", "_last", "_network", "_under_way", "deliver")
+    __slots__ = ("_free_at", "_held", "_last", "_network", "_under_way", "deliver", "weather")
 
-    def __init__(self, network: Network, deliver: Callable[[Frame], None]) -> None:
+    def __init__(self, network: Network, deliver: Callable[[Frame], None], weather: Weather | None = None) -> None:
+        """`weather` is that of this link, if it has one of its own."""
         self._network = network
         self.deliver = deliver
+        self.weather = weather
         self._last = 0
         self._free_at = 0
-        self._under_way: set[Event] = set()
+        self._under_way: dict[Event, Frame] = {}
+        self._held: list[Frame] | None = None
+        """What nobody gets as long as the pipe is silent; None: it is not."""
 
     def send(self, frame: Frame) -> None:
+        if self._held is not None:
+            self._held.append(frame)
+            return
         network = self._network
-        weather, scheduler = network.weather, network.scheduler
+        weather, scheduler = self.weather or network.weather, network.scheduler
         network.frames += 1
         depart = scheduler.now
         if weather.through_wire or weather.bandwidth is not None:
@@ -79,25 +117,46 @@ class _Pipe:
                 self._free_at = depart = depart + len(data) * 1_000_000 // weather.bandwidth
         self._last = max(self._last, depart + network.random.randint(*weather.latency))
         event = scheduler.at(self._last, lambda: self._arrive(event, frame))
-        self._under_way.add(event)
+        self._under_way[event] = frame
 
     def _arrive(self, event: Event, frame: Frame) -> None:
-        self._under_way.discard(event)
+        del self._under_way[event]
         self.deliver(frame)
 
     def cut(self) -> None:
         for event in self._under_way:
             event.cancel()
         self._under_way.clear()
+        if self._held is not None:
+            self._held.clear()
+
+    def ping(self) -> Callable[[], bool | None]:
+        """Whoever has this pipe is there: it is taken away when a client vanishes."""
+        return lambda: True
+
+    def end(self, reason: str) -> None:
+        self.cut()
+
+    def silence(self, silent: bool) -> None:
+        """Let nothing through, or let it through again, with what has waited meanwhile, in the order of sending."""
+        if silent:
+            waiting, held = list(self._under_way.values()), self._held or []
+            self.cut()
+            self._held = held + waiting
+        else:
+            held, self._held = self._held or [], None
+            for frame in held:
+                self.send(frame)
 
 
 class _ClientPipe(_Pipe):
     """The direction from a broker to a client. It notes how far the broker reached when it said what has settled."""
 
-    __slots__ = ("_broker", "_client")
+    __slots__ = ("_broker", "_client", "_link")
 
     def __init__(self, network: Network, client: SimClient, link: Link, broker: str) -> None:
-        super().__init__(network, lambda frame: client.receive(link, frame))
+        self._link = link
+        super().__init__(network, lambda frame: client.receive(link, frame), network.client_weather)
         self._client = client
         self._broker = broker
 
@@ -106,6 +165,19 @@ class _ClientPipe(_Pipe):
             tree = self._network.brokers[self._broker].adjacency.tree
             self._client.broker_settled(frozenset({self._broker, *tree.hops}))
         super().send(frame)
+
+    def end(self, reason: str) -> None:
+        super().end(reason)
+        self._client.taken_over(self._link)
+
+
+class _LocalPipe(_Pipe):
+    """The way to a client inside the broker: it takes no time."""
+
+    __slots__ = ()
+
+    def send(self, frame: Frame) -> None:
+        self.deliver(frame)
 
 
 class SimRuntime:
@@ -117,11 +189,16 @@ class SimRuntime:
         self._timers: set[Event] = set()
         self.epoch = epoch
         self.log = disk
-        self.pipes: dict[Link, _Pipe] = {}
+        self.pipes: dict[Link, Way] = {}
+        service = network.weather.service
+        self.work = Workplace(network.scheduler, service) if service is not None else None
+        """What it has to do, where work takes time."""
+        self.skew = 0
+        """Microseconds by which the clock of this broker is ahead."""
 
     def now(self) -> int:
-        """Return the virtual time in microseconds."""
-        return self._network.scheduler.now
+        """Return the virtual time in microseconds, as this broker sees it."""
+        return self._network.scheduler.now + self.skew
 
     def send(self, link: Link, frame: Frame) -> None:
         """Put a frame on the pipe of a link; a lost link drops it."""
@@ -136,6 +213,15 @@ class SimRuntime:
         for link in links:
             self.send(link, frame)
 
+    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
+        """Let frames for this link reach a client inside the broker, at once."""
+        self.pipes[link] = _LocalPipe(self._network, receive)
+
+    def close_local(self, link: Link) -> None:
+        """Let nothing more reach it."""
+        if isinstance(self.pipes.get(link), _LocalPipe):
+            del self.pipes[link]
+
     def call_later(self, delay: int, action: Callable[[], None]) -> Event:
         """Set a timer in virtual time; it dies with the broker."""
 
@@ -149,6 +235,8 @@ class SimRuntime:
 
     def stop(self) -> None:
         """Stop for good, because the broker is dead: no timer fires, and nothing in transit arrives."""
+        if self.work is not None:
+            self.work.stop()
         for event in self._timers:
             event.cancel()
         for pipe in self.pipes.values():
@@ -176,6 +264,7 @@ class Network:
         *,
         routing: RoutingOptions | None = None,
         weather: Weather | None = None,
+        client_weather: Weather | None = None,
         features: Callable[[str], Iterable[Feature]] = lambda broker: (),
         strict_topology: bool = False,
     ) -> None:
@@ -183,6 +272,10 @@ class Network:
         self.scheduler = Scheduler()
         self.routing = routing or RoutingOptions()
         self.weather = weather or Weather()
+        self.client_weather = client_weather
+        """That of the links of clients, if it is another one."""
+        self._weathers: dict[frozenset[str], Weather] = {}
+        """Of links between brokers that have a weather of their own."""
         self.trace = Trace(self.scheduler)
         self.brokers: dict[str, Broker] = {}
         self.clients: dict[str, SimClient] = {}
@@ -190,6 +283,8 @@ class Network:
         self.bytes = 0
         self.tap: Callable[[str, Link, Frame], None] | None = None
         """Called with every frame that a broker sends: the broker's name, the link, the frame."""
+        self.timed_epochs = False
+        """Whether the epoch of a broker is the time at which it starts, as in production, or its next incarnation."""
         self._features = features
         self._strict = strict_topology
         self._roles: dict[str, Role] = {}
@@ -216,8 +311,8 @@ class Network:
 
     def _start(self, name: str) -> Broker:
         disk = self._disks[name]
-        disk.incarnations += 1
-        runtime = self._runtimes[name] = SimRuntime(self, name, disk.incarnations, disk)
+        epoch = disk.begin(self.scheduler.now if self.timed_epochs else None)
+        runtime = self._runtimes[name] = SimRuntime(self, name, epoch, disk)
         broker = self.brokers[name] = Broker(
             name,
             runtime,
@@ -230,11 +325,40 @@ class Network:
             self._watch_publications(broker)
         if isinstance(scopes := broker.features.get("scopes"), Scopes):
             self._watch(name, broker, scopes)
+        if isinstance(hosts := broker.features.get("hosts"), Hosts):
+            self._watch_hosts(name, hosts)
         return broker
+
+    def _watch_hosts(self, name: str, hosts: Hosts) -> None:
+        """Record whom a broker hosts, and end what it lets go."""
+
+        def told(client: str, epoch: int, hosted: bool) -> None:
+            self.trace.add(Op.HOSTED if hosted else Op.RELEASED, client, detail=Attached(name, epoch))
+
+        def end(link: Link, reason: str) -> None:
+            self.scheduler.after(0, lambda: self._end_client(name, link, reason))
+
+        hosts.told, hosts.end, hosts.ping = told, end, lambda link: self._ping(name, link)
+
+    def _end_client(self, name: str, link: Link, reason: str) -> None:
+        """A broker ends the connection of a client, because another one hosts it."""
+        broker = self.brokers.get(name)
+        if broker is None or broker.client(link.name) is not link:
+            return
+        if (way := self._runtimes[name].pipes.pop(link, None)) is not None:
+            way.end(reason)
+        if broker.client(link.name) is link:
+            broker.detach(link)
+
+    def _ping(self, name: str, link: Link) -> Callable[[], bool | None]:
+        """Ask a client whether it is there."""
+        way = self._runtimes[name].pipes.get(link)
+        return way.ping() if way is not None else lambda: False
 
     def _watch_publications(self, broker: Broker) -> None:
         """Record which identity a broker gives to each publication."""
-        remember = broker.publications.remember
+        numbers = broker.publications.numbers
+        remember = numbers.remember
 
         def taken(envelope: Envelope) -> None:
             identity = envelope.identity
@@ -242,17 +366,17 @@ class Network:
                 Op.TAKEN,
                 publication=identity.publisher_seq,
                 publisher=identity.publisher,
-                detail=(*identity.key, identity.published_at, identity.graph_epoch),
+                detail=Taken(*identity.key, identity.published_at, identity.graph_epoch),
             )
             remember(envelope)
 
-        broker.publications.remember = taken  # type: ignore[method-assign]
+        numbers.remember = taken  # type: ignore[method-assign]
 
     def _watch(self, name: str, broker: Broker, scopes: Scopes) -> None:
         """Record by which versions of the scope graph a broker judges."""
 
         def activated(version: int) -> None:
-            self.trace.add(Op.ACTIVE, name, detail=(version, scopes.versions.plan(version).graph))
+            self.trace.add(Op.ACTIVE, name, detail=Activated(version, scopes.versions.plan(version).graph))
 
         broker.scoping.activated = activated
         activated(broker.scoping.active.version)
@@ -265,11 +389,11 @@ class Network:
 
         def done(answer: Answer) -> None:
             answers.append(answer)
-            self.trace.add(Op.CHANGE, broker, detail=(request, answer.version, answer.error, answer.reason))
+            self.trace.add(Op.CHANGE, broker, detail=Answered(request, answer.version, answer.error, answer.reason))
 
         template = Ask("", changes, mode)
         request = f"change {len(self.trace.records)}"
-        self.trace.add(Op.CHANGE, broker, detail=(request, mode, *changes))
+        self.trace.add(Op.CHANGE, broker, detail=Asked(request, mode, changes))
         scopes.ask(changes, done, administrator=True, template=template)
         return answers
 
@@ -279,19 +403,44 @@ class Network:
         if pair in self._links:
             raise TopologyError(f"{one} and {two} are connected already")
         self._links[pair] = None
-        if self.trace.records:
-            self.trace.fault("connect", f"{min(pair)} - {max(pair)}")
+        self.trace.fault("connect" if self.trace.begun else "link", f"{min(pair)} - {max(pair)}")
         try:
             self._up(pair)
         except TopologyError:
             del self._links[pair]
             raise
 
-    def add_client(self, name: str, broker: str) -> SimClient:
-        """Add a client and attach it to a broker."""
-        client = self.clients[name] = SimClient(self, name)
+    def set_weather(self, one: str, two: str, weather: Weather) -> None:
+        """Let a link between two brokers have a weather of its own, from now on."""
+        pair = frozenset((one, two))
+        self._weathers[pair] = weather
+        for name, link in zip(sorted(pair), self._links.get(pair) or (), strict=False):
+            if isinstance(pipe := self._runtimes[name].pipes[link], _Pipe):
+                pipe.weather = weather
+
+    def add_client(self, name: str, broker: str, *, remember: CacheLimits | None = None) -> SimClient:
+        """Add a client and attach it to a broker. With `remember`, its local broker answers for the past."""
+        client = self.clients[name] = SimClient(self, name, remember)
         client.attach(broker)
         return client
+
+    @property
+    def names(self) -> list[str]:
+        """All brokers, dead or alive."""
+        return list(self._roles)
+
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """The configured links between brokers, up or down."""
+        return [(min(pair), max(pair)) for pair in self._links]
+
+    def runtime(self, name: str) -> SimRuntime:
+        """What a living broker has of the world."""
+        return self._runtimes[name]
+
+    def disk(self, name: str) -> SimDisk:
+        """The disk of a broker, dead or alive."""
+        return self._disks[name]
 
     # --- what goes wrong ------------------------------------------------------------------------------
 
@@ -308,6 +457,19 @@ class Network:
         self._cut.discard(pair)
         self.trace.fault("heal", f"{min(pair)} - {max(pair)}")
         self._up(pair)
+
+    def silence(self, one: str, two: str, *, silent: bool = True) -> None:
+        """Let nothing through a link, so that neither end notices until it gives up; or let it through again."""
+        pair = frozenset((one, two))
+        if (ends := self._links[pair]) is not None:
+            for name, link in zip(sorted(pair), ends, strict=True):
+                if isinstance(pipe := self._runtimes[name].pipes.get(link), _Pipe):
+                    pipe.silence(silent)
+
+    def give_up(self, one: str, two: str) -> None:
+        """Both ends of a silent link notice that nothing comes: it is down, with everything in transit."""
+        self._cut.add(frozenset((one, two)))
+        self._down(frozenset((one, two)))
 
     def crash(self, name: str) -> None:
         """Kill a broker: its memory, its links and its unsynced writes are lost."""
@@ -361,8 +523,9 @@ class Network:
         if self._links[pair] is not None or one not in self.brokers or two not in self.brokers:
             return
         ends = Link(two, LinkKind.BROKER), Link(one, LinkKind.BROKER)
-        self._runtimes[one].pipes[ends[0]] = _Pipe(self, lambda frame: self._receive(two, ends[1], frame))
-        self._runtimes[two].pipes[ends[1]] = _Pipe(self, lambda frame: self._receive(one, ends[0], frame))
+        weather = self._weathers.get(pair)
+        self._runtimes[one].pipes[ends[0]] = _Pipe(self, lambda frame: self._receive(two, ends[1], frame), weather)
+        self._runtimes[two].pipes[ends[1]] = _Pipe(self, lambda frame: self._receive(one, ends[0], frame), weather)
         self._links[pair] = ends
         try:
             self.brokers[one].link_up(ends[0])
@@ -388,6 +551,13 @@ class Network:
             self.brokers[name].link_down(link)
 
     def _receive(self, name: str, link: Link, frame: Frame) -> None:
+        runtime = self._runtimes.get(name)
+        if runtime is not None and runtime.work is not None:
+            runtime.work.submit(frame, lambda: self._handle(name, link, frame))
+        else:
+            self._handle(name, link, frame)
+
+    def _handle(self, name: str, link: Link, frame: Frame) -> None:
         broker = self.brokers.get(name)
         if broker is not None and link in self._runtimes[name].pipes:
             broker.receive(link, frame)
@@ -396,10 +566,52 @@ class Network:
 
     def attach_client(self, client: SimClient, broker: str) -> tuple[Link, _Pipe]:
         """Connect a client to a broker; return the broker's link and the pipe towards the broker."""
-        link = Link(client.name, LinkKind.CLIENT)
+        admitted = self._admitted(client, broker)
+        if (known := self.brokers[broker].client(client.name)) is not None:
+            self.brokers[broker].detach(known)  # it has vanished before, and nobody has given it up yet
+        link = Link(client.name, LinkKind.CLIENT, attributes=client.attributes)
         self.brokers[broker].attach(link)
         self._runtimes[broker].pipes[link] = _ClientPipe(self, client, link, broker)
-        return link, _Pipe(self, lambda frame: self._receive(broker, link, frame))
+        if admitted is not None and isinstance(hosts := self.brokers[broker].features.get("hosts"), Hosts):
+            client.hosted = (admitted.epoch, broker)
+            hosts.host(link, admitted)
+        return link, _Pipe(self, lambda frame: self._receive(broker, link, frame), self.client_weather)
+
+    def _admitted(self, client: SimClient, broker: str) -> Admitted | None:
+        """What a broker says to a client that shows its epoch, or has never been anywhere; None: names have no host."""
+        verdicts: list[Verdict] = []
+        if isinstance(hosts := self.brokers[broker].features.get("hosts"), Hosts):
+            epoch, last = client.hosted
+            hosts.enter(Newcomer(client.name, client.name, epoch, last, fresh=not epoch), verdicts.append)
+        for verdict in verdicts:
+            if isinstance(verdict, Denied):
+                raise TopologyError(verdict.reason)
+            return verdict
+        return None
+
+    def vanish_client(self, name: str, link: Link, *, noticed: float | None = None, kept: float | None = None) -> None:
+        """Let the connection of a client be gone without a word: what is under way in either direction is lost.
+
+        Its broker notices after so many seconds, and waits so many more for it to come back; drawn, if not given.
+        """
+        broker, runtime = self.brokers[name], self._runtimes[name]
+        runtime.pipes.pop(link).cut()
+        silence = self.random.uniform(0, SILENT_SECONDS) if noticed is None else noticed
+        patience = self.random.uniform(0, KEPT_SECONDS) if kept is None else kept
+
+        def is_there() -> bool:
+            return self.brokers.get(name) is broker and broker.client(link.name) is link
+
+        def notice() -> None:
+            if is_there():
+                broker.away(link)
+                self.scheduler.after(int(patience * 1_000_000), give_up)
+
+        def give_up() -> None:
+            if is_there():
+                broker.detach(link)
+
+        self.scheduler.after(int(silence * 1_000_000), notice)
 
     def detach_client(self, broker: str, link: Link) -> None:
         """Disconnect a client for good."""

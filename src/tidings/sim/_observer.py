@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tidings.model import Matches
 from tidings.wire import Quality
 
+from ._details import Acknowledged, Attached, Broken, Published, Refusal, Settlement, Subscribed, Unnoticed
 from ._trace import Op, Record, describe
 from ._visibility import Visibility
 
@@ -71,6 +72,8 @@ class Client:
     """What an earlier subscription of the same id has seen."""
     unanswered: dict[int, Publication] = field(default_factory=dict)
     """What it has published, and hands over again to the next broker; with `fire`, only as long as it has this one."""
+    left_behind: dict[str, list[Publication]] = field(default_factory=dict)
+    """What brokers that it left without a word may have of it, and publish later."""
     interruptions: list[Record] = field(default_factory=list)
     """When it lost its broker or left it."""
     returns: list[Record] = field(default_factory=list)
@@ -85,6 +88,11 @@ class Client:
         """From when to when it had no broker."""
         for one in self.interruptions:
             yield one.time, next((back.time for back in self.returns if back.seq > one.seq), now.time)
+
+    @property
+    def brokers(self) -> set[str]:
+        """Those that it was ever attached to."""
+        return {one.detail.broker for one in self.returns if isinstance(one.detail, Attached)}
 
     def drop_fired(self) -> None:
         """Nobody answers `fire`, and it is not handed over again."""
@@ -106,7 +114,7 @@ class Publication:
     """The broker of its publisher; None: it had none at that time."""
     advertised: list[list[Matches]] = field(default_factory=list)
     """The publisher's advertisements each time that it was handed over."""
-    key: tuple[object, ...] | None = None
+    key: tuple[str, int, int] | None = None
     """(origin, epoch, number) once it is acknowledged; number 0: the broker no longer knows it."""
     reached: Quality | None = None
     """What its acknowledgement said, if it said so."""
@@ -117,6 +125,8 @@ class Publication:
     refused: str = ""
     judged: set[int] = field(default_factory=set)
     """The versions of the scope graph that were active at its publisher's broker while that may have taken it."""
+    abandoned: bool = False
+    """Whether the process of its publisher has ended before it was answered."""
     starved: bool = False
     """Whether the disk of a broker was full that may have taken it then."""
 
@@ -128,9 +138,8 @@ class Publication:
     @property
     def asked(self) -> Quality:
         """What it was published with."""
-        asked = self.record.detail[0]
-        assert isinstance(asked, Quality)
-        return asked
+        assert isinstance(self.record.detail, Published)
+        return self.record.detail.quality
 
     @property
     def quality(self) -> Quality:
@@ -182,8 +191,8 @@ class Observer:
                 self._published(client, record)
             case Op.ACK:
                 publication = self.published[record.publisher, record.publication]
-                publication.key = tuple(record.detail[:3])
-                publication.reached = _reached(record)
+                assert isinstance(record.detail, Acknowledged)
+                publication.key, publication.reached = record.detail[:3], record.detail.quality
                 publication.acknowledged = record
                 publication.resent = _handed_over_again(client, publication)
                 client.unanswered.pop(record.publication, None)
@@ -198,6 +207,10 @@ class Observer:
                     subscription.gaps.append(record)
             case Op.ATTACH | Op.LOST | Op.DETACH:
                 self._moved(client, record)
+            case Op.ENDED:
+                for publication in client.unanswered.values():
+                    publication.abandoned = True
+                client.unanswered.clear()
             case Op.QUIESCE:
                 self.fresh = []
                 for one in self._clients.values():
@@ -207,16 +220,17 @@ class Observer:
                 for publication in self._under_way(record.component):
                     publication.judged.add(version)
             case Op.FAULT:
+                assert isinstance(record.detail, Broken)
                 self._broken(*record.detail)
             case Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
                 pass
 
     def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
         assert record.filter is not None
-        receive_own = bool(record.detail[0]) if record.detail else True
+        receive_own = record.detail.receive_own if isinstance(record.detail, Subscribed) else True
         subscription = known.get(record.subscription)
         if subscription is None:
-            reaches_back = len(record.detail) > 1 and record.detail[1] is not None
+            reaches_back = isinstance(record.detail, Subscribed) and record.detail.past is not None
             if reaches_back or record.subscription in self.client(record.component).reached_back:
                 self.client(record.component).forget(record.subscription)
             if reaches_back:
@@ -226,8 +240,8 @@ class Observer:
             subscription.filters.append((record.seq, record.filter, receive_own))
 
     def _settled(self, client: Client, record: Record) -> None:
+        assert isinstance(record.detail, Settlement)
         advertisement, reach = record.detail
-        assert isinstance(reach, frozenset)
         known = client.advertisements if advertisement else client.subscriptions
         if (subscription := known.get(record.subscription)) is not None:
             subscription.settlings.append(Settling(record, reach))
@@ -249,19 +263,19 @@ class Observer:
             publication.starved |= broker in self._full
             if broker in self.visibility.active:
                 publication.judged.add(self.visibility.active[broker])
-        self._may_forget(client)
+        self._may_forget(broker, publications)
 
     def _under_way(self, broker: str) -> Iterator[Publication]:
         """What this broker may be about to take."""
         for client in self._clients.values():
             if client.broker == broker:
                 yield from client.unanswered.values()
+            yield from client.left_behind.get(broker, ())
 
-    def _may_forget(self, client: Client) -> None:
-        """The broker of a client, if it lives, gives numbers to what the client has published."""
-        broker = client.broker or ""
+    def _may_forget(self, broker: str, publications: Iterable[Publication]) -> None:
+        """A broker, if it lives, gives numbers to these."""
         full = broker in self._filled  # only then is a default not stored
-        kinds = {one.asked for one in client.unanswered.values()} - {Quality.STORED}
+        kinds = {one.asked for one in publications} - {Quality.STORED}
         if broker in self.epochs and (kinds if full else kinds - {Quality.DEFAULT}):
             self.forgetful.add((broker, self.epochs[broker]))
 
@@ -269,52 +283,45 @@ class Observer:
         """A publication has a number; if it is not stored, its broker may forget it."""
         assert publication.key is not None
         origin, epoch, number = publication.key
-        assert isinstance(origin, str)
-        assert isinstance(epoch, int)
         if number and publication.quality is not Quality.STORED:
             self.forgetful.add((origin, epoch))
 
-    def _broken(self, kind: object, where: object) -> None:
+    def _broken(self, kind: str, where: str) -> None:
         if kind == "crash":
-            self.epochs.pop(str(where), None)
+            self.epochs.pop(where, None)
         elif kind == "fill":
-            self._filled.add(str(where))
-            self._full.add(str(where))
-            for publication in self._under_way(str(where)):
+            self._filled.add(where)
+            self._full.add(where)
+            for publication in self._under_way(where):
                 publication.starved = True
             for client in self._clients.values():
-                self._may_forget(client)
+                self._may_forget(client.broker or "", client.unanswered.values())
         elif kind == "empty":
-            self._full.discard(str(where))
+            self._full.discard(where)
 
     def _refused(self, record: Record) -> None:
+        assert isinstance(record.detail, Refusal)
         error, _, reference = record.detail
-        number = int(str(reference)) if str(reference).isdigit() else 0
+        number = int(reference) if reference.isdigit() else 0
         self.client(record.component).unanswered.pop(number, None)
         if (publication := self.published.get((record.component, number))) is not None:
-            publication.refused = str(error)
+            publication.refused = error
             publication.resent = _handed_over_again(self.client(record.component), publication)
 
     def _moved(self, client: Client, record: Record) -> None:
         if record.op is Op.ATTACH:
-            broker, epoch = record.detail
-            assert isinstance(epoch, int)
-            client.broker = str(broker)
-            self.epochs[client.broker] = epoch
+            assert isinstance(record.detail, Attached)
+            client.broker, self.epochs[record.detail.broker] = record.detail
             client.returns.append(record)
             self._handed_over(client, client.unanswered.values())
             return
         client.broker = None
+        if isinstance(record.detail, Unnoticed):  # what its broker has of this client may still go
+            client.left_behind.setdefault(record.detail.broker, []).extend(client.unanswered.values())
         client.drop_fired()
         client.interruptions.append(record)
         for subscription in client.subscriptions.values():
             subscription.interruptions.append((record.seq, record.op))
-
-
-def _reached(record: Record) -> Quality | None:
-    quality = record.detail[3] if len(record.detail) > 3 else None
-    assert quality is None or isinstance(quality, Quality)
-    return quality
 
 
 def _handed_over_again(client: Client, publication: Publication) -> bool:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from tidings.model import Bound, Matches
 from tidings.wire import Ending, Past, Quality
 
+from ._details import Broken, Missing, Notified, Remembered, Settlement, Subscribed, Taken
 from ._excuses import Excuse, Excuses
 from ._faults import OWN_FAULTS, UNDER_WAY, Faults
 from ._observer import Observer, Publication, Violation
@@ -68,8 +69,8 @@ class _Asked:
     """Whether the filter was changed before what was under way can have come."""
     faults: set[str] = field(default_factory=set)
     """What has happened to its client."""
-    gaps: list[tuple[object, ...]] = field(default_factory=list)
-    """(origin, epoch, first, last): what is lost, as it was told."""
+    gaps: list[Missing] = field(default_factory=list)
+    """What is lost, as it was told."""
 
     def interrupted(self, record: Record) -> None:
         """Its client has no broker."""
@@ -79,7 +80,7 @@ class _Asked:
     @property
     def is_over(self) -> bool:
         """Whether all of its past has come."""
-        return self.report is not None and len(list(filter(_from_past, self.notified))) >= self.report.detail[0]  # type: ignore[operator]
+        return self.report is not None and len(list(filter(_from_past, self.notified))) >= _report(self.report).found
 
     @property
     def bounds(self) -> list[Bound]:
@@ -117,8 +118,8 @@ class PastJudge:
             case Op.UNSUB:
                 self._asked.pop(key, None)
             case Op.TAKEN:
-                origin, epoch, number, at, version = record.detail
-                event = _Event(str(origin), int(epoch), int(number), int(at), int(version), record)  # type: ignore[call-overload]
+                assert isinstance(record.detail, Taken)
+                event = _Event(*record.detail, record)
                 self._events.setdefault(event.origin, []).append(event)
                 publication = (record.publisher, record.publication)
                 self._taken[publication] = self._taken.get(publication, 0) + 1
@@ -126,11 +127,13 @@ class PastJudge:
                 for (client, _), one in self._asked.items():
                     if client == record.component:
                         one.interrupted(record)
-            case Op.FAULT if record.detail[0] == "crash":
-                self._crashes.setdefault(str(record.detail[1]), []).append(record.seq)
-            case Op.SETTLED if asked is not None and asked.settled is None and not record.detail[0]:
-                asked.settled = record
+            case Op.FAULT if isinstance(record.detail, Broken) and record.detail.kind == "crash":
+                self._crashes.setdefault(record.detail.where, []).append(record.seq)
+            case Op.SETTLED if asked is not None and asked.settled is None:
+                if not _settlement(record).advertisement:
+                    asked.settled = record
             case Op.GAP if asked is not None:
+                assert isinstance(record.detail, Missing)
                 asked.gaps.append(record.detail)
             case Op.REMEMBERED if asked is not None:
                 asked.report = record
@@ -138,7 +141,7 @@ class PastJudge:
                 yield from self._notified(asked, record)
 
     def _subscribed(self, record: Record, asked: _Asked | None) -> None:
-        past = record.detail[1] if len(record.detail) > 1 else None
+        past = record.detail.past if isinstance(record.detail, Subscribed) else None
         known = self._observer.client(record.component).subscriptions.get(record.subscription)
         if asked is not None:
             asked.changed |= asked.report is None or not asked.is_over or record.time < asked.report.time + UNDER_WAY
@@ -166,7 +169,7 @@ class PastJudge:
             if asked.report is None:
                 yield from self._judge_silence(client, asked, now)
                 continue
-            if asked.report.detail[1] is Ending.TIMER:
+            if _report(asked.report).ending is Ending.TIMER:
                 yield from self._judge_timer(asked, now)
             yield from self._judge_bound(asked)
             if asked.settled is not None:
@@ -203,8 +206,7 @@ class PastJudge:
 
     def _bearing_on(self, asked: _Asked, now: Record) -> set[str]:
         """The faults that bear on a broker that was asked, or on the client."""
-        reach = asked.settled.detail[1] if asked.settled is not None else frozenset(("",))
-        assert isinstance(reach, frozenset)
+        reach = _settlement(asked.settled).reach if asked.settled is not None else frozenset(("",))
         return asked.faults.union(*(self._faults.bearing_on_origin(origin, now) for origin in reach))
 
     # --- the bound ------------------------------------------------------------------------------------
@@ -212,8 +214,7 @@ class PastJudge:
     def _judge_bound(self, asked: _Asked) -> Iterator[Violation]:
         past = [one for one in asked.notified if _from_past(one)]
         assert asked.report is not None
-        reported = asked.report.detail[0]
-        assert isinstance(reported, int)
+        reported = _report(asked.report).found
         interfered = asked.changed or asked.disturbed  # the client may have dropped what it does not want any more
         if len(past) > reported or (len(past) < reported and not interfered):
             yield Violation(EXACT, asked.report, f"{len(past)} came from the past, but the report says otherwise")
@@ -228,20 +229,20 @@ class PastJudge:
                 yield Violation(EXACT, record, "it is from the future")
 
     def _event(self, record: Record) -> _Event | None:
-        origin, epoch, number = record.detail[:3]
-        for event in self._events.get(str(origin), ()):
-            if event.position == (epoch, number):
+        assert isinstance(record.detail, Notified)
+        for event in self._events.get(record.detail.origin, ()):
+            if event.position == (record.detail.epoch, record.detail.number):
                 return event
         return None
 
     # --- the oracle -----------------------------------------------------------------------------------
 
     def _judge_exact(self, client: str, asked: _Asked, settled: Record) -> Iterator[Violation]:
-        reach = settled.detail[1]
-        assert isinstance(reach, frozenset)
+        reach = _settlement(settled).reach
         got: dict[tuple[str, int, int], list[Record]] = {}
         for record in asked.notified:
-            got.setdefault(tuple(record.detail[:3]), []).append(record)  # type: ignore[arg-type]
+            assert isinstance(record.detail, Notified)
+            got.setdefault(record.detail[:3], []).append(record)
         there: list[tuple[_Event, bool]] = []
         for origin in sorted(reach):
             taken = [event for event in self._events.get(origin, ()) if event.record.seq < settled.seq]
@@ -299,7 +300,7 @@ class PastJudge:
         publication = self._publication(event)
         if self._taken[event.record.publisher, event.record.publication] > 1:
             return False  # which of the copies comes is not said
-        if publication is None or (client == event.record.publisher and not bool(asked.record.detail[0])):
+        if publication is None or (client == event.record.publisher and not _receives_own(asked.record)):
             return False
         forms = self._observer.visibility.unchanged(event.version, publication.record, client)
         return any(asked.filter.matches(form) for form in forms)
@@ -326,7 +327,7 @@ class PastJudge:
 def _excuse(asked: _Asked) -> Excuse | None:
     """Why the past of a subscription need not be exact."""
     assert asked.report is not None
-    _, ending, capped, *_ = asked.report.detail
+    _, ending, capped, _ = _report(asked.report)
     if asked.disturbed:
         return Excuse.PAST_INTERRUPTED
     if asked.changed:
@@ -338,15 +339,27 @@ def _excuse(asked: _Asked) -> Excuse | None:
     return Excuse.PAST_CAPPED if capped else None
 
 
-def _contains(gap: tuple[object, ...], event: _Event) -> bool:
-    origin, epoch, first, last = gap
-    assert isinstance(first, int)
-    within = first <= event.number and (not isinstance(last, int) or event.number <= last)
-    return (origin, epoch) == (event.origin, event.epoch) and within
+def _contains(gap: Missing, event: _Event) -> bool:
+    within = gap.first <= event.number and (gap.last is None or event.number <= gap.last)
+    return (gap.origin, gap.epoch) == (event.origin, event.epoch) and within
+
+
+def _report(record: Record) -> Remembered:
+    assert isinstance(record.detail, Remembered)
+    return record.detail
+
+
+def _settlement(record: Record) -> Settlement:
+    assert isinstance(record.detail, Settlement)
+    return record.detail
+
+
+def _receives_own(record: Record) -> bool:
+    return not isinstance(record.detail, Subscribed) or record.detail.receive_own
 
 
 def _from_past(record: Record) -> bool:
-    return len(record.detail) > 5 and bool(record.detail[5])
+    return isinstance(record.detail, Notified) and record.detail.from_past
 
 
 def _live(records: list[Record] | tuple[()]) -> bool:

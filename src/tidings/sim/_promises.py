@@ -38,8 +38,10 @@ class Promises:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Promises:
-        """Read the table from a file, by default the one in this source tree."""
-        path = path or Path(__file__).parents[3] / "docs" / "promises.md"
+        """Read the table from a file, by default the one of this source tree, or of the installed package."""
+        if path is None:
+            in_tree = Path(__file__).parents[3] / "docs" / "promises.md"
+            path = in_tree if in_tree.exists() else Path(__file__).with_name("promises.md")
         if not path.exists():
             raise PromiseError(f"there is no table of promises at {path}; name the file")
         return cls.read(path.read_text(encoding="utf-8"))

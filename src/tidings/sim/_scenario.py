@@ -14,10 +14,13 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tidings.aggregation import Aggregation
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
+from tidings.mobility import Hosts
 from tidings.scopes import Scopes
 
+from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
 from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
@@ -26,10 +29,12 @@ from ._past_plan import with_past
 from ._plan import Plan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
+from ._roaming_plan import roaming
 from ._scope_plan import ScopePlan
 from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
+from ._watch_plan import WatchPlan
 from ._workload import random_notification
 
 ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfect-merging")
@@ -61,12 +66,16 @@ class Scenario:
     """Whether brokers remember, and subscriptions reach into the past."""
     returning: bool = False
     """Whether a broker comes back with clients that are full of what they could not publish."""
+    roaming: bool = False
+    """Whether clients roam from broker to broker."""
+    watching: bool = False
+    """Whether clients watch aggregates."""
 
     @property
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        return f"{'h' if self.history else ''}{kind}{self.seed}"
+        return f"{'a' * self.watching}{'h' * self.history}{'w' * self.roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -77,16 +86,19 @@ class Scenario:
         routing: RoutingOptions | None = None,
         mirrored: bool = False,
         placed: bool = False,
+        roaming: bool = False,
     ) -> Scenario:
         """Return the scenario of a seed, with scopes that exist from the start and change all the time."""
         flat = cls.random(seed, faults=faults, routing=routing)
+        if roaming:
+            flat = flat.with_roaming()
         if placed and not seed % 2:  # nobody moves, so that there may be gateways
             steps = tuple(step for step in flat.steps if step.verb is not Verb.MOVE)
             flat = dataclasses.replace(flat, steps=steps)
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
         clients = [client for client, _ in flat.clients]
-        broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE) for step in flat.steps)
+        broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE, Verb.ROAM) for step in flat.steps)
         plan = ScopePlan(
             rng, flat.shape.brokers, clients, authority, gateways=not broken, mirrored=mirrored, placed=placed
         )
@@ -97,12 +109,18 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("a"):
+            return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
             return cls.named(name[1:]).with_past()
+        if name[:2] in ("ws", "wm"):
+            return cls.scoped(int(name[2:]), mirrored=name.startswith("wm"), roaming=True)
         if name[:1] in ("s", "m", "p"):
             return cls.scoped(int(name[1:]), mirrored=name.startswith("m"), placed=name.startswith("p"))
         if name.startswith("r"):
             return cls.of_return(int(name[1:]))
+        if name.startswith("w"):
+            return cls.named(name[1:]).with_roaming()
         return cls.random(int(name))
 
     @classmethod
@@ -120,6 +138,21 @@ class Scenario:
         """Return the same scenario, but with most subscriptions reaching into the past."""
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
+
+    def with_watching(self) -> Scenario:
+        """Return the same scenario, but with clients that watch aggregates."""
+        rng = random.Random(f"watching {self.seed}")
+        plan = WatchPlan(rng, self.shape, dict(self.clients), advertisements=self.routing.advertisements)
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), watching=True)
+
+    def with_roaming(self) -> Scenario:
+        """Return the same scenario, but with clients that roam from broker to broker."""
+        rng = random.Random(f"roaming {self.seed}")
+        steps = tuple(step for step in self.steps if step.verb is not Verb.MOVE)
+        together = roaming(rng, steps, [client for client, _ in self.clients], tuple(self.shape.borders))
+        return dataclasses.replace(self, steps=tuple(together), roaming=True)
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
@@ -156,8 +189,12 @@ class Scenario:
     def _features(self) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
+        if self.roaming:
+            yield Hosts()
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
+        if self.watching:
+            yield Aggregation()
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
@@ -184,10 +221,14 @@ class Scenario:
             violations += broken
         else:
             result.excuses.grant(Excuse.UNMENDED_SCOPES, broken)
+        if self.watching:
+            violations += broken_aggregates(network, promises)
         for client in network.clients.values():
             client.detach()
         network.run()
         violations += waste(network)
+        if self.watching:
+            violations += kept_aggregates(network)
 
 
 @dataclass(slots=True)
@@ -208,6 +249,7 @@ class Result:
             f"({scenario.routing.algorithm}{' with advertisements' if scenario.routing.advertisements else ''}, "
             f"{len(scenario.shape.brokers)} brokers, {len(scenario.clients)} clients)",
             f"excused: {self.excuses or 'nothing'}",
+            *([f"time that work takes: {scenario.weather.service}"] if scenario.weather.service is not None else []),
             *self.violations[:20],
             f"reproduce with: make replay SEED={scenario.name}",
         ]

@@ -44,6 +44,27 @@ class Scheduler:
         """Schedule an action after a delay."""
         return self.at(self.now + delay, action)
 
+    def next_at(self) -> int | None:
+        """Return when the next thing happens; None: never."""
+        queue = self._queue
+        while queue and queue[0][2].action is None:
+            heapq.heappop(queue)
+        return queue[0][0] if queue else None
+
+    @property
+    def waiting(self) -> int:
+        """How many events will happen, as far as is known."""
+        return sum(event.action is not None for _, _, event in self._queue)
+
+    def step(self) -> None:
+        """Let the next thing happen, if there is one."""
+        if (at := self.next_at()) is not None:
+            event = heapq.heappop(self._queue)[2]
+            action, event.action = event.action, None
+            self.now = at
+            assert action is not None
+            action()
+
     def run(self, until: int) -> int:
         """Run all events up to and including a time; return how many there were."""
         count = self._run(until)

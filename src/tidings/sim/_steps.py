@@ -21,6 +21,9 @@ class Verb(enum.Enum):
     UNADVERTISE = "unadvertise"
     PUBLISH = "publish"
     MOVE = "move"
+    ROAM = "roam"
+    """Vanish, or have vanished, and come to another broker."""
+    VANISH = "vanish"
     DETACH = "detach"
     CUT = "cut"
     HEAL = "heal"
@@ -29,6 +32,11 @@ class Verb(enum.Enum):
     FILL = "fill"
     EMPTY = "empty"
     CHANGE = "change"
+    WATCH = "watch"
+    """Watch an aggregate, or another one under the same id."""
+    TUNE = "tune"
+    """Give a watch another bound."""
+    UNWATCH = "unwatch"
 
 
 class Step(NamedTuple):
@@ -46,6 +54,8 @@ class Step(NamedTuple):
     past: Past | None = None
     changes: tuple[AnyChange, ...] = ()
     mode: Mode = Mode.RELAXED
+    aggregate: str = ""
+    bound: float = 0
 
 
 def take(network: Network, step: Step) -> None:
@@ -85,8 +95,20 @@ def _act(network: Network, step: Step) -> None:
             client.unadvertise(step.id)
         case Verb.PUBLISH:
             client.publish(step.notification, quality=step.quality)
+        case Verb.WATCH:
+            filter = str(step.filter) if step.filter is not None else ""
+            client.watch(step.aggregate, filter, id=step.id, max_error=step.bound, probe=step.notification)
+        case Verb.TUNE if step.id in client.watches:
+            client.watches[step.id].tune(step.bound)
+        case Verb.UNWATCH:
+            client.unwatch(step.id)
         case Verb.DETACH:
             client.detach()
+        case Verb.VANISH:
+            client.vanish()
+        case Verb.ROAM if step.who[1] in network.brokers:
+            client.vanish()
+            client.attach(step.who[1])
         case Verb.MOVE if step.who[1] in network.brokers:
             client.detach()
             client.attach(step.who[1])

@@ -6,10 +6,30 @@ The records are flat, so that the same checks can run over a small list here and
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from tidings.model import Matches, Notification
 
+from ._details import (
+    Acknowledged,
+    Activated,
+    Asked,
+    Attached,
+    Broken,
+    Detail,
+    Missing,
+    Nothing,
+    Notified,
+    Published,
+    Refusal,
+    Remembered,
+    Settlement,
+    Subscribed,
+    Taken,
+    Unnoticed,
+)
 from ._scheduler import START, Scheduler
 
 
@@ -29,7 +49,10 @@ class Op(enum.Enum):
     ATTACH = "attach"
     DETACH = "detach"
     LOST = "lost"
-    """The border broker of a client has died; the client is without service until it is attached again."""
+    """The border broker of a client has died, or, if one is named, does not know yet that the client has vanished; the
+    client is without service until it is attached again."""
+    ENDED = "ended"
+    """The process of a client has ended, in order or not: it hands nothing over again, and nothing reaches it."""
     CHANGE = "change"
     """Somebody asks for a change of the scope graph, or is answered."""
     ACTIVE = "active"
@@ -38,6 +61,10 @@ class Op(enum.Enum):
     """A broker has given a publication its identity. Recorded where there is history."""
     REMEMBERED = "remembered"
     """The past of a subscription has been delivered."""
+    HOSTED = "hosted"
+    """A broker has a client attached from now on, under an epoch. Recorded where names have one host."""
+    RELEASED = "released"
+    """A broker has it no longer."""
     FAULT = "fault"
     QUIESCE = "quiesce"
 
@@ -56,7 +83,38 @@ class Record(NamedTuple):
     """The publisher's own number of a publication."""
     publisher: str = ""
     notification: Notification | None = None
-    detail: tuple[object, ...] = ()
+    detail: Detail = ()
+    """What only records of this kind say; see `_details`."""
+
+
+TYPES: dict[Op, Callable[..., Detail]] = {
+    Op.SUB: Subscribed,
+    Op.SETTLED: Settlement,
+    Op.PUB: Published,
+    Op.ACK: Acknowledged,
+    Op.REFUSED: Refusal,
+    Op.NOTIFY: Notified,
+    Op.GAP: Missing,
+    Op.ATTACH: Attached,
+    Op.HOSTED: Attached,
+    Op.RELEASED: Attached,
+    Op.LOST: Unnoticed,
+    Op.ACTIVE: Activated,
+    Op.TAKEN: Taken,
+    Op.REMEMBERED: Remembered,
+    Op.FAULT: Broken,
+}
+"""The type of what each kind of record says; others say nothing more, or, CHANGE, one of two things."""
+
+
+def typed(record: Record) -> Record:
+    """Return a record whose detail has its type, for one that was written by hand as a plain tuple."""
+    if type(record.detail) is not tuple or record.op is Op.CHANGE:
+        return record
+    make = TYPES.get(record.op)
+    if make is None or (record.op is Op.LOST and not record.detail):
+        return record._replace(detail=Nothing())
+    return record._replace(detail=make(*record.detail))
 
 
 def describe(record: Record) -> str:
@@ -66,8 +124,12 @@ def describe(record: Record) -> str:
     if record.publisher:
         parts.append(f"{record.publisher}#{record.publication}")
     parts += [str(part) for part in (record.filter, record.notification) if part is not None]
-    parts += [_word(part) for part in record.detail]
+    parts += [_word(part) for part in _parts(record.detail)]
     return f"{at}  {'  '.join(part for part in parts if part)}"
+
+
+def _parts(detail: Detail) -> Iterable[object]:
+    return (*detail[:2], *detail.changes) if isinstance(detail, Asked) else detail
 
 
 def _word(part: object) -> str:
@@ -93,7 +155,7 @@ class Trace:
         publication: int = 0,
         publisher: str = "",
         notification: Notification | None = None,
-        detail: tuple[object, ...] = (),
+        detail: Detail = (),
     ) -> None:
         """Record that something happened now."""
         self.records.append(
@@ -111,10 +173,24 @@ class Trace:
             )
         )
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything has happened but that there are links."""
+        return any(not (isinstance(one.detail, Broken) and one.detail.kind == "link") for one in self.records)
+
     def fault(self, kind: str, where: str) -> None:
-        """Record that something was broken or mended."""
-        self.add(Op.FAULT, detail=(kind, where))
+        """Record that something was broken or mended, or that there is a link from the beginning."""
+        self.add(Op.FAULT, detail=Broken(kind, where))
 
     def quiesce(self) -> None:
         """Record that nothing is left to happen."""
         self.add(Op.QUIESCE)
+
+    def write(self, path: str | Path, run_id: str = "") -> int:
+        """Write the trace as a Parquet file; return how many records it has. Needs pyarrow, the extra `archive`.
+
+        `check` reads it, and `read_trace`.
+        """
+        from ._trace_file import write  # noqa: PLC0415 - it needs this module
+
+        return write(path, self.records, run_id)

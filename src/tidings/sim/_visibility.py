@@ -6,8 +6,10 @@ A trace without scopes has no versions; then everybody sees everything as it was
 from __future__ import annotations
 
 from tidings.model import Notification
-from tidings.scopes import Graph, Placement, client_node, sightings
+from tidings.scopes import Graph, Placement, client_node
 
+from ._definition import Definition
+from ._details import Activated
 from ._trace import Record
 
 
@@ -20,10 +22,12 @@ class Visibility:
         """By which version each broker judges what is published there now."""
         self._since: dict[int, int] = {}
         """When each version was first active anywhere."""
+        self._definitions: dict[int, Definition] = {}
         self._forms: dict[tuple[int, str, int, str], frozenset[Notification]] = {}
 
     def activated(self, record: Record) -> int:
         """A broker judges by a version from now on."""
+        assert isinstance(record.detail, Activated)
         version, graph = record.detail
         assert isinstance(version, int)
         assert isinstance(graph, Graph)
@@ -45,13 +49,20 @@ class Visibility:
         """Every form in which a client may see a publication under one version."""
         assert published.notification is not None
         graph = self.graphs.get(version)
-        if graph is None:
+        if graph is None or not version:  # before the first change there are no scopes
             return frozenset((published.notification,))
         key = (version, published.publisher, published.publication, client)
         if key not in self._forms:
-            found = sightings(graph, client_node(published.publisher), published.notification, client_node(client))
-            self._forms[key] = frozenset(seen.notification for seen in found)
+            self._forms[key] = frozenset(self._seen(version, published, client).values())
         return self._forms[key]
+
+    def _seen(self, version: int, published: Record, client: str) -> dict[tuple[str, ...], Notification]:
+        """In which form a client may see a publication under one version, by the nodes on its way."""
+        assert published.notification is not None
+        definition = self._definitions.get(version)
+        if definition is None:
+            definition = self._definitions[version] = Definition(self.graphs[version])
+        return definition.forms(client_node(published.publisher), published.notification, client_node(client))
 
     def unchanged(self, since: int, published: Record, client: str) -> frozenset[Notification]:
         """The forms in which a client may see what was published under a version, on ways that all later ones leave."""
@@ -60,12 +71,10 @@ class Visibility:
             return frozenset((published.notification,))
         ways: dict[tuple[str, ...], Notification] = {}
         for version in sorted(version for version in self.graphs if version >= since):
-            seen = sightings(
-                self.graphs[version], client_node(published.publisher), published.notification, client_node(client)
-            )
+            seen = self._seen(version, published, client)
             if version == since:
-                ways = {one.path: one.notification for one in seen}
-            ways = {path: ways[path] for path in {one.path for one in seen} & ways.keys()}
+                ways = seen
+            ways = {way: ways[way] for way in seen.keys() & ways.keys()}
         return frozenset(ways.values())
 
     def ever(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:

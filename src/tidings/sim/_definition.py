@@ -1,0 +1,133 @@
+"""Who sees what, from the definition: the checker's own, which shares nothing with what brokers call.
+
+Brokers work out what they owe with `tidings.broker.owed`, which follows a notification through the graph
+(`tidings.scopes._oracle`), over edges that are made ready for speed. If the checker did the same, it would take every
+mistake of theirs for the truth. So it goes the other way round: first the ways, then the notification.
+
+    edges   what an administrator has joined, unless one end is abstract. A client that was never joined to anything
+            else is a member of the root scope, on its terms. One that has left its last scope is a member of nothing.
+    way     a chain of edges up from the publisher, and one up from the reader, that end in the same scope. What comes
+            down enters no node that it has climbed through.
+    form    what is left of the notification when it has crossed every edge of a way, up and then down:
+                up     base, selective, mapping, imposed on this member, imposed on all members
+                down   imposed on all members, imposed on this member, mapping, selective, base
+            INPUT is towards the member, OUTPUT away from it. A client has no base interface but its subscriptions.
+
+A publisher sees its own publication as it published it, if one of its edges lets it out and what came out in again.
+
+Of the graph only its data is used: scopes, memberships, filters and mappings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from tidings.model import ROOT_SCOPE, Filter, Notification
+from tidings.scopes import OPEN, Graph, Membership, is_client
+
+Chain: TypeAlias = tuple[Membership, ...]
+"""Edges that lead up, each from the scope in which the one before it ends."""
+
+
+class Way(NamedTuple):
+    """How a notification may come from one node to another."""
+
+    up: Chain
+    down: Chain
+    """From the reader up; it is crossed the other way."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """What lies on it, the publisher first."""
+        return tuple([edge.member for edge in self.up] + [edge.scope for edge in self.down[::-1]] + [self._end])
+
+    @property
+    def _end(self) -> str:
+        return self.down[0].member
+
+
+class Definition:
+    """One version of a scope graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._scopes = graph.scopes
+        self._isolated = set(graph.isolated)
+        self._edges: dict[str, list[Membership]] = {}
+        for edge in graph.memberships():
+            self._edges.setdefault(edge.member, []).append(edge)
+        self._ways: dict[tuple[str, str], list[Way]] = {}
+
+    def forms(self, publisher: str, notification: Notification, reader: str) -> dict[tuple[str, ...], Notification]:
+        """In which form a reader sees a publication, by the nodes on its way; both are nodes of the graph."""
+        if publisher == reader:
+            return {(publisher,): notification} if self._returns(publisher, notification) else {}
+        seen = {way.nodes: self._along(way, notification) for way in self.ways(publisher, reader)}
+        return {nodes: form for nodes, form in seen.items() if form is not None}
+
+    def ways(self, publisher: str, reader: str) -> list[Way]:
+        """Every way from one node to another, whatever may go there."""
+        known = self._ways.get((publisher, reader))
+        if known is None:
+            downs = list(self._chains(reader))
+            known = [
+                Way(up, down)
+                for up in self._chains(publisher)
+                for down in downs
+                if up[-1].scope == down[-1].scope
+                and {edge.member for edge in down}.isdisjoint(edge.member for edge in up)
+            ]
+            self._ways[publisher, reader] = known
+        return known
+
+    def _chains(self, node: str) -> Iterator[Chain]:
+        for edge in self._above(node):
+            yield (edge,)
+            for chain in self._chains(edge.scope):
+                yield (edge, *chain)
+
+    def _above(self, node: str) -> list[Membership]:
+        """The edges that lead up from a node and carry notifications."""
+        joined = self._edges.get(node, [])
+        if not is_client(node) and self._scopes[node].abstract:
+            return []
+        carrying = [edge for edge in joined if not self._scopes[edge.scope].abstract]
+        if is_client(node) and not carrying and node not in self._isolated:
+            return [Membership(node, ROOT_SCOPE)]
+        return carrying
+
+    # --- one edge -------------------------------------------------------------------------------------
+
+    def _returns(self, publisher: str, notification: Notification) -> bool:
+        for edge in self._above(publisher):
+            outside = self._up(edge, notification)
+            if outside is not None and self._down(edge, outside) is not None:
+                return True
+        return False
+
+    def _along(self, way: Way, notification: Notification) -> Notification | None:
+        shown: Notification | None = notification
+        for edge in way.up:
+            shown = None if shown is None else self._up(edge, shown)
+        for edge in reversed(way.down):
+            shown = None if shown is None else self._down(edge, shown)
+        return shown
+
+    def _up(self, edge: Membership, notification: Notification) -> Notification | None:
+        base = OPEN if is_client(edge.member) else self._scopes[edge.member].interface
+        if not _pass((base.output, edge.selective.output), notification):
+            return None
+        outside = notification if edge.mapping is None else edge.mapping.outward.apply(notification)
+        on_all = self._scopes[edge.scope].imposed.output
+        return outside if outside is not None and _pass((edge.imposed.output, on_all), outside) else None
+
+    def _down(self, edge: Membership, notification: Notification) -> Notification | None:
+        base = OPEN if is_client(edge.member) else self._scopes[edge.member].interface
+        if not _pass((self._scopes[edge.scope].imposed.input, edge.imposed.input), notification):
+            return None
+        inside = notification if edge.mapping is None else edge.mapping.inward.apply(notification)
+        return inside if inside is not None and _pass((edge.selective.input, base.input), inside) else None
+
+
+def _pass(filters: Iterable[Filter], notification: Notification) -> bool:
+    return all(filter.matches(notification) for filter in filters)

@@ -1,0 +1,158 @@
+"""What the records of a trace say beyond what all of them have: for each kind of record a type with named fields."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from tidings.scopes import AnyChange, Graph, Mode
+from tidings.wire import Ending, Past, Quality
+
+
+class Nothing(NamedTuple):
+    """There is nothing more to say."""
+
+
+class Subscribed(NamedTuple):
+    """SUB."""
+
+    receive_own: bool = True
+    past: Past | None = None
+
+
+class Settlement(NamedTuple):
+    """SETTLED."""
+
+    advertisement: bool
+    reach: frozenset[str]
+    """The brokers that the client's broker reached when it said so."""
+
+
+class Published(NamedTuple):
+    """PUB."""
+
+    quality: Quality
+
+
+class Acknowledged(NamedTuple):
+    """ACK: the event, and what it has reached."""
+
+    origin: str
+    epoch: int
+    number: int
+    """0: the broker no longer knows it."""
+    quality: Quality | None = None
+
+
+class Refusal(NamedTuple):
+    """REFUSED."""
+
+    error: str
+    reason: str
+    reference: str
+
+
+class Notified(NamedTuple):
+    """NOTIFY: the event, its form, and by which version of the graph it was judged."""
+
+    origin: str
+    epoch: int
+    number: int
+    version: int = 0
+    graph_epoch: int = 0
+    from_past: bool = False
+
+
+class Missing(NamedTuple):
+    """GAP: what a subscription was told is lost."""
+
+    origin: str
+    epoch: int
+    first: int
+    last: int | None
+    """None: nobody knows where it ends."""
+
+
+class Attached(NamedTuple):
+    """ATTACH: the broker and its incarnation. HOSTED, RELEASED: the broker and the epoch of the client."""
+
+    broker: str
+    epoch: int
+
+
+class Unnoticed(NamedTuple):
+    """LOST, by a client that is gone without a word."""
+
+    broker: str
+    """The one that does not know it yet."""
+
+
+class Asked(NamedTuple):
+    """CHANGE, when it is asked for."""
+
+    request: str
+    mode: Mode
+    changes: tuple[AnyChange, ...]
+
+
+class Answered(NamedTuple):
+    """CHANGE, when it is answered."""
+
+    request: str
+    version: int
+    error: str
+    reason: str
+
+
+class Activated(NamedTuple):
+    """ACTIVE."""
+
+    version: int
+    graph: Graph
+
+
+class Taken(NamedTuple):
+    """TAKEN: the identity that a broker gives to a publication."""
+
+    origin: str
+    epoch: int
+    number: int
+    published_at: int
+    graph_epoch: int
+
+
+class Remembered(NamedTuple):
+    """REMEMBERED: how many were found, and what else the report said."""
+
+    found: int
+    ending: Ending
+    capped: bool
+    brokers: int
+
+
+class Broken(NamedTuple):
+    """FAULT: what was broken or mended; or a link that is there from the beginning."""
+
+    kind: str
+    where: str
+
+
+Detail: TypeAlias = (
+    Nothing
+    | Subscribed
+    | Settlement
+    | Published
+    | Acknowledged
+    | Refusal
+    | Notified
+    | Missing
+    | Attached
+    | Unnoticed
+    | Asked
+    | Answered
+    | Activated
+    | Taken
+    | Remembered
+    | Broken
+    | tuple[object, ...]
+)
+"""Of these, the last is what hand-written traces have: see `typed`."""
