@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -22,10 +23,10 @@ from tidings import model, sync
 from tidings.broker import RoutingOptions
 from tidings.cli import app
 from tidings.cli._json_lines import gap_as_line
-from tidings.cli._shown import Lines, gap_as_text
+from tidings.cli._readable_lines import Lines, gap_as_text
 from tidings.cli._status import tree_of
 from tidings.cli._sub import _Printer
-from tidings.cli._top import rates
+from tidings.cli._top import rates, silence
 from tidings.cli._values import notification_of, value_of
 from tidings.net import Access, Identity, Options
 from tidings.wire import Counters, Gap, Status, TreeStatus
@@ -344,6 +345,19 @@ def test_the_tree_is_drawn_from_the_broker_that_was_asked() -> None:
     out = io.StringIO()
     Console(file=out, width=40).print(tree_of("a", tree))
     assert out.getvalue() == "a\n└── b\n    ├── c\n    └── d\n"
+
+
+def test_a_broker_that_does_not_answer_is_told_from_one_that_is_idle() -> None:
+    async def watch() -> list[float]:
+        asked: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        told = []
+        async for silent in silence(asked, 0.0):
+            told.append(silent)
+            asked.set_result(_status(1, 1.0, 0))
+        return told
+
+    (silent,) = asyncio.run(watch())
+    assert silent >= 1.0
 
 
 def _status(epoch: int, uptime: float, published: int) -> Status:

@@ -17,12 +17,26 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import tidings
+from tidings.aggregation import AggregationOptions
 from tidings.broker import Role, RoutingOptions
 from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
-from tidings.cli._described import described
 from tidings.cli._lines import lines_of
-from tidings.cli._settings import ACCESS, ARCHIVE, CACHING, ENTRIES, HISTORY, LIMITS, ROUTING, STORE, TABLES, TLS, TOP
+from tidings.cli._settings import (
+    ACCESS,
+    AGGREGATION,
+    ARCHIVE,
+    CACHING,
+    ENTRIES,
+    HISTORY,
+    LIMITS,
+    ROUTING,
+    STORE,
+    TABLES,
+    TLS,
+    TOP,
+)
+from tidings.cli._settings_text import described
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
 from tidings.net import ArchiveOptions, Identity, Limits, Options, Server, StoreOptions, TlsOptions, serve
 
@@ -36,6 +50,7 @@ SECTIONS = {
     "`[archive]`": ARCHIVE,
     "`[history]`": HISTORY,
     "`[caching]`": CACHING,
+    "`[aggregation]`": AGGREGATION,
     "`[limits]`": LIMITS,
 }
 
@@ -83,6 +98,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
         ("`[store]`", settings["store"]),
         ("`[history]`", settings["history"]),
         ("`[caching]`", settings["caching"]),
+        ("`[aggregation]`", settings["aggregation"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -101,6 +117,7 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(StoreOptions)} == set(STORE)
     assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
     assert {field.name for field in dataclasses.fields(HistoryOptions)} == set(HISTORY)
+    assert {field.name for field in dataclasses.fields(AggregationOptions)} == set(AGGREGATION)
     nested = {"limits", *(field.name for field in dataclasses.fields(CacheLimits))}
     of_history = {"timer", "max_answer"}
     assert {field.name for field in dataclasses.fields(StrategyOptions)} | nested == {*CACHING, "limits", *of_history}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tidings.cli import app
 from tidings.cli._config import load
-from tidings.cli._described import kept
+from tidings.cli._settings_text import kept
 from tidings.net import Bound, Bounds
 
 run = CliRunner()

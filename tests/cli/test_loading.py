@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib
 import inspect
 import json
@@ -16,12 +17,14 @@ from typing import Any
 
 import pytest
 import typer
+from serving import serving
 
 import tidings
 from tidings import cli
-from tidings.cli import _completion
+from tidings.cli import _completion, _known_names
 from tidings.cli._app import COMMANDS, _Later
 from tidings.cli._completion import described, note, noted, stand_in
+from tidings.net import Options
 
 HEAVY = {"asyncio", "lark", "msgspec", "prometheus_client", "tidings.model", "tidings.net", "tidings.client"}
 """What nobody needs who does not run anything."""
@@ -87,7 +90,7 @@ def test_options_are_completed_without_loading_a_command_from_the_second_time_on
     modules, second = loaded(**completing("pub", "--q"), XDG_CACHE_HOME=str(tmp_path))
     assert first == second == "--quality\n"
     assert not modules & (HEAVY | {"rich"})
-    modules, words = loaded(**completing("scope", "c"), XDG_CACHE_HOME=str(tmp_path))
+    modules, words = loaded(**completing("scope", "cr"), XDG_CACHE_HOME=str(tmp_path))
     assert words == "create\n"
     assert not modules & (HEAVY | {"rich"})
     (tmp_path / "tidings" / "completion.json").write_text("nonsense")
@@ -176,3 +179,43 @@ def test_every_name_of_the_package_is_the_one_that_a_type_checker_sees() -> None
     assert set(tidings.__all__) <= set(dir(tidings))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         tidings.nonsense  # noqa: B018
+
+
+def test_names_of_scopes_and_clients_are_completed_as_the_broker_knows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_known_names, "PATIENCE", 30.0)  # no test depends on how busy a machine is
+    monkeypatch.setattr(_known_names, "KEPT_SECONDS", 3600.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    scope = stand_in("scope", described(_Later("scope").load()))
+
+    async def given(url: str) -> None:
+        async with tidings.connect(url) as client:
+            await client.admin.create_scope("market")
+            await client.admin.create_scope("marsh")
+            await client.admin.join("@maria", "market")
+
+    def offered(command: str, param: str, typed: str) -> list[str]:
+        found = scope.commands[command]
+        context = typer.Context(found)
+        context.params = {"broker": [url]}
+        return [
+            word.value
+            for one in found.get_params(context)
+            if one.name == param
+            for word in one.shell_complete(context, typed)
+        ]
+
+    with serving(Options(name="cli", port=0)) as url:
+        asyncio.run(given(url))
+        assert offered("show", "name", "mar") == []  # nobody completes a line
+        monkeypatch.setenv("_TIDINGS_COMPLETE", "complete_bash")
+        assert offered("show", "name", "mar") == ["market", "marsh"]
+    # The answer is kept: the broker is not there any more.
+    assert offered("join", "member", "@m") == ["@maria"]
+    assert offered("join", "member", "mark") == ["market"]
+    assert offered("who-sees", "source", "") == ["@maria"]
+    kept = next((tmp_path / "tidings").glob("names-*.json"))
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.write_text("nonsense")
+    assert offered("show", "name", "mar") == []  # nor is there a complaint

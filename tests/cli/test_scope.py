@@ -311,3 +311,58 @@ def until_linked(root: sync.Client) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("the brokers did not find each other")
+
+
+def test_what_is_said_about_clients_is_typed_and_members_are_listed(run, address: str) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market", "--attribute", "floors=3", "--role", "house"))
+    done(run("set", "@alice", "--attribute", "city=Berlin", "--attribute", "age=12.5", "--role", "boss", "--role", "x"))
+    with sync.connect(address, name="alice", attributes={"age": 3, "sensor": True}):
+        listed = [json.loads(line) for line in done(run("members", "--json")).splitlines()]
+        (alice,) = [one for one in listed if one["name"] == "@alice"]
+        assert alice == {
+            "name": "@alice",
+            "broker": "cli",
+            "attributes": {"age": 12.5, "sensor": True, "city": "Berlin"},
+            "roles": ["boss", "x"],
+        }
+        shown = done(run("members", "root"))
+        assert "@alice" in shown
+        assert "boss, x" in shown
+    done(run("set", "@alice", "--no-roles", "--attribute", "age="))
+    words = json.loads(done(run("show", "@alice", "--json")))
+    assert words == {"client": "@alice", "attributes": {"city": "Berlin"}, "roles": [], "member of": ["root"]}
+    assert json.loads(done(run("show", "market", "--json")))["roles"] == ["house"]
+    assert done(run("members", "market")) == "no members\n"
+    mistake = run("set", "@alice", "--attribute", "age=null")
+    assert (mistake.exit_code, "--attribute age: null is not a value" in mistake.stderr) == (2, True)
+
+
+def test_who_sees_and_what_sees_list_filters_and_examples(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market", "--impose-input", "price > 10"))
+    for client in ("alice", "bob", "carol"):
+        done(run("join", f"@{client}", "market"))
+    (entry,) = [
+        json.loads(line) for line in done(run("who-sees", "price < 20", "--from", "@alice", "--json")).splitlines()
+    ]
+    assert entry == {
+        "reader": "@bob",
+        "source": "@alice",
+        "filter": "price > 10 AND price < 20",
+        "witness": {"price": 11},
+        "seen": [{"price": 11}],
+        "readers": ["@bob", "@carol"],
+        "sources": [],
+        "certain": True,
+    }
+    assert done(run("who-sees", "price < 20", "--from", "@alice")) == (
+        "@bob, @carol  price > 10 AND price < 20\n    for example price=11\n"
+    )
+    assert done(run("who-sees", "price IS NULL", "--from", "@alice")) == "nobody\n"
+    assert done(run("what-sees", "@bob", "--filter", "price = 12")) == (
+        "@alice, @carol  price = 12\n    for example price=12\n"
+    )
+    assert "all clients that are in no scope" in done(run("who-sees", "TRUE"))
+    assert done(run("what-sees", "market", "--filter", "FALSE")) == "nothing\n"
+    mistake = run("who-sees", "price <")
+    assert (mistake.exit_code, "column 8" in mistake.stderr) == (2, True)
+    assert "'market' is no client" in run("who-sees", "TRUE", "--from", "market").stderr

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net.world import brokers, options, running, take, until, url
+from client.transports import brokers, on_both, options, serve, take, until, url
 
 import tidings
 from tidings.client import _subscription
-from tidings.net import serve
 
 
-@running
+@on_both
 async def test_an_async_callback_is_awaited_in_order_one_at_a_time() -> None:
     heard: list[object] = []
     running_now = 0
@@ -47,7 +46,7 @@ class Callable_:
 
 
 @pytest.mark.parametrize("kind", ["partial", "object", "method", "lambda"])
-@running
+@on_both
 async def test_whatever_returns_something_to_await_is_awaited(kind: str) -> None:
     called = Callable_()
 
@@ -66,7 +65,7 @@ async def test_whatever_returns_something_to_await_is_awaited(kind: str) -> None
         await until(lambda: called.heard == list(range(10)))
 
 
-@running
+@on_both
 async def test_a_callback_that_fails_is_logged_and_the_next_follows(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[object] = []
 
@@ -85,7 +84,7 @@ async def test_a_callback_that_fails_is_logged_and_the_next_follows(caplog: pyte
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-@running
+@on_both
 async def test_a_callback_that_meets_a_cancelled_future_is_logged_and_the_next_follows(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -110,7 +109,7 @@ async def test_a_callback_that_meets_a_cancelled_future_is_logged_and_the_next_f
     assert caplog.text.count("a callback failed") == 3
 
 
-@running
+@on_both
 async def test_while_a_callback_is_slow_the_client_stops_reading_and_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,7 +138,7 @@ async def test_while_a_callback_is_slow_the_client_stops_reading_and_nothing_is_
         assert not reader._link._paused
 
 
-@running
+@on_both
 async def test_closing_waits_for_the_callbacks_of_what_has_come() -> None:
     heard: list[object] = []
 
@@ -159,7 +158,7 @@ async def test_closing_waits_for_the_callbacks_of_what_has_come() -> None:
         assert [n["echo"] for n in await take(echoes, 10)] == list(range(10))
 
 
-@running
+@on_both
 async def test_an_error_that_ends_a_client_waits_for_no_callback(caplog: pytest.LogCaptureFixture) -> None:
     begun = asyncio.Event()
 
@@ -177,7 +176,7 @@ async def test_an_error_that_ends_a_client_waits_for_no_callback(caplog: pytest.
     assert "a callback failed" not in caplog.text
 
 
-@running
+@on_both
 async def test_a_callback_may_close_its_client() -> None:
     closed = asyncio.Event()
 
@@ -194,7 +193,7 @@ async def test_a_callback_may_close_its_client() -> None:
         await asyncio.sleep(0)
 
 
-@running
+@on_both
 async def test_after_unsubscribing_no_callback_begins() -> None:
     heard: list[object] = []
     go_on = asyncio.Event()
@@ -215,7 +214,7 @@ async def test_after_unsubscribing_no_callback_begins() -> None:
     assert len(begun) <= 1
 
 
-@running
+@on_both
 async def test_a_subscription_with_a_callback_is_not_iterated_over() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("TRUE", callback=print)
@@ -223,7 +222,7 @@ async def test_a_subscription_with_a_callback_is_not_iterated_over() -> None:
             await anext(subscription)
 
 
-@running
+@on_both
 async def test_a_durable_subscription_is_acknowledged_when_its_callback_is_done(tmp_path: Path) -> None:
     heard: list[object] = []
     stuck = asyncio.Event()
@@ -260,7 +259,7 @@ async def test_a_durable_subscription_is_acknowledged_when_its_callback_is_done(
         assert heard == [0, 1, 2, 3, 4]
 
 
-@running
+@on_both
 async def test_a_callback_that_ends_after_unsubscribing_has_handled_its_notification(tmp_path: Path) -> None:
     heard: list[object] = []
     begun, go_on = asyncio.Event(), asyncio.Event()

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 import pytest
-from net.world import brokers, options, running, take, until, url
+from client.transports import brokers, on_both, on_sockets, options, serve, take, until, url
 
 import tidings
 from tidings.broker import RoutingOptions
@@ -21,10 +21,10 @@ from tidings.model import (
     ValueRefused,
     register_operator,
 )
-from tidings.net import Access, Identity, serve
+from tidings.net import Access, Identity
 
 
-@running
+@on_both
 async def test_what_is_published_reaches_those_who_subscribed() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("price > 100")
@@ -34,7 +34,7 @@ async def test_what_is_published_reaches_those_who_subscribed() -> None:
 
 
 @pytest.mark.req("MOB-003")
-@running
+@on_both
 async def test_a_topic_has_a_selector_over_attributes() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("type = 'quote' AND (price > 100 OR symbol LIKE 'S%')")
@@ -45,7 +45,7 @@ async def test_a_topic_has_a_selector_over_attributes() -> None:
         assert [one["number"] for one in await take(subscription, 2)] == [2, 3]
 
 
-@running
+@on_both
 async def test_json_works_as_well() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"]), serialiser="json") as client:
         subscription = await client.subscribe("price > 100")
@@ -55,7 +55,7 @@ async def test_json_works_as_well() -> None:
         assert notification["at"] == tidings.Location("earth/berlin")
 
 
-@running
+@on_both
 async def test_receipts_name_the_event() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         keys = [await (await client.publish(n=n)) for n in range(3)]
@@ -63,7 +63,7 @@ async def test_receipts_name_the_event() -> None:
         assert await (await client.publish(n=4, quality="fire")) is None
 
 
-@running
+@on_both
 async def test_many_publications_are_flushed_at_the_end() -> None:
     async with brokers("b") as servers:
         got: list[int] = []
@@ -77,7 +77,7 @@ async def test_many_publications_are_flushed_at_the_end() -> None:
         assert got == list(range(5_000))
 
 
-@running
+@on_both
 async def test_after_unsubscribe_nothing_more_comes() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         gone, stays = client.subscribe("EXISTS(n)"), client.subscribe("EXISTS(n)")
@@ -96,7 +96,7 @@ async def test_after_unsubscribe_nothing_more_comes() -> None:
         await until(lambda: len(servers["b"].host.broker.root.subscriptions) == 1)
 
 
-@running
+@on_both
 async def test_a_filter_changes_without_loss_or_repetition_under_traffic() -> None:
     async with (
         brokers("ab", ["ab"]) as servers,
@@ -116,7 +116,7 @@ async def test_a_filter_changes_without_loss_or_repetition_under_traffic() -> No
         assert len(servers["b"].host.broker.root.subscriptions) == 1
 
 
-@running
+@on_both
 async def test_own_publications_come_back_unless_that_is_switched_off() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         with_own = await client.subscribe("EXISTS(n)")
@@ -129,7 +129,7 @@ async def test_own_publications_come_back_unless_that_is_switched_off() -> None:
         assert [n["n"] for n in await take(without, 1)] == [2]
 
 
-@running
+@on_both
 async def test_own_publications_stay_switched_off_when_the_filter_changes() -> None:
     async with (
         serve(options()) as server,
@@ -146,7 +146,7 @@ async def test_own_publications_stay_switched_off_when_the_filter_changes() -> N
 
 
 @pytest.mark.req("ARC-017")
-@running
+@on_both
 async def test_with_advertisements_on_what_was_not_advertised_is_refused() -> None:
     async with (
         brokers("b", routing=RoutingOptions(advertisements=True)) as servers,
@@ -166,7 +166,7 @@ async def test_with_advertisements_on_what_was_not_advertised_is_refused() -> No
             await (await client.publish(type="quote", price=3))
 
 
-@running
+@on_both
 async def test_a_refusal_that_nobody_asked_about_is_raised_when_flushing() -> None:
     async with brokers("b", routing=RoutingOptions(advertisements=True)) as servers:
         with pytest.raises(NotAdvertised):
@@ -179,7 +179,7 @@ async def test_a_refusal_that_nobody_asked_about_is_raised_when_flushing() -> No
                 await client.flush()
 
 
-@running
+@on_sockets
 async def test_what_somebody_may_not_do_is_refused_to_it_and_to_nobody_else() -> None:
     access = Access(
         tokens={
@@ -206,7 +206,7 @@ async def test_what_somebody_may_not_do_is_refused_to_it_and_to_nobody_else() ->
             await allowed
 
 
-@running
+@on_sockets
 async def test_stored_needs_a_store(tmp_path) -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         with pytest.raises(TidingsError, match="has no store"):
@@ -220,7 +220,7 @@ async def test_stored_needs_a_store(tmp_path) -> None:
         assert [e.identity.seq for e in servers["b"].store.read(key.epoch, 0)] == [1]
 
 
-@running
+@on_both
 async def test_a_value_that_cannot_be_is_refused_before_it_is_sent() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         with pytest.raises(ValueRefused):
@@ -230,7 +230,7 @@ async def test_a_value_that_cannot_be_is_refused_before_it_is_sent() -> None:
         assert client.statistics().unacknowledged == 0
 
 
-@running
+@on_both
 async def test_a_callback_that_fails_costs_neither_the_connection_nor_other_notifications(caplog) -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         got: list[int] = []
@@ -250,29 +250,29 @@ async def test_a_callback_that_fails_costs_neither_the_connection_nor_other_noti
         assert "not this one" in caplog.text
 
 
-@running
+@on_both
 async def test_nobody_there_is_a_clear_error() -> None:
     async with serve(options()) as server:
-        port = server.port
+        address = url(server)
     with pytest.raises(tidings.ConnectionFailed, match="Is the server running"):
-        async with tidings.connect(f"tidings://127.0.0.1:{port}"):
+        async with tidings.connect(address):
             pass
     with pytest.raises(tidings.ConnectionFailed, match="write tidings://host:port"):
         tidings.connect("http://127.0.0.1:1")
 
 
-@running
+@on_both
 async def test_the_second_broker_of_the_list_is_used_if_the_first_is_not_there() -> None:
-    async with serve(options()) as gone:
-        port = gone.port
+    async with serve(options("gone")) as gone:
+        address = url(gone)
     async with (
         brokers("b") as servers,
-        tidings.connect([f"tidings://127.0.0.1:{port}", url(servers["b"])]) as client,
+        tidings.connect([address, url(servers["b"])]) as client,
     ):
         assert client.statistics().broker == "b"
 
 
-@running
+@on_both
 async def test_a_closed_client_says_so_and_does_not_hang() -> None:
     async with brokers("b") as servers:
         async with tidings.connect(url(servers["b"])) as client:
@@ -288,7 +288,7 @@ async def test_a_closed_client_says_so_and_does_not_hang() -> None:
         await until(lambda: not servers["b"].host.peers)
 
 
-@running
+@on_both
 async def test_a_later_client_of_the_same_name_is_heard() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as reader:
         subscription = await reader.subscribe("EXISTS(n)")
@@ -298,7 +298,7 @@ async def test_a_later_client_of_the_same_name_is_heard() -> None:
         assert [n["n"] for n in await take(subscription, 3)] == [0, 1, 2]
 
 
-@running
+@on_both
 async def test_a_later_client_of_the_same_name_is_heard_although_its_clock_went_back(monkeypatch) -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as reader:
         subscription = await reader.subscribe("EXISTS(n)")
@@ -311,7 +311,7 @@ async def test_a_later_client_of_the_same_name_is_heard_although_its_clock_went_
         assert [n["n"] for n in await take(subscription, 2)] == [0, 1]
 
 
-@running
+@on_both
 async def test_several_subscriptions_get_a_notification_once_each() -> None:
     async with brokers("ab", ["ab"]) as servers, tidings.connect(url(servers["a"])) as client:
         subscriptions = [await client.subscribe(f"n >= {least}") for least in range(3)]
@@ -325,7 +325,7 @@ async def test_several_subscriptions_get_a_notification_once_each() -> None:
         ]
 
 
-@running
+@on_both
 async def test_many_clients_at_once() -> None:
     async with brokers("ab", ["ab"]) as servers, asyncio.TaskGroup() as group:
         counts = []
@@ -347,7 +347,7 @@ async def test_many_clients_at_once() -> None:
 
 
 @pytest.mark.req("ARC-003")
-@running
+@on_sockets
 async def test_a_client_that_knows_several_brokers_is_attached_to_one_of_them() -> None:
     async with brokers("ab", ["ab"]) as servers, tidings.connect([url(servers["a"]), url(servers["b"])]) as client:
         await client.subscribe("n > 0")
@@ -378,7 +378,7 @@ class Odd(Constraint):
 
 
 @pytest.mark.req("ARC-199")
-@running
+@on_both
 async def test_notifications_and_operators_of_ones_own_go_through_real_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.model._operator_words._FACTORIES", {})
     register_operator("IS_ODD", Odd)

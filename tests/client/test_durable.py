@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from net.world import connected, options, running, take, until, url
+from client.transports import on_both, on_sockets, options, serve, take, until, url
+from net.world import connected
 from promised import each_quality, happened, holds
 
 import tidings
 from tidings.model import TidingsError
-from tidings.net import Server, serve
+from tidings.net import Server
 from tidings.sim import Outcome
 from tidings.store import Store
 
@@ -35,7 +36,7 @@ async def abandon(client: tidings.Client) -> None:
 
 
 @pytest.mark.req("MOB-004")
-@running
+@on_both
 async def test_what_was_published_while_the_client_was_away_comes_once_and_in_order(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server:
         async with tidings.connect(url(server), name="alice") as client:
@@ -51,7 +52,7 @@ async def test_what_was_published_while_the_client_was_away_comes_once_and_in_or
 
 
 @pytest.mark.req("MOB-004")
-@running
+@on_both
 async def test_a_subscription_that_is_not_durable_misses_what_is_published_while_the_client_is_away(
     tmp_path: Path,
 ) -> None:
@@ -69,7 +70,7 @@ async def test_a_subscription_that_is_not_durable_misses_what_is_published_while
 
 
 @pytest.mark.req("MOB-005")
-@running
+@on_sockets
 async def test_what_is_stored_survives_a_restart_until_it_is_consumed_and_what_is_accepted_does_not(
     tmp_path: Path,
 ) -> None:
@@ -88,7 +89,7 @@ async def test_what_is_stored_survives_a_restart_until_it_is_consumed_and_what_i
 
 
 @each_quality("client crash", "durable")
-@running
+@on_both
 async def test_what_was_not_handled_before_a_crash_comes_again_and_what_was_acknowledged_does_not(
     tmp_path: Path, quality: str, promised: Outcome
 ) -> None:
@@ -110,7 +111,7 @@ async def test_what_was_not_handled_before_a_crash_comes_again_and_what_was_ackn
 
 
 @each_quality("own broker crash", "durable")
-@running
+@on_sockets
 async def test_a_broker_that_dies_with_its_subscriber_costs_nothing_that_was_published_elsewhere(
     tmp_path: Path, quality: str, promised: Outcome
 ) -> None:
@@ -136,7 +137,7 @@ def _in_gaps(subscription: tidings.Subscription) -> set[int]:
     return {n for gap in subscription.gaps for n in range(gap.first, (gap.last or 1_000) + 1)}
 
 
-@running
+@on_both
 async def test_what_a_callback_has_handled_is_kept(tmp_path: Path) -> None:
     got: list[object] = []
     async with serve(options(data=tmp_path)) as server:
@@ -151,7 +152,7 @@ async def test_what_a_callback_has_handled_is_kept(tmp_path: Path) -> None:
         assert got == [1, 2, 3, 4, 5, 6]
 
 
-@running
+@on_both
 async def test_after_unsubscribe_it_goes_on_in_the_same_client(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
         async with client.subscribe("EXISTS(n)", durable="quotes") as subscription:
@@ -164,7 +165,7 @@ async def test_after_unsubscribe_it_goes_on_in_the_same_client(tmp_path: Path) -
         assert numbers(await take(subscription, 2)) == [2, 3]  # nobody had asked for what follows 2
 
 
-@running
+@on_both
 async def test_another_filter_under_the_same_name_changes_it(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server:
         async with tidings.connect(url(server), name="alice") as client:
@@ -177,7 +178,7 @@ async def test_another_filter_under_the_same_name_changes_it(tmp_path: Path) -> 
             assert numbers(await take(subscription, 2)) == [15, 25]
 
 
-@running
+@on_sockets
 async def test_what_is_forgotten_begins_anew(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
         subscription = await client.subscribe("EXISTS(n)", durable="quotes")
@@ -192,7 +193,7 @@ async def test_what_is_forgotten_begins_anew(tmp_path: Path) -> None:
 
 
 @each_quality("retention exceeded", "durable")
-@running
+@on_sockets
 async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path, quality: str, promised: Outcome) -> None:
     async with serve(options(data=tmp_path)) as server:
         async with tidings.connect(url(server), name="alice") as client:
@@ -214,7 +215,7 @@ async def test_what_the_store_has_forgotten_is_a_gap(tmp_path: Path, quality: st
             assert happened([1, 2, 3], [], _in_gaps(subscription)) is promised
 
 
-@running
+@on_sockets
 async def test_a_broker_that_has_come_since_is_not_missed(tmp_path: Path) -> None:
     async with serve(options("a", data=tmp_path / "a")) as server:
         async with tidings.connect(url(server), name="alice") as client:
@@ -228,7 +229,7 @@ async def test_a_broker_that_has_come_since_is_not_missed(tmp_path: Path) -> Non
                 assert numbers(await take(subscription, 2)) == [1, 2]
 
 
-@running
+@on_sockets
 async def test_a_client_that_lost_its_broker_goes_on_and_keeps_going(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server:
         port = server.port
@@ -247,9 +248,9 @@ async def test_a_client_that_lost_its_broker_goes_on_and_keeps_going(tmp_path: P
             assert numbers(await take(subscription, 1)) == [3]
 
 
-@running
+@on_both
 async def test_the_number_of_durable_subscriptions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.net._durables.MAX_DURABLE", 2)
+    monkeypatch.setattr("tidings.broker._durables.MAX_DURABLE", 2)
     async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
         await client.subscribe("TRUE", durable="one")
         await client.subscribe("TRUE", durable="two")
@@ -259,7 +260,7 @@ async def test_the_number_of_durable_subscriptions_is_bounded(tmp_path: Path, mo
         await client.subscribe("TRUE", durable="three")
 
 
-@running
+@on_sockets
 async def test_a_name_that_cannot_be_and_a_broker_without_a_store_are_refused(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server, tidings.connect(url(server), name="alice") as client:
         for name in ("", "x" * 257):
@@ -273,7 +274,7 @@ async def test_a_name_that_cannot_be_and_a_broker_without_a_store_are_refused(tm
             await plain.acknowledge()
 
 
-@running
+@on_both
 async def test_two_clients_may_use_the_same_name(tmp_path: Path) -> None:
     async with serve(options(data=tmp_path)) as server:
         for client_name in ("alice", "bob"):
@@ -286,7 +287,7 @@ async def test_two_clients_may_use_the_same_name(tmp_path: Path) -> None:
                 assert numbers(await take(await client.subscribe("EXISTS(n)", durable="quotes"), 1)) == [1]
 
 
-@running
+@on_sockets
 async def test_a_record_that_cannot_be_read_costs_itself_and_not_the_broker(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -297,3 +298,29 @@ async def test_a_record_that_cannot_be_read_costs_itself_and_not_the_broker(
         subscription = await client.subscribe("EXISTS(n)", durable="quotes")
         await publish(server, 1)
         assert numbers(await take(subscription, 1)) == [1]
+
+
+@each_quality("client crash, elsewhere", "durable")
+@on_sockets
+async def test_a_client_that_dies_and_comes_back_at_another_broker_goes_on_there(
+    tmp_path: Path, quality: str, promised: Outcome
+) -> None:
+    async with (
+        serve(options("a", data=tmp_path / "a")) as one,
+        serve(options("b", data=tmp_path / "b", neighbours=(url(one),))) as two,
+    ):
+        await until(lambda: connected([one, two]))
+        client = await tidings.connect(url(one), name="alice").__aenter__()
+        subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+        await publish(one, 1, 2, 3, quality=quality)
+        await take(subscription, 2)
+        await subscription.acknowledge()
+        await abandon(client)
+        await publish(one, 4, quality=quality)
+        async with tidings.connect(url(two), name="alice") as client:
+            subscription = await client.subscribe("EXISTS(n)", durable="quotes")
+            got = numbers(await take(subscription, 2))
+            assert happened([3, 4], got) is promised
+            assert (got == [3, 4]) is ACKNOWLEDGED_ONCE
+        await until(lambda: not one.durables.count)
+        assert two.durables.count == 1

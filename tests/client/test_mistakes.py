@@ -8,23 +8,23 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from net.proxy import Proxy, proxy
-from net.world import brokers, options, running, take, until, url
+from client.transports import brokers, on_both, on_sockets, options, serve, take, until, url, way_to
 
 import tidings
 import tidings.sync
 from tidings.broker import RoutingOptions, _bounds
 from tidings.client import NotAdmitted
 from tidings.model import Matches, NotAdvertised, TidingsError, UnsupportedFilter
-from tidings.net import Server, StartError, serve
+from tidings.net import Server, StartError
 
 
 @contextlib.asynccontextmanager
-async def cut_off(most: int = 1) -> AsyncIterator[tuple[tidings.Client, Proxy]]:
+async def cut_off(most: int = 1) -> AsyncIterator[tuple[tidings.Client, Any]]:
     """A client that the broker does not hear any more, and with it `most` publications."""
-    async with brokers("b") as servers, proxy(servers["b"].port) as way:
+    async with brokers("b") as servers, way_to(servers["b"]) as way:
         with contextlib.suppress(ZeroDivisionError):
             async with tidings.connect(way.url, max_unacknowledged=most) as client:
                 way.closed = True
@@ -45,7 +45,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize("what", list(WAITING))
-@running
+@on_both
 async def test_who_waits_for_the_broker_hears_that_the_client_was_closed(what: str) -> None:
     async with cut_off() as (client, _):
         client._link.flowing = True  # one publication is under way, and there is room for no more
@@ -59,7 +59,7 @@ async def test_who_waits_for_the_broker_hears_that_the_client_was_closed(what: s
         await receipt
 
 
-@running
+@on_both
 async def test_who_waits_until_a_subscription_settles_hears_that_it_has_ended() -> None:
     async with cut_off() as (client, _):
         taken_back, left = client.subscribe("n = 1"), client.subscribe("n = 2")
@@ -76,11 +76,11 @@ async def test_who_waits_until_a_subscription_settles_hears_that_it_has_ended() 
         await anext(left)
 
 
-@running
+@on_both
 async def test_an_advertisement_that_nobody_waits_for_any_more_is_taken_back() -> None:
     async with (
         brokers("b", routing=RoutingOptions(advertisements=True)) as servers,
-        proxy(servers["b"].port) as way,
+        way_to(servers["b"]) as way,
         tidings.connect(way.url) as client,
     ):
         way.closed = True
@@ -103,12 +103,12 @@ class Odd:
         return bool(notification["n"])
 
 
-@running
+@on_sockets
 async def test_a_filter_that_cannot_travel_is_refused_and_is_not_in_the_way_later() -> None:
     odd: Matches = Odd()
     async with (
         brokers("b", limits={"client_resume": 0.05}) as servers,
-        proxy(servers["b"].port) as way,
+        way_to(servers["b"]) as way,
         tidings.connect(way.url) as client,
     ):
         subscription = await client.subscribe("EXISTS(n)")
@@ -126,7 +126,7 @@ async def test_a_filter_that_cannot_travel_is_refused_and_is_not_in_the_way_late
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-@running
+@on_sockets
 async def test_an_on_gap_that_fails_does_not_cost_the_connection(
     error: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,7 +157,7 @@ async def test_an_on_gap_that_fails_does_not_cost_the_connection(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-@running
+@on_both
 async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,7 +175,7 @@ async def test_an_on_scope_end_that_fails_does_not_cost_the_connection(
         assert client.statistics().reconnects == 0
 
 
-@running
+@on_both
 async def test_what_cannot_be_chosen_is_refused_with_what_can() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         with pytest.raises(
@@ -198,7 +198,7 @@ async def test_what_cannot_be_chosen_is_refused_with_what_can() -> None:
         assert client.statistics().published == 0
 
 
-@running
+@on_both
 async def test_several_tasks_may_take_from_one_subscription() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("EXISTS(n)")
@@ -211,7 +211,7 @@ async def test_several_tasks_may_take_from_one_subscription() -> None:
             assert [(await task)["n"] for task in tasks] == [1, 2]
 
 
-@running
+@on_both
 async def test_a_client_that_cannot_read_what_comes_does_not_connect_again_and_again_without_a_pause() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
 
@@ -224,7 +224,7 @@ async def test_a_client_that_cannot_read_what_comes_does_not_connect_again_and_a
         assert 2 <= client.statistics().reconnects <= 8
 
 
-@running
+@on_both
 async def test_a_filter_may_change_when_there_is_no_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bounds, "MAX_ENTRIES", 2)
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:

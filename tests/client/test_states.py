@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from net.proxy import proxy
-from net.world import brokers, running, take, until, url
+from client.transports import brokers, on_both, on_sockets, serve, take, until, url, way_to
 from ports import free_port
 
 import tidings
 from tidings import ClientNotOpen, ConnectionFailed, State
 from tidings.client._state import TRANSITIONS, WORKING, Lifecycle, Step
-from tidings.net import Access, Identity, Options, serve
+from tidings.net import Access, Identity, Options
 
 CALLS: dict[str, Callable[[tidings.Client], Any]] = {
     "publish": lambda client: client.publish(n=1),
@@ -43,7 +42,7 @@ async def call(what: str, client: tidings.Client) -> None:
 
 
 @pytest.mark.parametrize("what", list(CALLS))
-@running
+@on_both
 async def test_a_client_that_nobody_opened_says_so_at_once(what: str) -> None:
     client = tidings.connect("tidings://127.0.0.1:1")
     assert client.state is State.UNOPENED
@@ -54,7 +53,7 @@ async def test_a_client_that_nobody_opened_says_so_at_once(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", list(CALLS))
-@running
+@on_both
 async def test_a_closed_client_says_so(what: str) -> None:
     async with brokers("b") as servers:
         client = await tidings.connect(url(servers["b"]), name="alice")
@@ -64,7 +63,7 @@ async def test_a_closed_client_says_so(what: str) -> None:
             await call(what, client)
 
 
-@running
+@on_both
 async def test_a_client_is_awaited_and_closed_as_well_as_entered_and_left() -> None:
     async with brokers("b") as servers:
         client = await tidings.connect(url(servers["b"]))
@@ -87,7 +86,7 @@ async def test_a_client_is_awaited_and_closed_as_well_as_entered_and_left() -> N
         await until(lambda: not servers["b"].host.peers)
 
 
-@running
+@on_sockets
 async def test_closing_waits_for_what_is_under_way_and_raises_what_was_refused() -> None:
     async with brokers("b") as servers:
         client = await tidings.connect(url(servers["b"]))
@@ -101,7 +100,7 @@ async def test_closing_waits_for_what_is_under_way_and_raises_what_was_refused()
         assert client.state is State.CLOSED
 
 
-@running
+@on_both
 async def test_a_client_that_was_never_opened_can_be_closed() -> None:
     client = tidings.connect("tidings://127.0.0.1:1")
     await client.close()
@@ -111,7 +110,7 @@ async def test_a_client_that_was_never_opened_can_be_closed() -> None:
             pass
 
 
-@running
+@on_sockets
 async def test_an_attempt_that_failed_may_be_repeated() -> None:
     port = free_port()
     client = tidings.connect(f"tidings://127.0.0.1:{port}")
@@ -126,7 +125,7 @@ def at(port: int) -> Options:
     return Options(name="b", port=port)
 
 
-@running
+@on_sockets
 async def test_the_first_connection_waits_for_its_broker(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     client = tidings.connect(f"tidings://127.0.0.1:{port}", wait=20)
@@ -144,7 +143,7 @@ async def test_the_first_connection_waits_for_its_broker(caplog: pytest.LogCaptu
         await client.close()
 
 
-@running
+@on_sockets
 async def test_waiting_ends_with_the_time_that_was_given_and_with_what_no_waiting_helps_against() -> None:
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -159,7 +158,7 @@ async def test_waiting_ends_with_the_time_that_was_given_and_with_what_no_waitin
         assert loop.time() - begun < 15
 
 
-@running
+@on_sockets
 async def test_a_client_may_be_closed_while_it_waits_for_its_broker() -> None:
     client = tidings.connect("tidings://127.0.0.1:1", wait=30)
     opening = asyncio.ensure_future(client._open())
@@ -175,7 +174,7 @@ async def test_a_client_may_be_closed_while_it_waits_for_its_broker() -> None:
     [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"), (b"SSH-2.0-x\r\n", "SSH"), (b'INFO {"port":4222}\r\n', "NATS")],
     ids=["http", "ssh", "nats"],
 )
-@running
+@on_sockets
 async def test_another_service_at_the_port_is_recognised_and_told_once(
     greeting: bytes, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,10 +214,10 @@ def test_every_state_has_a_way_out_and_every_call_works_in_some_state() -> None:
 # --- the connection -----------------------------------------------------------------------------------
 
 
-@running
+@on_both
 async def test_an_application_hears_that_its_connection_is_lost_and_back(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[object] = []
-    async with brokers("b") as servers, proxy(servers["b"].port) as way:
+    async with brokers("b") as servers, way_to(servers["b"]) as way:
         with caplog.at_level(logging.WARNING, "tidings.client"):
             async with tidings.connect(
                 way.url, name="alice", on_disconnect=heard.append, on_reconnect=heard.append
@@ -242,7 +241,7 @@ async def test_an_application_hears_that_its_connection_is_lost_and_back(caplog:
         assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
-@running
+@on_sockets
 async def test_a_broker_that_takes_nobody_back_is_told_once_and_for_all(caplog: pytest.LogCaptureFixture) -> None:
     lost: list[ConnectionFailed] = []
     async with brokers("b") as servers:
@@ -259,14 +258,14 @@ async def test_a_broker_that_takes_nobody_back_is_told_once_and_for_all(caplog: 
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-@running
+@on_both
 async def test_what_hears_of_the_connection_may_fail_without_harm(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(what: object) -> None:
         raise error("not this way")
 
-    async with brokers("b") as servers, proxy(servers["b"].port) as way:
+    async with brokers("b") as servers, way_to(servers["b"]) as way:
         async with tidings.connect(way.url, on_disconnect=broken, on_reconnect=broken) as client:
             way.cut()
             await until(lambda: client.statistics().reconnects == 1)

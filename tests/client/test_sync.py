@@ -200,6 +200,7 @@ INTERNAL = {
     "has_settled": "for the client",
     "is_kept": "for the client",
     "lost": "for the client",
+    "missed": "for the client",
     "notify": "for the client",
     "position": "for the client",
     "refused": "for the client",

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from client.transports import brokers, on_both, take, until, url
 from hypothesis import given
 from hypothesis import strategies as st
-from net.world import brokers, running, take, until, url
 
 import tidings
 from tidings.client._typed import Typed
@@ -99,7 +99,7 @@ def test_what_was_flattened_becomes_what_it_was(instance: Any) -> None:
     assert Typed(type(instance)).of(tidings.Notification.from_object(instance)) == instance
 
 
-@running
+@on_both
 async def test_objects_are_published_and_come_back_typed() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("type = 'Quote' AND venue.city = 'Bonn'", as_=Quote)
@@ -120,7 +120,7 @@ async def test_objects_are_published_and_come_back_typed() -> None:
         assert (await client.publish(Quote("SAP", 1.0), ttl=5)).number
 
 
-@running
+@on_both
 async def test_attributes_may_be_added_to_an_object() -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         subscription = await client.subscribe("TRUE")
@@ -135,7 +135,7 @@ async def test_attributes_may_be_added_to_an_object() -> None:
         }
 
 
-@running
+@on_both
 async def test_what_does_not_fit_is_told_and_left_out() -> None:
     misfits: list[tidings.Misfit] = []
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
@@ -152,7 +152,7 @@ async def test_what_does_not_fit_is_told_and_left_out() -> None:
     assert "city" in misfits[2].problem
 
 
-@running
+@on_both
 async def test_without_on_misfit_the_log_is_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:
         with caplog.at_level(logging.WARNING, "tidings.client"):
@@ -165,7 +165,7 @@ async def test_without_on_misfit_the_log_is_told_once_in_a_while(caplog: pytest.
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-@running
+@on_both
 async def test_an_on_misfit_that_fails_harms_nobody(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,7 +180,7 @@ async def test_an_on_misfit_that_fails_harms_nobody(
     assert "`on_misfit` failed" in caplog.text
 
 
-@running
+@on_both
 async def test_callbacks_get_instances_too_and_what_does_not_fit_counts_as_handled(tmp_path: Path) -> None:
     heard: list[Quote] = []
 
@@ -242,7 +242,7 @@ class Mean:
         self.mean = self.total / self.count
 
 
-@running
+@on_both
 async def test_a_class_may_raise_anything_and_costs_no_connection() -> None:
     misfits: list[tidings.Misfit] = []
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as client:

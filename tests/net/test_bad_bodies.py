@@ -13,7 +13,7 @@ from net.world import Raw, brokers, running, take, until, url, well
 import tidings
 from tidings.history import HistoryOptions
 from tidings.history._messages import Found
-from tidings.history._requests import Replay, encode
+from tidings.history.caching._requests import Replay, encode
 from tidings.model import ROOT_ROUTE
 from tidings.model import Identity as Stamp
 from tidings.net import Server

@@ -13,7 +13,7 @@ import pytest
 import tidings
 from tidings.net import ArchiveOptions, Bound, Options, Server, StoreOptions, bounds_of, serve
 from tidings.net import _bounds as bounds_module
-from tidings.net import _keeper as keeper_module
+from tidings.net import _housekeeping as keeper_module
 from tidings.store import Store, archive_bytes, store_bytes
 from tidings.store.archive import ArchiveReader, verify
 from tidings.wire import Quality

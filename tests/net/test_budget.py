@@ -13,7 +13,7 @@ from net.world import Raw, brokers, options, running, until, url
 
 import tidings
 from tidings.broker import Link, LinkKind
-from tidings.broker import _waiting as waiting
+from tidings.broker.forwarding import _waiting as waiting
 from tidings.model import Filter
 from tidings.net import Access, Server, serve
 from tidings.net._access import Identity
@@ -194,7 +194,7 @@ async def test_clients_that_hold_most_are_disconnected_with_a_reason_and_no_more
 
 @running
 async def test_durable_records_are_bounded_by_bytes_whatever_they_are_called(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("tidings.net._durables.MAX_DURABLE_BYTES", 30_000)
+    monkeypatch.setattr("tidings.broker._durables.MAX_DURABLE_BYTES", 30_000)
     access = Access(tokens=TOKENS)
     async with brokers("b", data=tmp_path, access=access) as servers, contextlib.AsyncExitStack() as at:
         server = servers["b"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 from net.proxy import proxy
@@ -93,3 +94,28 @@ async def test_what_goes_at_once_is_not_explained(caplog: pytest.LogCaptureFixtu
                 await asyncio.sleep(0.02)
                 assert not receipt.waits_for
     assert not caplog.records
+
+
+@running
+async def test_who_waits_for_a_scope_hears_that_the_authority_is_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        serve(options("a", authority="a", data=tmp_path)) as a,
+        serve(options("b", authority="a", neighbours=(url(a),))) as b,
+    ):
+        async with tidings.connect(url(a)) as administrator:
+            await administrator.admin.create_scope("team")
+            await administrator.admin.join("@alice", "team")
+        await until(lambda: b.host.broker.scoping.active.version >= 2)
+        await a.stop()
+        await until(lambda: not b.host.broker.adjacency.open_links)
+        client = await tidings.connect(url(b), name="alice")
+        with caplog.at_level(logging.WARNING, "tidings.client"):
+            subscription = client.subscribe("TRUE")
+            why = "its scopes are not carried here yet; that is for the authority 'a' to admit, which cannot be reached"
+            await until(lambda: f"advertisement {subscription.id} waits: {why}, at broker 'b'" in caplog.text)
+        assert not subscription.settled
+        with pytest.raises(ZeroDivisionError):
+            async with client:
+                raise ZeroDivisionError

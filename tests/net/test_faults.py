@@ -87,7 +87,7 @@ def all_reach(world: Cluster) -> bool:
 
 
 @pytest.mark.req("ARC-001")
-@pytest.mark.parametrize("advertised", [False, True], ids=["plain", "advertised"])
+@pytest.mark.parametrize("advertised", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["plain", "advertised"])
 def test_a_short_storm_keeps_every_promise(tmp_path: Path, advertised: bool) -> None:
     storm = run(tmp_path, 1, rounds=1, seconds=8, every=(0.3, 1.0), advertised=advertised)
     asyncio.run(asyncio.wait_for(storm, 140))

@@ -318,10 +318,10 @@ async def test_a_peer_that_never_reads_is_let_go_when_its_link_has_ended(monkeyp
 @pytest.mark.parametrize("quality", ["fire", "accepted"])
 @running
 async def test_memory_of_publications_is_bounded_by_bytes(quality: str, monkeypatch) -> None:
-    monkeypatch.setattr("tidings.broker._publications.MEMORY_BYTES", 1_000_000)
+    monkeypatch.setattr("tidings.broker.forwarding._numbers.MEMORY_BYTES", 1_000_000)
     async with brokers("b") as servers, tidings.connect(url(servers["b"])) as writer:
         for n in range(100):
             await writer.publish(n=n, filling=b"x" * 60_000, quality=quality)
         await writer.flush()
         await until(lambda: servers["b"].host.broker.publications.last == 100)
-        assert sum(len(envelope.body) for envelope in servers["b"].host.broker.publications._recent) <= 1_000_000
+        assert sum(len(envelope.body) for envelope in servers["b"].host.broker.publications.recent) <= 1_000_000

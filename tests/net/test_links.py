@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from net.world import Raw, brokers, connected, options, running, take, until, ur
 from promised import each_quality, happened, outcome
 
 import tidings
-from tidings.broker import RoutingOptions
+from tidings.broker import Advice, Feature, Joinpoint, Link, RoutingOptions
 from tidings.net import serve
 from tidings.net._dialler import Dialler
 from tidings.sim import Outcome
@@ -311,6 +313,47 @@ async def test_a_silent_client_is_given_up_also_while_another_one_is_away() -> N
         async with await Raw.open(servers["b"]) as silent:
             await silent.hello("silent")
             await silent.gone()
+
+
+class Noting(Feature):
+    """Notes who is away and who is back."""
+
+    name = "noting"
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        return {step: partial(self._note, step.label) for step in (Joinpoint.AWAY, Joinpoint.BACK, Joinpoint.DETACH)}
+
+    def _note(self, label: str, proceed: Callable[..., None], link: Link) -> None:
+        self.seen.append((label, link.name))
+        proceed(link)
+
+
+@running
+async def test_features_hear_who_is_away_and_whose_session_goes_on() -> None:
+    noting = Noting()
+    async with serve(options("b", limits={"client_resume": 3.0}), [noting]) as server, proxy(server.port) as way:
+        async with tidings.connect(way.url, name="alice") as client:
+            await client.subscribe("EXISTS(n)")
+            way.cut()
+            await until(lambda: noting.seen == [("away", "alice"), ("back", "alice")])
+            way.closed = True
+            way.cut()
+            await until(lambda: len(noting.seen) == 4)
+            assert noting.seen[2:] == [("away", "alice"), ("detach", "alice")]
+
+
+@running
+async def test_a_client_that_says_nothing_is_away_before_its_connection_is_given_up() -> None:
+    noting = Noting()
+    async with serve(options("b", limits={"heartbeat": 5.0, "client_silence": 0.2}), [noting]) as server:
+        async with await Raw.open(server) as silent, tidings.connect(url(server), name="lively"):
+            await silent.hello("silent")
+            await until(lambda: noting.seen == [("away", "silent")])
+            silent.write(part(Part.PONG))
+            await until(lambda: noting.seen == [("away", "silent"), ("back", "silent")])
 
 
 @running

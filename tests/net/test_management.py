@@ -57,6 +57,17 @@ MARKET = {
 }
 
 
+LARGE = json.dumps(
+    {
+        "changes": [
+            {"type": "Impose", "scope": "s", "interface": {"input": f"a = '{'x' * 1_000}{number}'"}}
+            for number in range(150)
+        ]
+    }
+).encode()
+"""Changes that take long to read."""
+
+
 @pytest.mark.req("ARC-207")
 @running
 async def test_tools_watch_and_reconfigure_a_running_network_over_http(tmp_path: Path) -> None:
@@ -145,6 +156,12 @@ def test_a_broker_is_watched_and_changed_from_other_machines(tmp_path: Path) -> 
                     await alice.status()
                 with pytest.raises(tidings.TidingsError, match="not an administrator of 'market'"):
                     await alice.admin.change(DestroyScope("market", cascade=True))
+                with pytest.raises(tidings.TidingsError, match="it is not an administrator of the root scope; ask one"):
+                    await alice.admin.change(CreateScope("other"))
+                with pytest.raises(tidings.TidingsError, match=r"'@a.nb' cannot name a client: write 1 to 256"):
+                    await operator.admin.change(Join("@a\nb", "market"))
+                assert [(await one.admin.who_sees()).partial for one in (operator, alice)] == [False, True]
+                assert (await alice.admin.what_sees("@alice")).partial
                 await operator.admin.change(DestroyScope("market", cascade=True))
                 assert [scope for scope in (await operator.admin.graph()).scopes if scope] == []
 
@@ -162,6 +179,7 @@ async def test_what_is_wrong_is_answered_and_changes_nothing() -> None:
                 "a value is missing after <",
                 b'{"changes": [{"type": "Impose", "scope": "s", "interface": {"input": "a <"}}]}',
             ),
+            (400, "filters and constants in this change have more than 131,072 characters", LARGE),
             (400, "changes: 5 is a whole number, not a list", b'{"changes": 5}'),
             (400, "there is no 'modus' here", b'{"changes": [], "modus": "drain"}'),
             (400, "cannot be read: it is nested too deeply; flatten it", b"[" * 200_000),

@@ -11,7 +11,7 @@ from net.world import Raw, brokers, connected, options, running, take, until, ur
 
 import tidings
 from tidings.broker import LinkKind, RoutingOptions
-from tidings.broker._publications import MAX_REFUSALS, Publications
+from tidings.broker.forwarding._publications import MAX_REFUSALS, Publications
 from tidings.client import NotAdmitted
 from tidings.model import Filter
 from tidings.net import Access, Identity, Server, serve
@@ -406,7 +406,7 @@ async def test_positions_of_an_origin_that_is_gone_are_kept_where_they_were(tmp_
                     await take(heard, 1)
                     await heard.acknowledge()
     async with serve(options("a", data=tmp_path)) as a:  # it has never heard of b, but for what it has kept
-        assert not a.host.broker.recovery.heard_of("b")
+        assert not a.host.broker.recovery.seen.heard_of("b")
         async with tidings.connect(url(a), name="vera") as vera:
             heard = await vera.subscribe("n > 0", durable="d")
             await (await vera.publish(n=2))

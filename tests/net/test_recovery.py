@@ -69,8 +69,8 @@ async def test_what_two_subscriptions_of_one_client_are_owed_is_fetched_once() -
 def test_tiny_answers_keep_every_promise_in_random_networks(monkeypatch, first: int) -> None:
     """With answers of a few notifications each, nearly every recovery takes several."""
     for limit, value in (("FETCH_ANSWER", 3), ("FETCH_PIECE", 2), ("FETCH_LOST", 2), ("FETCH_SCAN", 7)):
-        monkeypatch.setattr(f"tidings.broker._publications.{limit}", value)
-    monkeypatch.setattr("tidings.broker._recovery.MAX_FETCHES", 2)
+        monkeypatch.setattr(f"tidings.broker.forwarding._publications.{limit}", value)
+    monkeypatch.setattr("tidings.broker.outlets._fetching.MAX_FETCHES", 2)
     promises = Promises.load()
     for seed in range(first, first + 40, 2):
         result = Scenario.random(seed).run(promises)

@@ -29,9 +29,11 @@ from tidings.scopes import (
     ScopeEnded,
     Snapshot,
     Transaction,
+    Undefine,
     apply,
     encode,
 )
+from tidings.scopes.language.syntax import AlterScope, DefineScope, DeployScope, Name, Roles, Selection
 from tidings.store import JournalKind, Store
 
 # --- who orders them ----------------------------------------------------------------------------------
@@ -289,6 +291,8 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         await admin.set_mapping("m/floor", "m", mapping(Rename("price", "preis")))
         await admin.set_placement("m/floor", "m", "gateway", "a")
         await admin.set_attributes("m", {"city": None, "country": "DE"})
+        await admin.set_attributes("@x", {"floor": 3})
+        await admin.set_roles("@x", "trader")
         await admin.set_administration("m", administrators=["bob"])
         with pytest.raises(NotAllowed, match="credentials presented"):
             await admin.join("@x", "m/floor")
@@ -303,6 +307,7 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         assert edge.gateway == "a"
         assert "secret" not in str(graph.scopes)
         await admin.leave("@x", "m/floor", mode=Mode.INSTANT)
+        await admin.forget("@x")
         with pytest.raises(ScopeError, match="cascade"):
             await admin.destroy_scope("m")
         await admin.destroy_scope("m", cascade=True)
@@ -316,6 +321,10 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         assert (await admin.graph()).scope("m/floor").brokers == {"a"}
         await admin.retract("m/floor", "a")
         assert not (await admin.graph()).scope("m/floor").brokers
+        await admin.define(DefineScope("kind", (Selection((Name("@x"),), label="m"),)))
+        await admin.deploy(DeployScope(Name("kind"), "shop"))
+        await admin.alter(AlterScope(Name("kind"), features=(Roles(("shop",)),)))
+        await admin.change(Undefine("kind"))
         made = {change.split(" ")[0] for entry in await admin.log() for change in entry.changes}
         kinds = {change.__name__ for change in get_args(AnyChange)}
         assert made == kinds - {"Anchor", "Unanchor"}, "every kind; where scopes are carried is not logged"

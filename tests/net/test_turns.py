@@ -9,7 +9,7 @@ from net.world import Raw, brokers, running, until
 
 import tidings
 from tidings.broker import MAX_COST
-from tidings.broker._covering import COMPARED_COST
+from tidings.broker.interest._covering import COMPARED_COST
 from tidings.model import Filter, FilterTooLarge
 from tidings.model.operators.like import _compared
 from tidings.net._turns import LIGHT, is_light

@@ -28,6 +28,7 @@ COMMANDS = {
     "status": "_status",
     "topology": "_status",
     "scope": "_scope",
+    "aggregate": "_aggregate",
     "history": "_history",
     "replay": "_replay",
     "archive": "_archive",
@@ -104,7 +105,8 @@ class _Group(Group):
             from ._logs import guard_warnings  # noqa: PLC0415
 
         guard_warnings()
-        with readable(debug=bool(ctx.params.get("debug"))):
+        words = (*getattr(ctx, "_protected_args", ()), *ctx.args)[:2]
+        with readable(debug=bool(ctx.params.get("debug")), words=words):
             return super().invoke(ctx)
 
 

@@ -3,7 +3,8 @@
 A shell that completes an option starts the program, asks, and throws it away, at every TAB. So the words of all
 commands are noted in a file the first time that they are asked for, as Python notes the code that it has compiled, and
 from then on a stand-in with the same words answers. The note is good for the files from which it was made: if one
-changes, it is made anew. If it cannot be written, everything works, only slower.
+changes, it is made anew. If it cannot be written, everything works, only slower. Names of scopes and clients are the
+broker's to know, see `_known_names`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Annotated, Any
 import typer
 
 import tidings
+
+from ._known_names import NAMED, Names, completer
 
 _enum: Any = enum.Enum
 Words = Mapping[str, Any]
@@ -96,6 +99,7 @@ def _param(param: Any, context: typer.Context) -> Words:
         "many": bool(param.multiple or param.nargs != 1),
         "hidden": bool(getattr(param, "hidden", False)),
         "help": getattr(param, "help", None),
+        "names": named.value if (named := NAMED.get(param.metavar)) is not None else None,
         "choices": [one.value for one in param.shell_complete(context, "") if one.type == "plain"],
     }
 
@@ -120,12 +124,15 @@ def _annotation(param: Words) -> Any:
     if param["choices"]:
         kind = _enum(param["name"], {word: word for word in param["choices"]})
     kind = list[kind] if param["many"] else kind
+    complete = completer(Names(param["names"])) if param["names"] else None
     if param["argument"]:
-        return Annotated[kind | None, typer.Argument(help=param["help"])]
+        return Annotated[kind | None, typer.Argument(help=param["help"], autocompletion=complete)]
     words = list(param["words"])
     if param["else"]:
         words[-1] = f"{words[-1]}/{'/'.join(param['else'])}"
-    return Annotated[kind | None, typer.Option(*words, help=param["help"], hidden=param["hidden"])]
+    return Annotated[
+        kind | None, typer.Option(*words, help=param["help"], hidden=param["hidden"], autocompletion=complete)
+    ]
 
 
 def _nothing() -> None:

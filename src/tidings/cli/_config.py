@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidings.aggregation import AggregationOptions
 from tidings.broker import RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.model import TidingsError
@@ -84,6 +85,7 @@ class _Loader:
             "archive": self._archive(tables["archive"]) if "archive" in content else None,
             "history": HistoryOptions(**tables["history"]),
             "caching": self._caching(tables["caching"]),
+            "aggregation": AggregationOptions(**tables["aggregation"]),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }

@@ -13,10 +13,10 @@ from tidings.net import Options, bounds_of, owners
 
 from ._config import Configuration, ConfigurationError, Problem, load
 from ._connection import AsJson
-from ._described import as_toml, described, kept
 from ._errors import ExitCode
 from ._help import Commands
 from ._paths import default_data
+from ._settings_text import as_toml, described, kept
 
 config = Commands(help="Check and show configuration files.")
 

@@ -99,6 +99,7 @@ def connect(
     key: Path | None = None,
     name: str | None = None,
     insecure: bool = False,
+    state: Path | None = None,
 ) -> tidings.Client:
     """A client with what the options say."""
     try:
@@ -108,7 +109,8 @@ def connect(
     except Bad as bad:
         raise UsageError(f"--token-file: {bad.problem}; {bad.remedy}") from None
     try:
-        return tidings.connect(brokers, name=name, token=token, tls=_tls(ca, certificate, key), insecure=insecure)
+        tls = _tls(ca, certificate, key)
+        return tidings.connect(brokers, name=name, token=token, tls=tls, insecure=insecure, state=state)
     except tidings.NotAdmitted:
         raise
     except tidings.ConnectionFailed as error:  # nothing was dialled yet: an address is wrong

@@ -2,7 +2,8 @@
 
   0  done
   1  something failed or was refused
-  2  the command line is wrong: an option, a filter, a value
+  2  the command line is wrong: an option, a filter, a value; of `tidings scope plan`, `diff` and `fmt --check`, that
+     something would change: for these a wrong command line is 1
   3  no broker can be reached
   4  the broker does not let this client in, or is not trusted
   5  the broker cannot start, or could not go on
@@ -63,9 +64,16 @@ _CODES: list[tuple[type[Exception], ExitCode]] = [
 ]
 
 
+_COMPARING = {("scope", "plan"), ("scope", "diff"), ("scope", "fmt")}
+"""Commands that return 2 if something would change, so what is wrong with their command line is a failure."""
+
+
 @contextlib.contextmanager
-def readable(*, debug: bool) -> Iterator[None]:
-    """Turn what goes wrong inside into a message and an exit code; with `debug` it is shown as it is."""
+def readable(*, debug: bool, words: tuple[str, ...] = ()) -> Iterator[None]:
+    """Turn what goes wrong inside into a message and an exit code; with `debug` it is shown as it is.
+
+    `words` are the first two of the command line.
+    """
     try:
         yield
     except (typer.Exit, typer.Abort):
@@ -88,6 +96,8 @@ def readable(*, debug: bool) -> Iterator[None]:
             complain(f"unexpected error, {type(error).__name__}: {error}; run `tidings --debug ...` to see where")
         else:
             complain(str(error))
+        if code is ExitCode.USAGE and words in _COMPARING:
+            code = ExitCode.FAILED
         raise typer.Exit(code or ExitCode.FAILED) from None
 
 

@@ -23,7 +23,7 @@ from ._help import Commands
 from ._json_lines import as_line
 from ._nothing import nothing_held
 from ._past import Archive, Data, Limit, NewestFirst, Since, Until, Wanted, archives, asked, opened, place
-from ._shown import Lines
+from ._readable_lines import Lines
 from ._times import as_instant, as_iso
 
 history = Commands(help="Query a store or an archive on this machine.")

@@ -13,7 +13,7 @@ import typer
 
 import tidings
 from tidings.client import Changed
-from tidings.model import Duplicates, Filter, MappingError
+from tidings.model import Duplicates, Filter, MappingError, ValueRefused
 from tidings.scopes import (
     Anchor,
     AnyChange,
@@ -29,17 +29,24 @@ from tidings.scopes import (
     SetInterface,
     SetMapping,
     SetPlacement,
+    SetRoles,
     SetSelective,
     Unanchor,
     credential,
+    is_client,
     read_mapping,
 )
 
 from ._connection import AsJson, entering
 from ._errors import UsageError, complain
 from ._help import Commands
-from ._option_values import one_of, seconds, words_of
-from ._scope_looks import explain, log, show, tree
+from ._option_values import one_of, words_of
+from ._scope_changes import Credentials, How, Seconds, secrets
+from ._scope_looks import explain, log, members, show, tree
+from ._scope_plans import apply, plan, undo
+from ._scope_scripts import check, diff, export_, fmt
+from ._scope_sights import what_sees, who_sees
+from ._values import value_of
 
 scope = Commands(
     help="Decide who sees what. A client is written @name, a scope inside another one outer/inner.",
@@ -69,7 +76,13 @@ ImposedOutput = Annotated[
 ]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option("--attribute", metavar="NAME=VALUE", help="An attribute of the scope; NAME= removes it."),
+    typer.Option(
+        "--attribute", metavar="NAME=VALUE", help="An attribute, typed as in `tidings pub`; NAME= removes it."
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option("--role", metavar="ROLE", help="A role, in place of those that it had. Repeat it to name several."),
 ]
 Administrators = Annotated[
     list[str] | None,
@@ -81,7 +94,6 @@ Admission = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Secrets, one per line; a new member must present one of them."),
 ]
-Credentials = Annotated[Path | None, typer.Option(metavar="FILE", help="Secrets to present, one per line.")]
 MappingFile = Annotated[
     Path | None,
     typer.Option("--mapping", metavar="FILE", help="How notifications change on the way, as JSON (docs/mappings.md)."),
@@ -98,18 +110,6 @@ Rule = Annotated[
 Ordered = Annotated[
     bool | None,
     typer.Option("--ordered/--unordered", help="Whether members wait for what gateways delay, to receive it in order."),
-]
-How = Annotated[
-    Mode,
-    typer.Option(
-        "--mode",
-        parser=one_of("--mode", Mode),
-        metavar=words_of(Mode),
-        help="When the change applies to notifications that are on their way.",
-    ),
-]
-Seconds = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", parser=seconds("--timeout", 0.1), help="How long to wait.")
 ]
 
 
@@ -130,6 +130,7 @@ def create(
         bool, typer.Option("--abstract", help="Only group other scopes; nothing is published in it.")
     ] = False,
     attribute: Attributes = None,
+    role: Roles = None,
     administrator: Administrators = None,
     hidden: Annotated[
         bool, typer.Option("--hidden", help="Only members and administrators may know of the scope.")
@@ -163,13 +164,14 @@ def create(
             imposed=Interface.parse(input=impose_input or "TRUE", output=impose_output or "TRUE"),
             abstract=abstract,
             attributes={word: value for word, value in _attributes(attribute).items() if value is not None},
+            roles=role or (),
             hidden=hidden,
             trusted=trust or (),
             administrators=administrator or (),
-            admission=_secrets(admission),
+            admission=secrets(admission),
             duplicates=duplicates or SecondCopies.DEFAULT,
             ordered=bool(ordered),
-            credentials=_secrets(credentials),
+            credentials=secrets(credentials),
             mode=mode,
             timeout=timeout,
         )
@@ -222,7 +224,7 @@ def join(
             mapping=_mapping(mapping),
             placement=placement,
             gateway=gateway,
-            credentials=_secrets(credentials),
+            credentials=secrets(credentials),
             mode=mode,
             timeout=timeout,
         )
@@ -248,12 +250,17 @@ def leave(
 @entering
 def set_(
     client: tidings.Client,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A scope; with --in, any member.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCOPE|@CLIENT",
+            help="A scope; with --in, --attribute or --role also a client, @name.",
+            show_default=False,
+        ),
+    ],
     inside: Annotated[
         str | None,
-        typer.Option(
-            "--in", metavar="SCOPE", help="Change the membership of NAME in this scope instead of NAME itself."
-        ),
+        typer.Option("--in", metavar="SCOPE", help="Change the membership in this scope instead of the member itself."),
     ] = None,
     input: Input = None,
     output: Output = None,
@@ -267,6 +274,8 @@ def set_(
     ] = None,
     gateway: Annotated[str, typer.Option(metavar="BROKER", help="The broker at which everything crosses.")] = "",
     attribute: Attributes = None,
+    role: Roles = None,
+    no_roles: Annotated[bool, typer.Option("--no-roles", help="Take all roles away.")] = False,
     administrator: Administrators = None,
     admission: Admission = None,
     duplicates: Rule = None,
@@ -288,7 +297,7 @@ def set_(
     timeout: Seconds = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Change a scope, or with --in a membership. Whatever is not mentioned stays as it is."""
+    """Change a scope, what is said about a client, or with --in a membership. What is not mentioned stays as it is."""
     sides, imposed = (input, output), (impose_input, impose_output)
 
     def changes(graph: Graph) -> list[AnyChange]:
@@ -304,16 +313,20 @@ def set_(
             if placement is not None:
                 found.append(SetPlacement(name, edge.scope, placement, gateway))
             return found
+        said: list[AnyChange] = [SetAttributes(_root(name), _attributes(attribute))] if attribute else []
+        if role or no_roles:
+            said.append(SetRoles(_root(name), tuple(role or ())))
+        if is_client(name):
+            return said
         known = graph.scope(_root(name))
         found = [SetInterface(known.id, _replaced(known.interface, *sides))] if any(sides) else []
         if any(imposed):
             found.append(Impose(known.id, _replaced(known.imposed, *imposed)))
-        if attribute:
-            found.append(SetAttributes(known.id, _attributes(attribute)))
+        found += said
         if administrator is not None or admission is not None:
             clients = None if administrator is None else tuple(administrator)
-            secrets = None if admission is None else tuple(map(credential, _secrets(admission)))
-            found.append(SetAdministration(known.id, clients, secrets))
+            admitting = None if admission is None else tuple(map(credential, secrets(admission)))
+            found.append(SetAdministration(known.id, clients, admitting))
         found += [Anchor(known.id, name, stay=True) for name in extend or ()]
         found += [Unanchor(known.id, name, stay=True) for name in retract or ()]
         if duplicates is not None or ordered is not None:
@@ -325,15 +338,25 @@ def set_(
         wanted = changes(await client.admin.graph(timeout=timeout))
         if not wanted:
             raise UsageError("nothing to change; `tidings scope set --help` lists what can be set")
-        return await client.admin.change(*wanted, mode=mode, credentials=_secrets(credentials), timeout=timeout)
+        return await client.admin.change(*wanted, mode=mode, credentials=secrets(credentials), timeout=timeout)
 
     _change(client, work, as_json)
 
 
 scope.command()(show)
 scope.command()(tree)
+scope.command()(members)
 scope.command()(explain)
+scope.command("who-sees")(who_sees)
+scope.command("what-sees")(what_sees)
 scope.command()(log)
+scope.command()(check)
+scope.command()(plan)
+scope.command()(apply)
+scope.command()(diff)
+scope.command()(fmt)
+scope.command("export")(export_)
+scope.command()(undo)
 
 
 # --- what the commands share ----------------------------------------------------------------------------
@@ -366,25 +389,18 @@ def _replaced(known: Interface, input: str | None, output: str | None) -> Interf
     )
 
 
-def _attributes(words: list[str] | None) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
+def _attributes(words: list[str] | None) -> dict[str, object]:
+    """Values by name, typed as in `tidings pub`; an empty one removes."""
+    found: dict[str, object] = {}
     for word in words or ():
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise UsageError(f"'{word}' is not of the form NAME=VALUE; write for example --attribute city=Berlin")
-        found[name] = value or None
+        try:
+            found[name] = value_of(value) if value else None
+        except (UsageError, ValueRefused) as error:
+            raise UsageError(f"--attribute {name}: {error}") from None
     return found
-
-
-def _secrets(file: Path | None) -> tuple[str, ...]:
-    """Secrets come from files: arguments can be seen by other users of the machine."""
-    if file is None:
-        return ()
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"'{file}' cannot be read: {error}; name a text file with one secret per line") from None
-    return tuple(line.strip() for line in lines if line.strip())
 
 
 def _mapping(file: Path | None) -> EdgeMapping | None:

@@ -1,10 +1,10 @@
-"""`tidings scope show|tree|log`: look at who sees what, and at how it came to be so."""
+"""`tidings scope show|tree|members|explain|log`: look at who sees what, and at how it came to be so."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,7 +18,17 @@ from rich.tree import Tree
 
 import tidings
 from tidings.model import ROOT_SCOPE, TidingsError
-from tidings.scopes import AuditEntry, Graph, Interface, Membership, Placement, is_client, resolve
+from tidings.scopes import (
+    Attributes,
+    AuditEntry,
+    Component,
+    Graph,
+    Interface,
+    Membership,
+    Placement,
+    is_client,
+    resolve,
+)
 from tidings.wire import TableStatus
 
 from ._connection import AsJson, entering
@@ -43,7 +53,7 @@ def show(
 
     Traffic is shown to clients that may administer the broker.
     """
-    graph, traffic = _asked(client, lambda: _graph_and_traffic(client))
+    graph, traffic = asked(client, lambda: _graph_and_traffic(client))
     node = name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name)
     words = scope_words(graph, node)
     if node in traffic:
@@ -69,7 +79,7 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Draw the scope graph, superscopes above their members. A member of several scopes appears in each."""
-    graph = _asked(client, client.admin.graph)
+    graph = asked(client, client.admin.graph)
     if svg is not None:
         svg.write_text(picture(graph), encoding="utf-8")
     if as_json:
@@ -79,6 +89,41 @@ def tree(
         console = Console(highlight=False)
         for drawn in trees(graph):
             console.print(drawn)
+
+
+@entering
+def members(
+    client: tidings.Client,
+    name: Annotated[str, typer.Argument(metavar="[SCOPE]", help="The scope.", show_default="root")] = "root",
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Show what is known even if not every broker answers.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the members of a scope, where they are connected, and what is said about them.
+
+    Clients that no administrator has made a member of a scope are members of the root scope while they are connected.
+    """
+
+    async def work() -> list[Component]:
+        graph = await client.admin.graph()
+        scope = ROOT_SCOPE if name == "root" else resolve(graph, name)
+        return await client.admin.members(scope, partial=partial)
+
+    found = asked(client, work)
+    if as_json:
+        for one in found:
+            words = {"name": one.node, "broker": one.broker, "attributes": _plain(one.attributes), "roles": one.roles}
+            print(json.dumps(words))
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("member", "connected to", "roles", "attributes"):
+        table.add_column(title, style="cyan" if title == "member" else None)
+    for one in found:
+        said = ", ".join(f"{key}={value!r}" for key, value in one.attributes.items())
+        place = one.broker or ("not connected" if is_client(one.node) else "")
+        table.add_row(*(Text(printable(text)) for text in (one.node, place, ", ".join(one.roles), said)))
+    Console(highlight=False).print(table if found else Text("no members"))
 
 
 @entering
@@ -97,10 +142,10 @@ def explain(
 ) -> None:
     """Explain why a client sees a notification of another one, or why not: every way, and what blocks it."""
     notification = notification_of(attributes)
-    found = _asked(client, lambda: client.admin.explain(publisher, notification, reader))
+    found = asked(client, lambda: client.admin.explain(publisher, notification, reader))
     if as_json:
         ways = [{"path": way.path, "steps": list(map(str, way.crossings))} for way in found.ways]
-        print(json.dumps({"visible": found.visible, "ways": ways, "apart": found.apart}))
+        print(json.dumps({"visible": found.visible, "ways": ways, "apart": found.apart, "partial": found.partial}))
     else:
         print("\n".join(map(printable, str(found).split("\n"))))
 
@@ -117,7 +162,7 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Show who changed the scope graph, who was refused, and what became visible to whom; newest last."""
-    entries = _asked(client, lambda: client.admin.log(limit))
+    entries = asked(client, lambda: client.admin.log(limit))
     console = Console(highlight=False, soft_wrap=True)
     for entry in entries:
         if as_json:
@@ -135,7 +180,9 @@ async def _graph_and_traffic(client: tidings.Client) -> tuple[Graph, dict[str, T
     return graph, {table.scope: table for table in (status.tables if status is not None else ())}
 
 
-def _asked(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+def asked(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """What a connected client finds out."""
+
     async def run() -> _T:
         async with client:
             return await work()
@@ -150,7 +197,12 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
     """Everything that is known about a scope or a client, as plain words."""
     edges = graph.superscopes(name)
     if is_client(name):
-        return {"client": name, "member of": [_edge_words(edge, edge.scope) for edge in edges.values()] or ["root"]}
+        return {
+            "client": name,
+            "attributes": _plain(graph.attributes(name)),
+            "roles": list(graph.roles(name)),
+            "member of": [_edge_words(edge, edge.scope) for edge in edges.values()] or _outside(graph, name),
+        }
     known = graph.scope(name)
     return {
         "scope": known.id or "root",
@@ -161,7 +213,8 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "trusted": list(known.trusted),
         "duplicates": known.duplicates.name.lower() if known.duplicates else "",
         "ordered": known.ordered,
-        "attributes": known.attributes,
+        "attributes": _plain(known.attributes),
+        "roles": list(known.roles),
         "administrators": list(known.administrators),
         "admission": f"one of {len(known.admission)} secrets" if known.admission else "",
         "member of": [_edge_words(edge, edge.scope) for edge in edges.values()],
@@ -169,6 +222,15 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "brokers": sorted(graph.anchored(known.id)) if known.id else ["all"],
         "extended to": sorted(known.brokers),
     }
+
+
+def _outside(graph: Graph, name: str) -> list[str]:
+    """Where a client is that is a member of nothing: the root scope, unless it has left its last scope."""
+    return ["root"] if graph.is_stranger(name) else []
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return Attributes(attributes).dump()
 
 
 def _interface_words(interface: Interface) -> dict[str, str]:

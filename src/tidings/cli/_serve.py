@@ -23,13 +23,13 @@ from tidings.wire import is_local
 from ._addresses import urls
 from ._config import Configuration, load
 from ._connection import DEFAULT_BROKER
-from ._described import kept
 from ._errors import UsageError, complain
 from ._logs import set_up_logs
 from ._option_values import one_of, whole, words_of
 from ._paths import default_data
 from ._quiet import Quiet
 from ._settings import LOG_LEVELS, Bad, text, url
+from ._settings_text import kept
 
 MAX_PORT = 65_535
 _LEVELS = ", ".join(LOG_LEVELS)

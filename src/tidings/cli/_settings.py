@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from tidings.aggregation import Policy
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.model import Filter, FilterError, FilterSyntaxError
@@ -316,6 +317,7 @@ ACCESS: dict[str, Reader] = {
     "administer": boolean,
     "broker": boolean,
     "names": patterns,
+    "attributes": patterns,
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
@@ -348,6 +350,13 @@ CACHING: dict[str, Reader] = {
     "producer_history": integer(0, 2**20),
     "index_scope": choice(IndexScope),
 }
+AGGREGATION: dict[str, Reader] = {
+    "enabled": boolean,
+    "ride_within": duration(0, 1),
+    "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
+    "max_keys": integer(1, 10_000_000),
+    "max_watches": integer(1, 1_000_000),
+}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
@@ -355,6 +364,7 @@ TABLES: dict[str, dict[str, Reader]] = {
     "archive": ARCHIVE,
     "history": HISTORY,
     "caching": CACHING,
+    "aggregation": AGGREGATION,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

@@ -19,6 +19,7 @@ import tidings
 from tidings.wire import PeerStatus, Status, TreeStatus, encode_status
 
 from ._connection import AsJson, entering
+from ._counted import counted
 from ._printable import printable, printable_json
 
 
@@ -78,11 +79,12 @@ def summary(status: Status) -> Group:
         "broker": f"{printable(status.name)} ({status.role}), version {status.version}, epoch {status.epoch}",
         "up for": str(timedelta(seconds=int(status.uptime))) + (", stopping" if status.draining else ""),
         "listens on": f"{status.host}:{status.port}",
-        "links": f"{status.clients:,} clients, {status.brokers} neighbours, {len(status.tree.hops) + 1} brokers in all",
-        "tables": f"{status.subscriptions:,} subscriptions, {status.advertisements:,} advertisements",
+        "links": f"{counted(status.clients, 'client')}, {counted(status.brokers, 'neighbour')}, "
+        f"{counted(len(status.tree.hops) + 1, 'broker')} in all",
+        "tables": f"{counted(status.subscriptions, 'subscription')}, {counted(status.advertisements, 'advertisement')}",
         "routing": f"{status.routing['algorithm']}, {_advertisements(status)}",
         "counted": f"{_published(status):,} published, {_delivered(status):,} delivered, "
-        f"{status.counters.refused:,} refused, {status.counters.gaps:,} gaps",
+        f"{status.counters.refused:,} refused, {counted(status.counters.gaps, 'gap')}",
         "store": _store(status),
         "scopes": _scopes(status),
     }

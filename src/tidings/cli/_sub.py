@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -22,7 +23,7 @@ from ._json_lines import as_line, gap_as_line
 from ._nothing import nothing_from_the_past
 from ._option_values import seconds, whole
 from ._printable import printable
-from ._shown import Lines, gap_as_text
+from ._readable_lines import Lines, gap_as_text
 
 MAX_BOUND = 100
 """Characters of a bound: the longest that means something has an instant and a number."""
@@ -53,6 +54,13 @@ def sub(
             help="Continue where the last run with this name and --client ended.",
         ),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --client: continue, at any broker, from what the last run left in this file.",
+        ),
+    ] = None,
     past: Annotated[
         str | None,
         typer.Option(
@@ -80,9 +88,18 @@ def sub(
         raise UsageError("--durable needs the name of a client; give one with --client")
     if durable is not None and past is not None:
         raise UsageError("--durable continues where it ended, and --past begins earlier; choose one")
+    if state is not None and client_name is None:
+        raise UsageError("--state needs the name of a client; give one with --client")
     bound = None if past is None else _bound(past)
     client = connect(
-        broker, token_file=token_file, ca=ca, certificate=cert, key=key, name=client_name, insecure=insecure
+        broker,
+        token_file=token_file,
+        ca=ca,
+        certificate=cert,
+        key=key,
+        name=client_name,
+        insecure=insecure,
+        state=state,
     )
     printer = _JsonPrinter() if as_json else _Printer(marked=past is not None)
     complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import msgspec
@@ -65,12 +67,23 @@ async def _show(client: tidings.Client, interval: float, once: bool) -> None:
         with Live(view(before, now), console=console, screen=console.is_terminal, auto_refresh=False) as live:
             while True:
                 await asyncio.sleep(interval)
+                shown = view(before, now)
                 try:
-                    before, now = now, await client.status()
+                    async for silent in silence(asked := asyncio.ensure_future(client.status()), interval):
+                        words = f"The broker has not answered for {silent:.0f} s; it said this before:"
+                        live.update(Group(Text(words, style="red"), Text(), shown), refresh=True)
+                    before, now = now, await asked
                 except TidingsError as error:
                     live.update(Text(f"{error}. Trying again.", style="red"), refresh=True)
                     continue
                 live.update(view(before, now), refresh=True)
+
+
+async def silence(asked: asyncio.Future[Status], interval: float) -> AsyncIterator[float]:
+    """For how many seconds there has been no answer, told every second or interval until there is one."""
+    since = time.monotonic()
+    while not (await asyncio.wait([asked], timeout=max(interval, 1.0)))[0]:
+        yield time.monotonic() - since
 
 
 def rates(before: Status, now: Status) -> dict[str, float]:

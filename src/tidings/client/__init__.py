@@ -2,11 +2,16 @@
 
 from tidings.model import guard_log
 
-from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted
-from ._admin import Admin, Changed
+from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted, TakenOver
+from ._admin import Admin
+from ._admin_link import ADMIN_TIMEOUT, Changed
+from ._admin_looks import GraphKind, Readings
+from ._aggregates import Aggregates, AggregateValue, AggregateWatch
+from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
 from ._receipt import Receipt, RefusedByService
+from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
 from ._state import State
 from ._subscription import Subscription
@@ -15,24 +20,34 @@ from ._traced import Traced
 from ._typed import Misfit
 
 __all__ = [
+    "ADMIN_TIMEOUT",
     "MAX_UNACKNOWLEDGED",
     "Admin",
+    "AggregateValue",
+    "AggregateWatch",
+    "Aggregates",
     "AnyPast",
+    "AnyState",
     "Changed",
     "Client",
     "ClientNotOpen",
     "ClientStatistics",
     "ConnectionFailed",
+    "GraphKind",
     "Misfit",
     "NotAdmitted",
     "OnDisconnect",
     "OnReconnect",
+    "Readings",
     "Receipt",
     "RefusedByService",
     "State",
     "Subscription",
+    "TakenOver",
     "Traced",
+    "WorkedOut",
     "connect",
+    "work_out",
 ]
 
 guard_log("tidings.client")

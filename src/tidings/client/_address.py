@@ -3,6 +3,7 @@
 TidingsError, OSError
 └── ConnectionFailed
     ├── NotAdmitted
+    │   └── TakenOver
     └── ClientNotOpen
 """
 
@@ -26,6 +27,10 @@ class NotAdmitted(ConnectionFailed):
     """Whether trying again later may help."""
     code = ""
     """Why, in one word of docs/protocol.md; "name": this name belongs to somebody else."""
+
+
+class TakenOver(NotAdmitted):
+    """Another process uses the name of this client now, perhaps at another broker; this one does not connect again."""
 
 
 class ClientNotOpen(ConnectionFailed):

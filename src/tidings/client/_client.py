@@ -15,21 +15,23 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tidings.aggregation.messages import FEATURE
 from tidings.broker import MAX_NUMBER, LocalBroker
-from tidings.history import RememberingLocalBroker
 from tidings.model import ArgumentRefused, Duplicates, Matches, Notification, object_attributes
 from tidings.wire import Consistency, Extension, Frame, Gap, Quality, Welcome
 
-from ._address import ConnectionFailed
+from ._address import Address, ConnectionFailed
 from ._admin import Admin
+from ._aggregates import Aggregates
 from ._arguments import choice_of, filter_of, integer_of, microseconds_of, name_of, shown
-from ._awaited import Awaited
+from ._carried import WRITE_SECONDS, Carried, Keeping
+from ._incoming import Incoming
 from ._inquiries import Inquiries
 from ._link import Link
+from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
-from ._reception import Reception
 from ._settings import Settings
 from ._state import Lifecycle, State, Step
 from ._subscription import Subscription
@@ -70,11 +72,13 @@ class Client(Inquiries):
             settings.name or "",
             settings.addresses,
             token=settings.token,
+            attributes=settings.brought,
             tls=settings.tls,
             serialiser=settings.serialiser,
             renewed=self._renewed,
             on_disconnect=settings.on_disconnect,
             on_reconnect=settings.on_reconnect,
+            take_over=settings.take_over,
         )
         self._life = Lifecycle(lambda: self.name)
         self._link.on_failure = self._lost
@@ -83,6 +87,8 @@ class Client(Inquiries):
         if settings.remember is None:
             self._local = LocalBroker(self._link.name, self._link.send, published=published)
         else:
+            from tidings.history.caching import RememberingLocalBroker  # noqa: PLC0415 - who does not ask does not pay
+
             self._local = RememberingLocalBroker(
                 self._link.name, self._link.send, published=published, limits=settings.remember, now=_now
             )
@@ -90,13 +96,24 @@ class Client(Inquiries):
         self._publications = Publications(settings.max_unacknowledged)
         self._questions = Questions(lambda question: self._link.send(Frame(question)), self._check)
         self._subscriptions = Subscriptions(self._local, self._link, self._questions)
-        self._advertisements: Awaited[None] = Awaited()
+        self._advertisements: Pending[None] = Pending()
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
-        self._local.observer = Reception(
-            self._publications, self._subscriptions, self._advertisements, self._questions, self.admin
+        self.aggregates = Aggregates(lambda body: self._link.send(Frame(Extension(FEATURE, body))), self._check)
+        """Questions about the traffic: how many would hear this?"""
+        self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
+        self._local.observer = Incoming(
+            self._publications,
+            self._subscriptions,
+            self._advertisements,
+            self._questions,
+            admin=self.admin,
+            aggregates=self.aggregates,
         )
+        self._keeping = Keeping(settings.state) if settings.state is not None else None
+        self._writer: asyncio.Task[None] | None = None
         self._published = 0
+        self._witnessed = False
 
     @property
     def name(self) -> str:
@@ -122,16 +139,53 @@ class Client(Inquiries):
         """Connect, unless it is connected already."""
         if self._life.take(Step.OPEN) is State.OPEN:
             return self
+        if (witness := getattr(asyncio.get_running_loop(), "witness", None)) is not None and not self._witnessed:
+            # The loop of a simulated world: it writes down what this client does.
+            self._link.receive, self._witnessed = witness(self._local), True
         try:
+            self._carry_on()
             await self._link.open(self._settings.wait)
         except BaseException:
             self._life.take(Step.REFUSED)
+            if self._keeping is not None:
+                self._keeping.close()
             raise
         if self._life.state is State.CLOSED:  # by another task, meanwhile
             await self._link.close(self._life.error())
             raise self._life.error()
         self._life.take(Step.OPENED)
+        if self._keeping is not None and self._keeping.is_file:
+            self._writer = asyncio.create_task(self._write_states(self._keeping), name="tidings state")
         return self
+
+    def _carry_on(self) -> None:
+        """Come as the client that an earlier process was, if there was one."""
+        if self._keeping is not None and (carried := self._keeping.open(self.name)) is not None:
+            self._link.carry_on(carried.name, carried.attached, carried.broker)
+            self._local.name = carried.name
+            self._subscriptions.durables.carried = dict(carried.durable)
+
+    async def _write_states(self, keeping: Keeping) -> None:
+        while True:
+            self._write_state(keeping)
+            await asyncio.sleep(WRITE_SECONDS)
+
+    def _write_state(self, keeping: Keeping) -> None:
+        try:
+            keeping.write(self._carried())
+        except OSError as error:
+            log.warning("the state of client '%s' cannot be written: %s", self.name, error)
+
+    def _carried(self) -> Carried:
+        return Carried(self.name, self._link.attached, self._link.broker, self._subscriptions.durables.positions())
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what the next process of this client needs to continue: JSON, for `tidings.connect(..., state=...)`.
+
+        An application that keeps its own state keeps this with it, in the same transaction.
+        """
+        self._check()
+        return self._carried().plain()
 
     async def __aenter__(self) -> Client:
         return await self._open()
@@ -162,6 +216,11 @@ class Client(Inquiries):
         finally:
             reminder.cancel()
             self._life.take(Step.CLOSED)
+            if self._writer is not None:
+                self._writer.cancel()
+            if self._keeping is not None:
+                self._write_state(self._keeping)
+                self._keeping.close()
             self._subscriptions.durables.end()
             self._subscriptions.finish(None)
             await self._subscriptions.end_callbacks()
@@ -174,6 +233,19 @@ class Client(Inquiries):
         log.warning(
             "closing the client '%s' waits for %s: %d unacknowledged", self.name, where, len(self._publications)
         )
+
+    async def move(self, url: str) -> None:
+        """Go to another broker of the network, with everything: subscriptions continue without loss or repetition.
+
+        There is no need to call this: a client that loses its broker finds another by itself. It is for applications
+        that know better. The broker is tried first from now on; if it does not let the client in, `ConnectionFailed` is
+        raised, and the client is connected to another of its brokers.
+        """
+        address = Address.parse(url)
+        if self._settings.token is not None and not self._settings.insecure:
+            address.check_token()
+        self._check()
+        await self._link.move(address)
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal whose receipt was not awaited."""
@@ -401,6 +473,7 @@ class Client(Inquiries):
             self._local.go_on_after(welcome.published)
         self._local.announce()
         self._questions.ask_again()
+        self.aggregates.renewed()
 
     def _lost(self, error: ConnectionFailed) -> None:
         """No broker takes this client any more."""
@@ -413,6 +486,7 @@ class Client(Inquiries):
         self._advertisements.failed(error)
         self._questions.answers.failed(error)
         self.admin.failed(error)
+        self.aggregates.failed(error)
 
 
 def _notification(given: object, more: Mapping[str, object]) -> Mapping[str, object]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidings.history import CacheLimits
 
+from ._carried import AnyState
 from ._client import Client
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect, Settings
 
@@ -25,6 +26,9 @@ def connect(
     wait: float = 0.0,
     on_disconnect: OnDisconnect | None = None,
     on_reconnect: OnReconnect | None = None,
+    attributes: Mapping[str, object] | None = None,
+    take_over: bool = False,
+    state: AnyState | None = None,
 ) -> Client:
     """Make a client of the service. Open it with `async with`, or with `await` and close it with `close()`.
 
@@ -45,6 +49,19 @@ def connect(
     With `own_numbers`, the application numbers its publications, from 1 and growing, for as long as it uses its `name`:
     a publication that is repeated under a number that the broker knows is acknowledged, and published once.
 
+    `attributes` are what the client says about itself for as long as it is connected, so that administrators can choose
+    it for scopes; where brokers know identities, the identity must be allowed to bring them. See docs/scopes.md.
+
+    A name is connected once in the whole network. If another process uses `name` already, at whichever broker, this one
+    is refused with `NotAdmitted`, which says where and since when. With `take_over`, the other one ends with
+    `TakenOver`, and does not connect again.
+
+    `state` is a file in which the client carries what it needs from one process to the next: its epoch, its last
+    broker, and how far durable subscriptions have been handled. A process that finds it is let in at once, at any
+    broker, and continues even if no broker knows of it any more. The file holds no secret, is written about once a
+    second and at the end, and is locked meanwhile; `ArgumentRefused` is raised when the client opens if it is in use,
+    damaged, or another client's. Instead of a path, give what `Client.snapshot` returned. See docs/durable.md.
+
     A `token` is sent only to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others,
     too, and can be read on the way; without, `NotAdmitted` is raised.
     """
@@ -62,5 +79,8 @@ def connect(
             wait=wait,
             on_disconnect=on_disconnect,
             on_reconnect=on_reconnect,
+            attributes=attributes,
+            take_over=take_over,
+            state=state,
         )
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidings.wire import (
     NO_ANSWER,
+    TAKEN_OVER,
     Hello,
     Part,
     Reject,
@@ -21,7 +22,7 @@ from tidings.wire import (
     part,
 )
 
-from ._address import Address, ConnectionFailed, NotAdmitted
+from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
 
 if TYPE_CHECKING:
     from ._link import Link
@@ -104,7 +105,8 @@ class Connection(Stream):
             self.gone.set_result(None)
         if not self.answer.done():
             if self.farewell is not None:
-                refusal = NotAdmitted(self.farewell.reason)
+                kind = TakenOver if self.farewell.code == TAKEN_OVER else NotAdmitted
+                refusal = kind(self.farewell.reason)
                 refusal.retry, refusal.code = self.farewell.retry, self.farewell.code
                 self.answer.set_exception(refusal)
             else:

@@ -3,6 +3,9 @@
 A task of its own leads it from one step to the next: what the broker keeps is recalled, the subscription begins there,
 settles, and is kept; then each progress of the application is kept, one at a time, as fast as the broker's disk allows.
 
+If a broker that may keep a newer record cannot be reached, the subscription waits for it, for a minute; then it goes on
+from what was found, or begins with a `Gap` without an end for every origin: what it has missed, nobody knows.
+
 How far the application has come is known exactly. A callback has handled a notification when it returns. Whoever
 iterates has handled one when it asks for the next, acknowledges, or closes the client in order. What nobody wanted
 counts once everything before it is handled.
@@ -16,8 +19,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tidings.model import Identity, TidingsError
-from tidings.wire import Forget, Keep, Kept, Recall, Recalled
+from tidings.wire import Forget, Gap, Keep, Kept, Recall, Recalled
 
+from ._carried import Positions, further
 from ._questions import Questions
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ log = logging.getLogger("tidings.client")
 
 KEEP_TIMEOUT = 5.0
 """Seconds to wait, when a client closes, until the broker has kept how far durable subscriptions have come."""
+MISSING_SECONDS = 60.0
+"""How long to wait for a broker that may know more of a durable subscription than those that can be reached."""
 RETRY = 1.0
 """Seconds after which a broker that could not keep a position is asked again."""
 
@@ -34,10 +40,14 @@ RETRY = 1.0
 class Durable:
     """The durable side of one subscription."""
 
-    def __init__(self, questions: Questions, subscription: Subscription[Any], name: str) -> None:
+    def __init__(
+        self, questions: Questions, subscription: Subscription[Any], name: str, carried: Positions | None = None
+    ) -> None:
+        """`carried` is how far an earlier process has come, if this one knows."""
         self._questions = questions
         self.subscription = subscription
         self.name = name
+        self._carried = carried
         self._queued: deque[Identity] = deque()
         """Of the notifications that wait for the application."""
         self._in_hand: Identity | None = None
@@ -46,6 +56,7 @@ class Durable:
         self._kept: dict[str, tuple[int, int]] | None = None
         """What the broker is known to have on disk."""
         self._filter = ""
+        self._begun = False
         self._confirmed = asyncio.Event()
         self._moved = asyncio.Event()
         self._error: TidingsError | None = None
@@ -111,12 +122,16 @@ class Durable:
 
     async def _run(self) -> None:
         try:
-            recalled = await self._questions.ask(lambda id: Recall(id, self.name))
-            assert isinstance(recalled, Recalled)
-            if recalled.found:
-                self._handled = dict(recalled.positions)
+            recalled = await self._recalled()
+            found = recalled.found or self._carried is not None
+            if found:
+                self._handled = further(dict(recalled.positions) if recalled.found else {}, self._carried or {})
                 self._filter = recalled.filter
-            self.subscription.begin(recalled.positions if recalled.found else None)
+            elif recalled.missing:
+                for origin, (epoch, _) in recalled.positions.items():
+                    self.subscription.missed(Gap(origin, epoch, 1, None, (self.subscription.id,)))
+            self._begun = True
+            self.subscription.begin(dict(self._handled) if found else None)
             await self._confirmed.wait()
             await self._keep_once()
             while True:
@@ -128,6 +143,27 @@ class Durable:
             self._error = error
             self.subscription.refused(error)
             self._answer(error)
+
+    async def _recalled(self) -> Recalled:
+        """What is kept, once every broker that may know of it was asked, or was waited for long enough."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + MISSING_SECONDS
+        told: tuple[str, ...] = ()
+        while True:
+            recalled = await self._questions.ask(lambda id: Recall(id, self.name))
+            assert isinstance(recalled, Recalled)
+            if not recalled.missing or self._carried is not None or loop.time() >= until:
+                return recalled
+            if recalled.missing != told:
+                told = recalled.missing
+                log.warning(
+                    "durable subscription '%s' may be kept at broker %s, which cannot be reached or has lost it; "
+                    "waiting for it, %g seconds in all",
+                    self.name,
+                    ", ".join(f"'{broker}'" for broker in told),
+                    MISSING_SECONDS,
+                )
+            await asyncio.sleep(RETRY)
 
     async def _keep_or_complain(self) -> None:
         try:
@@ -155,6 +191,11 @@ class Durable:
             if not future.done():
                 future.set_result(None)
 
+    @property
+    def position(self) -> Positions | None:
+        """How far the application has handled each origin; None: it has not begun."""
+        return self._position() if self._begun else None
+
     def _position(self) -> dict[str, tuple[int, int]]:
         """How far the application has handled each origin."""
         if not self._queued and self._in_hand is None and (seen := self.subscription.position()) is not None:
@@ -174,6 +215,13 @@ class Durables:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self._by_name: dict[str, Durable] = {}
+        self.carried: dict[str, Positions] = {}
+        """How far those have come that this process has not begun yet."""
+
+    def positions(self) -> dict[str, Positions]:
+        """How far the application has come with each, this process or an earlier one."""
+        known = {name: one.position for name, one in self._by_name.items()}
+        return self.carried | {name: position for name, position in known.items() if position is not None}
 
     def check(self, name: str) -> None:
         """Raise `TidingsError` if another part of the application uses the name."""
@@ -188,11 +236,14 @@ class Durables:
         known = self._by_name.get(name)
         if known is not None:
             known.leave()
-        subscription.durable = self._by_name[name] = Durable(self._questions, subscription, name)
+        subscription.durable = self._by_name[name] = Durable(
+            self._questions, subscription, name, self.positions().get(name)
+        )
 
     async def forget(self, name: str) -> None:
         """One is to be kept no longer, here or anywhere."""
         known = self._by_name.pop(name, None)
+        self.carried.pop(name, None)
         if known is not None:
             known.subscription.unsubscribe()
             known.end()

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tidings.wire import (
     SERIALISERS,
+    TAKEN_OVER,
     UNREADABLE,
     VERSION,
     Frame,
@@ -35,7 +36,7 @@ from tidings.wire import (
     part,
 )
 
-from ._address import Address, ConnectionFailed, NotAdmitted
+from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
 from ._callbacks import MISTAKES
 from ._connection import Connection
 from ._settings import OnDisconnect, OnReconnect
@@ -68,21 +69,29 @@ class Link:
         addresses: list[Address],
         *,
         token: str | None,
+        attributes: bytes = b"",
         tls: ssl.SSLContext | None,
         serialiser: str,
         renewed: Callable[[Welcome], None],
         on_disconnect: OnDisconnect | None = None,
         on_reconnect: OnReconnect | None = None,
+        take_over: bool = False,
     ) -> None:
         self.name = name
         """What this client is called; "" until a broker has given it a name, if it was given none."""
         self._addresses = addresses
         self._token = token
+        self._attributes = attributes
         self._tls = tls
         self._offered = serialiser
         self._renewed = renewed
         self._on_disconnect = on_disconnect
         self._on_reconnect = on_reconnect
+        self._take_over = take_over
+        self._moving = False
+        """Whether the connection is given up because the application wants another one."""
+        self.attached = 0
+        """The epoch under which the client was attached last."""
         self._serialiser: Serialiser = SERIALISERS[serialiser]
         self._session: Session | None = None
         self._outbox: list[Frame] = []
@@ -103,6 +112,10 @@ class Link:
         self.receive: Callable[[Frame], None] = lambda frame: None
         """Called with each frame that has come."""
         self.on_failure: Callable[[ConnectionFailed], None] = lambda error: None
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called when a connection is lost."""
+        self.on_resumed: Callable[[], None] = lambda: None
+        """Called when the session goes on over another one."""
 
     @property
     def connected(self) -> bool:
@@ -137,6 +150,30 @@ class Link:
             else:
                 return {}
         return problems
+
+    def carry_on(self, name: str, attached: int, broker: str) -> None:
+        """Come as the client that an earlier process was."""
+        self.name, self.attached, self.broker = name, attached, broker
+
+    async def move(self, address: Address) -> None:
+        """Go to another broker, which is tried first from now on; `ConnectionFailed` if it was another one in the end.
+
+        Returns when there is a connection. What was under way is handed over again, and fetched.
+        """
+        self._addresses = [address, *(one for one in self._addresses if one != address)]
+        connection, self._connection = self._connection, None
+        self.flowing = False
+        self._moving = connection is not None
+        if connection is not None:
+            connection.abort()
+            await connection.gone
+        await self.flow()
+        if self.failure is not None:
+            raise self.failure
+        if self._addresses[0] != address:
+            raise ConnectionFailed(
+                f"{address} did not let the client '{self.name}' in; it is connected to broker '{self.broker}' now"
+            )
 
     async def close(self, reason: ConnectionFailed) -> None:
         """Say goodbye and end everything; whoever still wants something of this link hears the reason."""
@@ -293,6 +330,10 @@ class Link:
             session=session.id if session is not None else None,
             received=session.received if session is not None else 0,
             token=self._token,
+            attributes=self._attributes,
+            attached=self.attached,
+            last=self.broker,
+            take_over=self._take_over and not self.attached,
         )
         connection = Connection(self)
         try:
@@ -310,10 +351,12 @@ class Link:
         if self._paused:
             connection.pause()
         self.broker = welcome.name
+        self.attached = welcome.attached
         self.name = self.name or welcome.client  # from now on, at every broker
         if welcome.resumed and self._session is not None:
             for data in self._session.resume(welcome.received):
                 connection.write(data)
+            self.on_resumed()
         else:
             self._session = Session(welcome.session)
             self._outbox.clear()  # the local broker knows what of it must be sent again
@@ -336,7 +379,7 @@ class Link:
                 lost = connection.loop.time()
                 self._disconnected(connection)
                 if connection.farewell is not None and not connection.farewell.retry:
-                    self._fail(ConnectionFailed(connection.farewell.reason))
+                    self._fail(_end_of(connection.farewell))
                     return
             self._look()
             wait = await _pause(wait)
@@ -350,11 +393,16 @@ class Link:
 
     def _disconnected(self, connection: Connection) -> None:
         """A connection is lost: tell the log and the application."""
+        if self._moving:
+            self._moving = False
+            log.info("the client '%s' leaves broker '%s' for %s", self.name, self.broker, self._addresses[0])
+            return
         farewell = connection.farewell
         why = "the connection was lost" if farewell is None else farewell.reason
         after = "it connects again" if farewell is None or farewell.retry else "it does not connect again"
         error = ConnectionFailed(f"the client '{self.name}' has lost broker '{self.broker}': {why}; {after}")
         log.warning("%s", error)
+        self.on_lost()
         self._tell("on_disconnect", self._on_disconnect, error)
 
     def _reconnected(self, seconds: float) -> None:
@@ -378,6 +426,8 @@ class Link:
             for address in self._addresses:
                 try:
                     await self._connect(address)
+                except TakenOver:
+                    raise  # at whichever broker: another process uses the name
                 except ConnectionFailed as error:
                     log.info("%s: %s", address, error)
                     problems.append(error)
@@ -400,6 +450,15 @@ class Link:
     def _fail(self, error: ConnectionFailed) -> None:
         self._end(error)
         self.on_failure(error)
+
+
+def _end_of(farewell: Reject) -> ConnectionFailed:
+    """Why a broker has ended a connection for good."""
+    if farewell.code != TAKEN_OVER:
+        return ConnectionFailed(farewell.reason)
+    error = TakenOver(farewell.reason)
+    error.code = farewell.code
+    return error
 
 
 def _told(problems: Mapping[Address, ConnectionFailed]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tidings.wire import Answer, Question
 
-from ._awaited import Awaited
+from ._pending import Pending
 
 
 class Questions:
@@ -18,7 +18,7 @@ class Questions:
         self._check = check
         self._open: dict[str, Question] = {}
         self._count = 0
-        self.answers: Awaited[Answer] = Awaited()
+        self.answers: Pending[Answer] = Pending()
 
     async def ask(self, question: Callable[[str], Question]) -> Answer:
         """The answer; `question` makes the message of an id. A refusal is raised."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidings.history import CacheLimits
-from tidings.model import ArgumentRefused
-from tidings.wire import SERIALISERS
+from tidings.model import ArgumentRefused, Notification
+from tidings.wire import MAX_BROUGHT, SERIALISERS, encode_body
 
 from ._address import Address, ConnectionFailed
 from ._arguments import (
@@ -22,6 +22,7 @@ from ._arguments import (
     seconds_of,
     shown,
 )
+from ._carried import AnyState, check_state
 
 MAX_UNACKNOWLEDGED = 8_192
 """Publications that may wait for their acknowledgement before `publish` waits, too."""
@@ -48,6 +49,9 @@ class Settings:
     wait: float = 0.0
     on_disconnect: OnDisconnect | None = None
     on_reconnect: OnReconnect | None = None
+    attributes: Mapping[str, object] | None = None
+    take_over: bool = False
+    state: AnyState | None = None
 
     def __post_init__(self) -> None:
         if self.serialiser not in list(SERIALISERS):  # which need not be hashable
@@ -69,12 +73,28 @@ class Settings:
             instance_of(self.remember, CacheLimits, "remember", "give tidings.history.CacheLimits(...)")
         flag_of(self.own_numbers, "own_numbers")
         flag_of(self.insecure, "insecure")
+        flag_of(self.take_over, "take_over")
+        if self.state is not None:
+            check_state(self.state)
         seconds_of(self.wait, "a wait", MAX_WAIT)
         plain_callback_of(self.on_disconnect, "on_disconnect")
         plain_callback_of(self.on_reconnect, "on_reconnect")
+        if len(self.brought) > MAX_BROUGHT:
+            raise ArgumentRefused(
+                f"attributes of {len(self.brought):,} bytes; a client brings at most {MAX_BROUGHT:,}: leave some out"
+            )
         for address in self.addresses:
             if self.token is not None and not self.insecure:
                 address.check_token()
+
+    @property
+    def brought(self) -> bytes:
+        """What the client says about itself, as it travels."""
+        if self.attributes is None:
+            return b""
+        if not isinstance(self.attributes, Mapping):
+            raise ArgumentRefused(f"attributes={shown(self.attributes)}; give a mapping like {{'city': 'Berlin'}}")
+        return encode_body(Notification(self.attributes)) if self.attributes else b""
 
     @property
     def addresses(self) -> list[Address]:

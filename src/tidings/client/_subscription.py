@@ -271,6 +271,11 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """Return how far it has seen each origin; None if it has ended."""
         return self._subscriptions.position(self)
 
+    def missed(self, gap: Gap) -> None:
+        """Take note of a loss that was found before the subscription begins."""
+        if not self._ended:
+            self._subscriptions.gap(gap)
+
     def begin(self, after: dict[str, tuple[int, int]] | None) -> None:
         """Begin a durable subscription where the broker says that it left off."""
         if not self._ended:

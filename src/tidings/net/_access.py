@@ -8,7 +8,7 @@ may do everything; such a server only listens on this machine, unless it is told
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidings.model import EVERYTHING, AccessDenied, Filter, Matches, Notification
@@ -28,6 +28,8 @@ class Identity:
     """Whether it may connect as a neighbour broker."""
     names: tuple[str, ...] = ()
     """Patterns of the names that it may use besides its own and those below it; `*` stands for any characters."""
+    attributes: tuple[str, ...] = ()
+    """Patterns of the attributes that its clients may bring when they connect."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -53,8 +55,18 @@ class Identity:
         if self.publish is not EVERYTHING and not (isinstance(filter, Filter) and self.publish.covers(filter)):
             raise AccessDenied(f"'{self.name}' may only advertise within {self.publish}")
 
+    def check_attributes(self, brought: Iterable[str]) -> None:
+        """Raise `AccessDenied` unless its clients may bring all of these attributes."""
+        for name in brought:
+            if not any(matches(pattern, name) for pattern in self.attributes):
+                allowed = ", ".join(self.attributes) or "none"
+                raise AccessDenied(
+                    f"clients of '{self.name}' may not bring the attribute '{name:.80}', only: {allowed}; "
+                    "leave it out, or ask the administrator to add it to `attributes` of this identity"
+                )
 
-ANYBODY = Identity("anybody", administer=True, broker=True)
+
+ANYBODY = Identity("anybody", administer=True, broker=True, attributes=("*",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.broker import LinkKind, Role
-from tidings.model import AccessDenied, FeatureError, TidingsError
+from tidings.mobility import Denied, Newcomer, Verdict
+from tidings.model import AccessDenied, FeatureError, TidingsError, Value, ValueRefused
 from tidings.wire import (
+    MAX_BROUGHT,
     MAX_HELLO,
     SERIALISERS,
     VERSION,
@@ -17,11 +20,13 @@ from tidings.wire import (
     Part,
     PeerRole,
     Reject,
+    Serialiser,
     Stream,
     Welcome,
     WireError,
     ack_number,
     brief,
+    checked_body,
     decode_words,
     encode_words,
     part,
@@ -31,6 +36,7 @@ from tidings.wire import (
 
 from ._access import Identity
 from ._listener import Visitor
+from ._names import MAX_NAME
 from ._peer import Peer
 from ._turns import HEAVY_IDS, LIGHT, LIGHT_SLICE, SLICE, is_light
 
@@ -54,6 +60,16 @@ class _Rest(NamedTuple):
 
     parts: list[tuple[int, bytes]]
     frame: Frame | None
+
+
+class _Client(NamedTuple):
+    """A client that wants to begin a session."""
+
+    hello: Hello
+    name: str
+    identity: Identity
+    serialiser: Serialiser
+    brought: Mapping[str, Value]
 
 
 class Connection(Stream):
@@ -342,27 +358,91 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
+        brought = _brought(hello, identity) if kind is LinkKind.CLIENT else {}
         peer = host.find(hello.session)
-        resumed = peer is not None and peer.link.name == name and peer.link.kind is kind and peer.identity == identity
-        if peer is None or not resumed:
-            known = host.peer_of(name, kind)
-            if known is not None and not self._replaces(hello, known, identity):
-                self.reject(Reject("duplicate", f"{kind.value} '{name}' is already connected", retry=True))
-                return
-            if host.peer_count - (known is not None) >= host.max_connections:
-                self.reject(FULL)
-                return
-            if known is not None:
-                host.end(known, "it started a new session")
-            peer = host.admit(name, kind, identity)
-            peer.serialiser = serialiser
-        elif peer.serialiser.name not in hello.serialisers:
+        if peer is not None and peer.link.name == name and peer.link.kind is kind and peer.identity == identity:
+            self._resume(hello, peer)
+        elif kind is LinkKind.BROKER:
+            self._begin_neighbour(hello, identity, serialiser)
+        else:
+            self._begin_client(_Client(hello, name, identity, serialiser, brought))
+
+    def _resume(self, hello: Hello, peer: Peer) -> None:
+        """Let a session go on."""
+        if peer.serialiser.name not in hello.serialisers:
             self.reject(
                 Reject("serialiser", f"this session speaks {peer.serialiser.name}; offer it, or start a new session")
             )
             return
-        elif peer.stream is not None:
+        if peer.stream is not None:
             peer.stream.abort()  # the other side gave that connection up before this one noticed
+        self._let_in(hello, peer, resumed=True, attached=self.host.hosts.epoch_of(peer.link.name))
+        peer.resume(hello.received)
+        self.host.back(peer)
+
+    def _begin_neighbour(self, hello: Hello, identity: Identity, serialiser: Serialiser) -> None:
+        host = self.host
+        known = host.peer_of(hello.name, LinkKind.BROKER)
+        if known is not None and not self._replaces(hello, known, identity):
+            self.reject(Reject("duplicate", f"broker '{hello.name}' is already connected", retry=True))
+            return
+        if self._is_full(known):
+            return
+        if known is not None:
+            host.end(known, "it started a new session")
+        peer = host.admit(hello.name, LinkKind.BROKER, identity)
+        peer.serialiser = serialiser
+        if self._begin(hello, peer):
+            host.names.compare(hello.name, hello.names)
+
+    def _begin_client(self, client: _Client) -> None:
+        """Let a client begin a session, unless its name is in use; to find that out may take a while."""
+        hello, host = client.hello, self.host
+        owner = client.name if host.options.access.open else client.identity.name
+        newcomer = Newcomer(
+            client.name, owner, hello.attached, hello.last[:MAX_NAME], hello.take_over, fresh=not hello.name
+        )
+        host.hosts.enter(newcomer, lambda verdict: self._decided(client, verdict))
+
+    def _decided(self, client: _Client, verdict: Verdict) -> None:
+        if self.done.done() or self.transport is None or self.transport.is_closing():
+            return  # it did not wait
+        if self.host.stopping:
+            self.reject(STOPPING)
+            return
+        if isinstance(verdict, Denied):
+            self.reject(Reject(verdict.code, verdict.reason, retry=verdict.code in ("duplicate", "busy")))
+            return
+        host = self.host
+        known = host.peer_of(client.name, LinkKind.CLIENT)
+        if self._is_full(known):
+            return
+        if known is not None:
+            host.replace(known)
+        peer = host.admit(client.name, LinkKind.CLIENT, client.identity, attributes=client.brought)
+        peer.serialiser = client.serialiser
+        if self._begin(client.hello, peer, verdict.epoch):
+            host.hosts.host(peer.link, verdict)
+
+    def _is_full(self, known: Peer | None) -> bool:
+        full = self.host.peer_count - (known is not None) >= self.host.max_connections
+        if full:
+            self.reject(FULL)
+        return full
+
+    def _begin(self, hello: Hello, peer: Peer, attached: int = 0) -> bool:
+        """Let a new session begin; False if the broker refuses it."""
+        self._let_in(hello, peer, resumed=False, attached=attached)
+        try:
+            self.host.begin(peer)
+        except TidingsError as error:
+            self.peer = None
+            self.reject(Reject("refused", str(error)))
+            return False
+        return True
+
+    def _let_in(self, hello: Hello, peer: Peer, *, resumed: bool, attached: int) -> None:
+        host = self.host
         peer.epoch = hello.epoch
         peer.authority = hello.authority
         peer.max_part = hello.max_part
@@ -378,34 +458,38 @@ class Accepted(Connection, Visitor):
             epoch=host.epoch,
             max_part=host.options.limits.max_part,
             heartbeat=host.options.limits.heartbeat,
-            published=0 if peer.link.is_broker else host.broker.publications.latest(name),
-            client="" if peer.link.is_broker else name,
+            published=0 if peer.link.is_broker else host.broker.publications.latest(peer.link.name),
+            client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
+            attached=attached,
         )
+        self._parser.limit = host.options.limits.max_part
         self.write(part(Part.WELCOME, encode_words(words)))
-        if peer.link.is_broker:
-            host.names.compare(name, hello.names)
-        if resumed:
-            peer.resume(hello.received)
-            return
-        try:
-            host.begin(peer)
-        except TidingsError:
-            self.peer = None
-            raise
 
     def _replaces(self, hello: Hello, known: Peer, identity: Identity) -> bool:
-        """Whether a new connection takes the place of a known peer of the same name."""
+        """Whether a new connection takes the place of a known neighbour of the same name."""
         if known.identity is not None and known.identity.name != identity.name:
             return False
         if known.stream is None:
             return True  # the old one is only waited for
-        if not known.link.is_broker:
-            return False
         if known.dialled and hello.epoch == known.epoch:
             # Both have opened a connection at the same time: the one opened by the smaller name stays.
             return hello.name < self.host.options.name
         return hello.epoch >= known.epoch  # it has given the old connection up before this side noticed
+
+
+def _brought(hello: Hello, identity: Identity) -> Mapping[str, Value]:
+    """What a client says about itself, if it may; a session that goes on keeps what it began with."""
+    if not hello.attributes:
+        return {}
+    if len(hello.attributes) > MAX_BROUGHT:
+        raise ValueRefused(
+            f"the attributes that a client brings have at most {MAX_BROUGHT:,} bytes, these have "
+            f"{len(hello.attributes):,}; leave some out"
+        )
+    brought = checked_body(hello.attributes).attributes
+    identity.check_attributes(brought)
+    return brought
 
 
 def _other_routing(options: Options, hello: Hello) -> str:

@@ -76,14 +76,19 @@ class Delays:
         for link, message in broker.delivery.waiting.heads():
             if isinstance(message, Publish):
                 yield (link, str(message.seq), 0), self._of_publication(link)
-        if broker.scoping.ready and not broker.scoping.unconfirmed:
+        for link, waiting in islice(broker.registrations.returning.waiting(), MAX_LOOKED_AT):
+            recovering = "this broker is recovering as much for its owner, or for all, as it may at a time"
+            yield (link, waiting.id, waiting.number), recovering
+        if broker.scoping.ready and not broker.scoping.unconfirmed and not broker.registrations.unplaced:
             return  # what is left has settled, or will with the next marks
         left = MAX_LOOKED_AT
         for link in broker.clients:
             for registrations in (broker.registrations.advertisements(link), broker.registrations.subscriptions(link)):
                 for one in islice(registrations.values(), left):
                     left -= 1
-                    if not one.settled or not broker.scoping.ready:
+                    if broker.scoping.ready and not one.placed:
+                        yield (link, one.id, one.number), self._of_scopes()
+                    elif not one.settled or not broker.scoping.ready:
                         yield (link, one.id, one.number), self._of_network()
 
     def _of_publication(self, link: Link) -> str:
@@ -91,6 +96,16 @@ class Delays:
         if broker.scoping.passages(link) is None or not broker.routing.advertisements:
             return self._of_network()
         return f"its advertisement has not settled: {self._of_network()}"
+
+    def _of_scopes(self) -> str:
+        """What holds up a client whose scopes this broker does not carry yet."""
+        if absence := self._governance.absence:
+            return absence
+        authority = self._governance.scopes.authority_name
+        away = (
+            "" if authority in (self._broker.name, *self._broker.adjacency.tree.hops) else ", which cannot be reached"
+        )
+        return f"its scopes are not carried here yet; that is for the authority '{authority}' to admit{away}"
 
     def _of_network(self) -> str:
         """What holds up whatever the whole network has to know."""

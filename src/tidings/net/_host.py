@@ -14,8 +14,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
-from tidings.model import TidingsError
-from tidings.wire import AnyMessage, Deliver, Frame, Part, PublishAck, Reject, Serialiser, Session, encode_words, part
+from tidings.mobility import Following, Hosts
+from tidings.model import TidingsError, Value
+from tidings.wire import (
+    TAKEN_OVER,
+    AnyMessage,
+    Deliver,
+    Frame,
+    Part,
+    PublishAck,
+    Reject,
+    Serialiser,
+    Session,
+    encode_words,
+    part,
+)
 
 from ._access import Identity
 from ._budget import Budget
@@ -65,6 +78,8 @@ class Host:
         self._group_frames: list[Frame] = []
         self.heavy = 0
         """How many ids of subscriptions are in large frames that have not been encoded yet."""
+        self._inside: dict[Link, Callable[[Frame], None]] = {}
+        """The clients inside the broker."""
         self._sessions: dict[str, Peer] = {}
         self._names: dict[tuple[str, LinkKind], Peer] = {}
         self.max_connections = options.limits.connections
@@ -85,13 +100,19 @@ class Host:
         """Notes what clients are sent, if anybody wants to know."""
         self.governance = Governance(options, self)
         self.names = Names(options.access)
+        self.hosts = Hosts(log.warning)
+        """Who is attached here, and nowhere else."""
+        self.hosts.end = self._taken_over
+        self.hosts.ping = self._ping
+        self.following = Following(self.hosts.epoch_of, log.warning)
+        """Lets durable subscriptions follow their clients."""
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes],
+            features=[*features, self.governance.scopes, self.hosts, self.following],
         )
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up
@@ -111,6 +132,8 @@ class Host:
             self._end_group()  # what was sent to it before comes first
         peer = self._peers.get(link)
         if peer is None:
+            if (receive := self._inside.get(link)) is not None:
+                receive(frame)
             return
         if self.ledger is not None and link.is_client:
             self.ledger.sent(link, frame.message)
@@ -125,6 +148,10 @@ class Host:
 
     def send_all(self, links: Mapping[Link, None], frame: Frame) -> None:
         """Send a frame to several. As long as they are the same, it is done for all frames together."""
+        if self._inside and not self._inside.keys().isdisjoint(links):
+            for link in links:
+                self.send(link, frame)
+            return
         if self.ledger is not None:
             self.ledger.sent_to_all(links, frame.message)
         message = frame.message
@@ -208,6 +235,14 @@ class Host:
         else:
             log.warning("the store takes publications again; %d were only accepted since the start", unstored)
 
+    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
+        """Let frames for this link reach a client inside the broker, at once."""
+        self._inside[link] = receive
+
+    def close_local(self, link: Link) -> None:
+        """Let nothing more reach it."""
+        self._inside.pop(link, None)
+
     def call_later(self, delay: int, action: Callable[[], None]) -> _Timer:
         """A timer of the loop."""
         return _Timer(self.loop.call_later(delay / 1_000_000, self.guarded, action))
@@ -240,10 +275,17 @@ class Host:
         """The peer of this name."""
         return self._names.get((name, kind))
 
-    def admit(self, name: str, kind: LinkKind, identity: Identity | None, session: str | None = None) -> Peer:
+    def admit(
+        self,
+        name: str,
+        kind: LinkKind,
+        identity: Identity | None,
+        session: str | None = None,
+        attributes: Mapping[str, Value] | None = None,
+    ) -> Peer:
         """Make a new link of the broker; without an identity, to a neighbour that this side has dialled."""
         guard = None if kind is LinkKind.BROKER or self.options.access.open else identity
-        link = Link(name, kind, guard)
+        link = Link(name, kind, guard, attributes=attributes or {})
         limits = self.options.limits
         policy = SlowPolicy.BLOCK if kind is LinkKind.BROKER else self.options.slow_policy
         peer = Peer(
@@ -276,9 +318,22 @@ class Host:
         peer.stream = None
         if peer.link.is_client:
             peer.congestion.release()  # who is not there holds nobody up
+            self.away(peer)
         limits = self.options.limits
         patience = limits.broker_resume if peer.link.is_broker else limits.client_resume
         peer.expiry = self.loop.call_later(patience, self.end, peer, "it did not come back")
+
+    def away(self, peer: Peer) -> None:
+        """A client is not there, or says nothing."""
+        if not peer.away and self._peers.get(peer.link) is peer:
+            peer.away = True
+            self.guarded(lambda: self.broker.away(peer.link))
+
+    def back(self, peer: Peer) -> None:
+        """A client that was away is there again."""
+        if peer.away and self._peers.get(peer.link) is peer:
+            peer.away = False
+            self.guarded(lambda: self.broker.back(peer.link))
 
     def end(self, peer: Peer, why: str) -> None:
         """The link has ended for good."""
@@ -302,10 +357,34 @@ class Host:
         """End a link and tell the other side why, after this turn of the broker."""
         self.loop.call_soon(self._disconnect, peer, Reject(code, reason, retry=peer.link.is_broker))
 
+    def replace(self, peer: Peer) -> None:
+        """End a client's session, because another begins in its place."""
+        self._disconnect(peer, Reject(TAKEN_OVER, f"client '{peer.link.name}' started a new session"))
+
     def _disconnect(self, peer: Peer, why: Reject) -> None:
         if peer.stream is not None:
             peer.stream.write(part(Part.REJECT, encode_words(why)))
         self.end(peer, why.reason)
+
+    def _taken_over(self, link: Link, reason: str) -> None:
+        if (peer := self._peers.get(link)) is not None:
+            self.disconnect(peer, TAKEN_OVER, reason)
+
+    def _ping(self, link: Link) -> Callable[[], bool | None]:
+        """Ask a client whether it is there; what this returns says so."""
+        peer = self._peers.get(link)
+        stream = peer.stream if peer is not None else None
+        if peer is None or stream is None:
+            return lambda: False
+        asked = self.loop.time()
+        stream.write(part(Part.PING))
+
+        def answered() -> bool | None:
+            if peer.stream is not stream:
+                return peer.stream is not None
+            return True if stream.paused or stream.last_heard > asked else None  # paused: this side does not listen
+
+        return answered
 
     def _forget(self, peer: Peer) -> None:
         self._peers.pop(peer.link, None)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import Advice, Broker, Entry, Feature, Joinpoint, Link
+from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
 from tidings.store import JournalKind, JournalRecord, Plain, Store, StoreError
@@ -33,12 +33,12 @@ class Journal(Feature):
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def start(self, broker: Broker) -> None:
+    def start(self) -> None:
         """Everybody who was here before has gone."""
         context = self.context
-        self._is_current = broker.registrations.is_current
+        self._is_current = context.is_current
         self.ledger = Ledger(self._store, context.now, context.call_later)
-        self.ledger.write(JournalKind.START, "", epoch=broker.epoch)
+        self.ledger.write(JournalKind.START, "", epoch=context.epoch)
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
         """One piece of advice for each thing that is written down."""
@@ -49,6 +49,7 @@ class Journal(Feature):
             Joinpoint.AD_DEL: self._entry(JournalKind.UNADVERTISE),
             Joinpoint.ATTACH: self._client(JournalKind.ATTACH),
             Joinpoint.DETACH: self._client(JournalKind.DETACH),
+            Joinpoint.ADOPT: self._adopted,
             Joinpoint.ACK: self._acknowledged,
         }
 
@@ -68,6 +69,19 @@ class Journal(Feature):
             return result
 
         return advice
+
+    def _adopted(self, proceed: Callable[[], Any], old: Link, new: Link) -> Any:
+        """For whoever reads the journal, one client has ended what another has begun."""
+        kinds = (JournalKind.UNSUBSCRIBE, JournalKind.SUBSCRIBE), (JournalKind.UNADVERTISE, JournalKind.ADVERTISE)
+        tables = self.context.scoping.tables.values()
+        books = [(book, *kinds[book.advertisement]) for table in tables for book in table.books]
+        moved = [(book.scope, entry, ended, begun) for book, ended, begun in books for entry in book.of(old)]
+        result = proceed()
+        for scope, entry, ended, begun in moved:
+            described = self._described(entry)
+            self.ledger.write(ended, old.name, id=entry.id, scope=scope, **{**described, "ended": True})
+            self.ledger.write(begun, new.name, id=entry.id, scope=scope, **described)
+        return result
 
     def _acknowledged(self, proceed: Callable[[], Any], link: Link, key: EventKey) -> Any:
         self.ledger.acknowledged(link, key)

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from tidings.model import AccessDenied, ScopeError, json_problem
-from tidings.scopes import Answer, AnyChange, Ask, Mode, Review, Reviewed, Snapshot, dec_hook, enc_hook, shown_to
+from tidings.scopes import Answer, AnyChange, Ask, BoundedReading, Mode, Review, Reviewed, Snapshot, enc_hook, shown_to
 from tidings.wire import encode_status
 
 from ._access import Identity
@@ -45,6 +45,7 @@ _REFUSALS = {
     "NotAllowed": HTTPStatus.FORBIDDEN,
     "FrozenGraph": HTTPStatus.FORBIDDEN,
     "AuthorityUnreachable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "StaleGraph": HTTPStatus.CONFLICT,
     "NoAuthority": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
@@ -72,9 +73,9 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     changes: tuple[AnyChange, ...]
     mode: Mode = Mode.RELAXED
     credentials: tuple[str, ...] = ()
+    expected: int | None = None
 
 
-_wishes = msgspec.json.Decoder(_Wish, dec_hook=dec_hook)
 _encoder = msgspec.json.Encoder(enc_hook=enc_hook)
 
 
@@ -138,7 +139,8 @@ class Management:
                 return Reply(HTTPStatus.OK, "application/json", encode_status(self._reporter.status()) + b"\n")
             case "GET", "/scopes":
                 graph = shown_to(self._server.host.governance.scopes.graph, who.name, who.administer)
-                return _json(HTTPStatus.OK, Snapshot.of(graph))
+                words = msgspec.to_builtins(Snapshot.of(graph), enc_hook=enc_hook)
+                return _json(HTTPStatus.OK, {**words, "partial": graph.partial})
             case "GET", "/scopes/log":
                 return await self._log(request, who)
             case "POST", "/scopes":
@@ -167,14 +169,14 @@ class Management:
             reason = "changes are sent as JSON, with the header `Content-Type: application/json`"
             return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "ValueRefused", reason)
         try:
-            wish = _wishes.decode(request.body)
+            wish = msgspec.json.decode(request.body, type=_Wish, dec_hook=BoundedReading())
         except (msgspec.MsgspecError, ScopeError, ValueError, RecursionError) as error:
             return refusal(
                 HTTPStatus.BAD_REQUEST,
                 "ValueRefused",
                 f"these changes cannot be read: {json_problem(request.body, error)}",
             )
-        answer = await self._asked(Ask("", wish.changes, wish.mode, wish.credentials), who)
+        answer = await self._asked(Ask("", wish.changes, wish.mode, wish.credentials, expected=wish.expected), who)
         if not isinstance(answer, Answer) or answer.error:
             return _refused(answer)
         return _json(HTTPStatus.OK, {"version": answer.version, "warnings": answer.warnings, "granted": answer.changes})

@@ -5,7 +5,7 @@ Neighbours are labelled by name; clients are not, they are too many and come and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -43,8 +43,10 @@ class BrokerCollector(Collector):
             yield from _scopes(status.scopes.tables)
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
         yield from _memory(self._reporter.memory())
+        yield from _movement(self._reporter.movement())
         yield from _clocks(status.peers)
         yield from _history(status.history)
+        yield from _aggregation(status.aggregation)
         if status.store is not None:
             yield from _store(status.store)
 
@@ -90,6 +92,17 @@ def _broker(status: Status) -> Iterator[Metric]:
     unstored = "Publications that went on as accepted because the store did not take them."
     yield _counter("unstored_publications", unstored, counters.unstored)
     yield _counter("gaps", "Gaps that were reported to clients.", counters.gaps)
+
+
+_MOVEMENT = {
+    "clients_taken_over": "Clients that were let go because another broker or process has them.",
+    "names_in_use": "Clients that were refused because their name is in use.",
+    "durables_moved": "Durable subscriptions that came here from other brokers.",
+}
+
+
+def _movement(counted: Mapping[str, int]) -> Iterator[Metric]:
+    yield from (_counter(name, _MOVEMENT[name], count) for name, count in counted.items())
 
 
 def _connections(listener: Listener) -> Iterator[Metric]:
@@ -154,6 +167,31 @@ def _history(counted: dict[str, int]) -> Iterator[Metric]:
         for name, text in _CACHE.items():
             if name in counted:
                 yield _gauge(f"history_{name}", text, counted[name])
+
+
+_WATCHED = {
+    "keys": "Keys and questions that are watched at this broker, or through it.",
+    "watches": "Watches of clients of this broker.",
+    "woven": "Steps of the broker that aggregation advises.",
+}
+_AGGREGATION = {
+    "updates_sent": "Values told to neighbours.",
+    "updates_riding": "Values that came along with other messages.",
+    "updates_alone": "Values that came by themselves.",
+    "suppressed": "Changes that were within the bounds of those who ask.",
+    "late": "Values for what was no longer asked.",
+    "results": "Values told to clients.",
+    "partials_refused": "Values of neighbours that were none.",
+    "late_notifications": "Notifications whose window had closed.",
+}
+
+
+def _aggregation(counted: dict[str, int]) -> Iterator[Metric]:
+    if counted:
+        for name, text in _WATCHED.items():
+            yield _gauge(f"aggregation_{name}", text, counted[name])
+        for name, text in _AGGREGATION.items():
+            yield _counter(f"aggregation_{name}", text, counted[name])
 
 
 def _peers(peers: list[Peer], told: dict[str, int]) -> Iterator[Metric]:

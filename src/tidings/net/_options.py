@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidings.aggregation import AggregationOptions
 from tidings.broker import Role, RoutingOptions
 from tidings.history import HistoryOptions, StrategyOptions
 from tidings.scopes import Admission
@@ -54,6 +55,8 @@ class Limits:
     """How long a cut link between brokers is kept for its peer to come back."""
     client_resume: float = 30.0
     """How long a cut client is kept."""
+    client_silence: float = 30.0
+    """After this long in silence a client counts as away, though its connection may still be there."""
     block_seconds: float = 10.0
     """For how many seconds of each minute a slow subscriber with the policy `block` may hold others up."""
     stall_seconds: float = 2.0
@@ -141,6 +144,7 @@ class Options:
     history: HistoryOptions = field(default_factory=HistoryOptions)
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
+    aggregation: AggregationOptions = field(default_factory=AggregationOptions)
 
     @property
     def routing_kind(self) -> str:

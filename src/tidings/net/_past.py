@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidings.broker import Feature
-from tidings.history import Shelf, make_history
+from tidings.history import PastStore, make_history
 
 from ._options import Options
 
@@ -40,7 +40,7 @@ def load_archive() -> None:
     importlib.import_module("tidings.store.archive")
 
 
-def _archive(options: Options) -> Callable[[], Shelf | None]:
+def _archive(options: Options) -> Callable[[], PastStore | None]:
     """Opens the archive of this broker; there may be none, or none yet."""
 
     def opened() -> ArchiveReader | None:

@@ -118,6 +118,8 @@ class Peer:
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
+        self.away = False
+        """Whether a client is not there, or says nothing, and the broker has been told so."""
         self.congestion = Congestion(self, host.patience, limits.stall_seconds)
         self.max_part = limits.max_part
         """The largest part that the peer accepts."""

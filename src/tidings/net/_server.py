@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.broker import Feature
+from tidings.aggregation import Aggregation
+from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
 from tidings.wire import Part, exposes_token, is_local, part
@@ -23,11 +24,11 @@ from ._connection import Accepted
 from ._delays import Delays
 from ._descriptors import room_for
 from ._dialler import Dialler
-from ._durables import Durables
+from ._durables import tell_of
 from ._host import Host
+from ._housekeeping import Housekeeper, can_archive
 from ._http import StatusPages
 from ._journal import Journal
-from ._keeper import Keeper, can_archive
 from ._listener import Listener, bind
 from ._log import LogReading
 from ._names import clashes
@@ -64,7 +65,7 @@ class Server:
         self._features = list(features)
         self.host: Host
         self.durables: Durables
-        self.keeper: Keeper | None = None
+        self.keeper: Housekeeper | None = None
         """Looks after the disk, if there is a store."""
         self.port = options.port
         """The port it listens on; the one that the system chose if the options say 0."""
@@ -116,7 +117,7 @@ class Server:
         self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
         self._tasks.append(asyncio.create_task(self._census(), name="census"))
         if self._store is not None:
-            self.keeper = Keeper(self._store, options)
+            self.keeper = Housekeeper(self._store, options)
             self._tasks.append(asyncio.create_task(self.keeper.run(), name="keeper"))
         log.info("broker %s listens on %s:%s", options.name, options.host, self.port)
 
@@ -132,13 +133,16 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
+        if options.aggregation.enabled:
+            features.append(Aggregation(options.aggregation))
         self.host = Host(options, epoch, self._store, features)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
-        self.durables.warn_of_orphans(self.host.names)
+        self.host.following.serve(self.durables)
+        tell_of(self.durables, self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)
         limits = options.limits
@@ -228,10 +232,11 @@ class Server:
             delays.look(self.host.loop.time())
 
     async def _heartbeat(self) -> None:
-        interval = self.options.limits.heartbeat
+        interval, silent_after = self.options.limits.heartbeat, self.options.limits.client_silence
+        quiet = min(interval, silent_after / 2)
         before = self.host.loop.time()
         while True:
-            await asyncio.sleep(interval / 2)
+            await asyncio.sleep(quiet / 2)
             now = self.host.loop.time()
             late, before = now - before > interval, now
             for peer in self.host.peers:
@@ -245,8 +250,13 @@ class Server:
                 elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard
                     log.warning("%s %s is silent; closing its connection", peer.link.kind.value, peer.link.name)
                     stream.abort()
-                elif silence > interval:
-                    stream.write(part(Part.PING))
+                else:
+                    if silence > (quiet if peer.link.is_client else interval):
+                        stream.write(part(Part.PING))
+                    if peer.link.is_client and silence > silent_after and not late:
+                        self.host.away(peer)
+                    elif silence <= silent_after:
+                        self.host.back(peer)
 
 
 def check(options: Options) -> None:

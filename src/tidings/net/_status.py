@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidings.aggregation import Aggregation
 from tidings.broker import Link, Table
-from tidings.history import CachingStrategy, Strict
+from tidings.history import Strict
 from tidings.model import AccessDenied
 from tidings.wire import (
     MAX_CLIENTS,
@@ -84,6 +85,15 @@ class Reporter:
         """All peers of the server."""
         return self._server.host.peers
 
+    def movement(self) -> dict[str, int]:
+        """How clients and what is kept for them have moved between brokers, and between processes."""
+        host = self._server.host
+        return {
+            "clients_taken_over": host.hosts.taken_over,
+            "names_in_use": host.hosts.refused,
+            "durables_moved": host.following.moved_here,
+        }
+
     def memory(self) -> Memory:
         """What clients take, and what was done for want of room."""
         server = self._server
@@ -141,6 +151,7 @@ class Reporter:
             history=self._history(),
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
+            aggregation=self._aggregation(),
         )
 
     def store(self) -> dict[str, int] | None:
@@ -152,13 +163,17 @@ class Reporter:
 
     def _history(self) -> dict[str, int]:
         feature = self._server.host.broker.features.get("history")
+        if feature is None:
+            return {}
         if isinstance(feature, Strict):
             counted = dataclasses.asdict(feature.statistics)
-        elif isinstance(feature, CachingStrategy):
-            counted = feature.statistics
         else:
-            return {}
+            counted = getattr(feature, "statistics", {})  # as the strategies that cache have them
         return {**counted, "waiting": len(self._server.host.broker.holds.all)}
+
+    def _aggregation(self) -> dict[str, int]:
+        feature = self._server.host.broker.features.get("aggregation")
+        return feature.statistics if isinstance(feature, Aggregation) else {}
 
     def _peer(self, peer: Peer) -> PeerStatus:
         tables = list(self._server.host.broker.scoping.tables.values())

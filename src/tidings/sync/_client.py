@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +14,7 @@ from tidings import client as asynchronous
 from tidings.client import (
     MAX_UNACKNOWLEDGED,
     AnyPast,
+    AnyState,
     ClientStatistics,
     Misfit,
     OnDisconnect,
@@ -23,6 +26,7 @@ from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Matches, Noti
 from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
+from ._aggregates import Aggregates
 from ._receipt import Receipt
 from ._subscription import Subscription
 from ._thread import BATCH, LoopThread, closed, waiting_for
@@ -34,6 +38,7 @@ class Client:
     """A connection to the service. Made by `tidings.sync.connect`."""
 
     def __init__(self, make: Callable[[], asynchronous.Client]) -> None:
+        _refuse_in_a_world()
         self._thread = LoopThread()
         try:
             self._twin = self._thread.call(_opened(make))
@@ -43,6 +48,8 @@ class Client:
         self._closed = False
         self.admin = Admin(self._thread, self._twin.admin)
         """The scope graph: who sees what."""
+        self.aggregates = Aggregates(self._thread, self._twin.aggregates)
+        """Questions about the traffic: how many would hear this?"""
 
     @property
     def name(self) -> str:
@@ -228,6 +235,7 @@ class Client:
     advertise = waiting_for(asynchronous.Client.advertise)
     status = waiting_for(asynchronous.Client.status)
     browse = waiting_for(asynchronous.Client.browse)
+    move = waiting_for(asynchronous.Client.move)
     measure_log = waiting_for(asynchronous.Client.measure_log)
 
     def read_log(
@@ -246,6 +254,10 @@ class Client:
     def unadvertise(self, id: str) -> None:
         """Withdraw an advertisement."""
         self._thread.visit(self._twin.unadvertise, id)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return what the next process of this client needs to continue; see `tidings.Client.snapshot`."""
+        return self._thread.visit(self._twin.snapshot)
 
     def statistics(self) -> ClientStatistics:
         """Return the counters of this client."""
@@ -266,6 +278,9 @@ def connect(
     wait: float = 0.0,
     on_disconnect: OnDisconnect | None = None,
     on_reconnect: OnReconnect | None = None,
+    attributes: Mapping[str, object] | None = None,
+    take_over: bool = False,
+    state: AnyState | None = None,
 ) -> Client:
     """Return a blocking client of the service, already connected. Use it with `with`, or call `close`.
 
@@ -285,6 +300,9 @@ def connect(
             wait=wait,
             on_disconnect=on_disconnect,
             on_reconnect=on_reconnect,
+            attributes=attributes,
+            take_over=take_over,
+            state=state,
         )
     )
 
@@ -295,3 +313,13 @@ async def _opened(make: Callable[[], asynchronous.Client]) -> asynchronous.Clien
 
 async def _next(pages: AsyncIterator[Page]) -> Page | None:
     return await anext(pages, None)
+
+
+def _refuse_in_a_world() -> None:
+    """Raise if this is a simulated world, whose loop has a `witness`: threads are not simulated."""
+    with contextlib.suppress(RuntimeError):  # no loop is running
+        if hasattr(asyncio.get_running_loop(), "witness"):
+            raise TidingsError(
+                "tidings.sync runs in a thread of its own, and a simulated world has none; in a world, use "
+                "`async with tidings.connect(...)`"
+            )

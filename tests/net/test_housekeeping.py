@@ -15,7 +15,7 @@ import pytest
 
 import tidings
 from tidings.net import ArchiveOptions, Options, Server, StartError, StoreOptions, serve
-from tidings.net import _keeper as keeper_module
+from tidings.net import _housekeeping as keeper_module
 from tidings.store import Position, StoreReader
 from tidings.store.archive import ArchiveReader
 from tidings.wire import Quality

@@ -36,7 +36,7 @@ ROLL_PART = 4
 """A roll does not wait for its time when the store has grown by this part of its bound."""
 
 
-class Keeper:
+class Housekeeper:
     """Looks after the disk of one broker."""
 
     def __init__(self, store: Store, options: Options) -> None:

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tidings.aggregation import AggregationOptions
 from tidings.history import HistoryOptions, StrategyOptions
 from tidings.net import ArchiveOptions, Bounds, StoreOptions
 
@@ -26,7 +27,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
             entry[form] = "(hidden)" if form == "token" else credential
             entry.update(publish=str(identity.publish), subscribe=str(identity.subscribe))
             entry.update(administer=identity.administer, broker=identity.broker)
-            entry.update(names=list(identity.names))
+            entry.update(names=list(identity.names), attributes=list(identity.attributes))
     tls = (
         {}
         if options.tls is None
@@ -56,12 +57,15 @@ def described(configuration: Configuration) -> dict[str, Any]:
         **({"archive": _told(options.archive)} if options.archive is not None else {}),
         "history": _told(options.history),
         "caching": _caching(options.caching),
+        "aggregation": _told(options.aggregation),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
 
 
-def _told(options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions) -> dict[str, Any]:
+def _told(
+    options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions,
+) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
     values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
     return {key: _plain(value) for key, value in values.items()}

@@ -10,7 +10,7 @@ from tidings.model import TidingsError
 _T = TypeVar("_T")
 
 
-class Awaited(Generic[_T]):
+class Pending(Generic[_T]):
     """What is waited for, by the id under which it comes."""
 
     def __init__(self) -> None:

@@ -6,11 +6,13 @@ import logging
 
 import msgspec
 
+from tidings.aggregation.messages import FEATURE
 from tidings.model import EventKey
 from tidings.wire import UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
 
 from ._admin import Admin
-from ._awaited import Awaited
+from ._aggregates import Aggregates
+from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import error_of
@@ -22,22 +24,25 @@ _MAX_DIGITS = 20
 _waiting = msgspec.msgpack.Decoder(tuple[str, str]).decode
 
 
-class Reception:
+class Incoming:
     """Who hears what; the observer of the local broker."""
 
     def __init__(
         self,
         publications: Publications,
         subscriptions: Subscriptions,
-        advertisements: Awaited[None],
+        advertisements: Pending[None],
         questions: Questions,
+        *,
         admin: Admin,
+        aggregates: Aggregates,
     ) -> None:
         self._publications = publications
         self._subscriptions = subscriptions
         self._advertisements = advertisements
         self._questions = questions
         self._admin = admin
+        self._aggregates = aggregates
 
     def settled(self, id: str, advertisement: bool) -> None:
         """The network knows a subscription or an advertisement."""
@@ -82,6 +87,8 @@ class Reception:
         """A feature of the broker has sent something."""
         if message.feature == "scopes":
             self._admin.answered(message.body)
+        elif message.feature == FEATURE:
+            self._aggregates.heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
 

@@ -1,0 +1,256 @@
+"""`client.aggregates`: how many would hear this, now and whenever it changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from client.transports import brokers, on_both, on_sockets, options, serve, url, way_to
+from net import world as sockets
+from net.test_status import fetch, metrics
+from serving import serving
+
+import tidings
+from tidings import sync
+from tidings.aggregation import AggregationOptions
+from tidings.client import AggregateValue, AggregateWatch
+from tidings.net import Access, Identity, Options
+
+TOKEN = "a-token-for-the-tests"
+
+
+async def complete(watch: AggregateWatch, value: int | None = None) -> AggregateValue:
+    """The next complete result, with this value."""
+    async with asyncio.timeout(20):
+        async for result in watch:
+            if result.complete and value in (None, result.value):
+                return result
+    raise AssertionError("the watch has ended")
+
+
+@pytest.mark.req("AGG-052")
+@on_both
+async def test_a_watch_tells_a_value_now_and_whenever_it_changes() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as one, tidings.connect(url(servers["b"])) as two:
+            async with one.aggregates.watch("subscriber_count", filter="type = 'quote'") as watch:
+                result = await complete(watch, 0)
+                assert (result.error, result.version) == (0, "1")
+                subscription = await two.subscribe("type = 'quote' AND price > 100")
+                await complete(watch, 1)
+                subscription.unsubscribe()
+                await complete(watch, 0)
+            assert [item async for item in watch] == []
+
+
+@on_both
+async def test_a_value_can_be_had_once() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as one, tidings.connect(url(servers["b"])) as two:
+            await two.subscribe("price > 100")
+            await two.subscribe(tidings.attr.price > 200)
+            assert (await one.aggregates.get("subscriber_count")).value == 1
+            assert (await one.aggregates.get("subscription_count", filter=tidings.attr.price > 50)).value == 2
+            assert (await one.aggregates.get("subscription_count", filter="price < 150")).value == 1
+
+
+@pytest.mark.req("AGG-140")
+@on_both
+async def test_a_publisher_learns_how_many_would_hear_it() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        await client.subscribe("type = 'quote' AND price > 100")
+        assert await client.aggregates.potential_receivers(type="quote", price=150) == 1
+        assert await client.aggregates.potential_receivers({"type": "quote"}, price=50) == 0
+        assert await client.aggregates.potential_receivers("type = 'quote'") == 1
+        assert await client.aggregates.potential_receivers("type = 'trade'") == 0
+
+
+@pytest.mark.req("AGG-061", "AGG-071")
+@on_both
+async def test_the_bound_of_a_watch_can_be_changed() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        for _ in range(3):
+            await client.subscribe("n > 1")
+        async with client.aggregates.watch("subscription_count", max_error=10) as watch:
+            first = await anext(watch)
+            assert abs(first.value - 3) <= first.error <= 10
+            watch.set_max_error(0)
+            assert (await complete(watch, 3)).error == 0
+            assert watch.max_error == 0
+
+
+@on_both
+async def test_a_watch_survives_a_connection_that_is_cut() -> None:
+    async with serve(options()) as server, way_to(server) as way:
+        async with tidings.connect(way.url) as client, tidings.connect(url(server)) as other:
+            async with client.aggregates.watch("subscriber_count") as watch:
+                await complete(watch, 0)
+                way.cut()
+                async with asyncio.timeout(20):
+                    outdated = await anext(watch)
+                assert not outdated.complete
+                await complete(watch, 0)
+                await other.subscribe("n > 1")
+                await complete(watch, 1)
+
+
+@on_both
+async def test_a_watch_goes_on_at_another_broker() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with way_to(servers["a"]) as way:
+            both = [way.url, url(servers["b"])]
+            async with tidings.connect(both) as client, tidings.connect(url(servers["b"])) as other:
+                await other.subscribe("n > 1")
+                async with client.aggregates.watch("subscriber_count") as watch:
+                    await complete(watch, 1)
+                    way.closed = True
+                    way.cut()
+                    await complete(watch, 1)
+                    assert client.statistics().broker == "b"
+                    await other.subscribe("n > 2")
+                    await client.subscribe("n > 2")
+                    await complete(watch, 2)
+
+
+@on_both
+async def test_what_is_watched_at_a_broker_can_be_seen() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as one, tidings.connect(url(servers["b"])) as two:
+            async with one.aggregates.watch("subscriber_count", filter="n > 1", max_error=2) as watch:
+                await complete(watch)
+                assert [offer.name for offer in await two.aggregates.list()] == [
+                    "subscriber_count",
+                    "subscription_count",
+                    "publisher_count",
+                ]
+                (mine,) = (await one.aggregates.status()).watched
+                assert (mine.aggregate, mine.key, mine.requests, mine.bound) == ("subscriber_count", "n > 1", 1, 2)
+                (theirs,) = (await two.aggregates.status()).watched
+                assert (theirs.requests, theirs.bound, theirs.neighbours) == (0, None, 1)
+
+
+@on_both
+async def test_what_cannot_be_watched_is_refused_before_anything_is_sent() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        for bad in (-1, float("nan"), "5", True):
+            with pytest.raises(tidings.ArgumentRefused, match="max_error"):
+                client.aggregates.watch("subscriber_count", max_error=bad)  # type: ignore[arg-type]
+        with pytest.raises(tidings.FilterError):
+            client.aggregates.watch("subscriber_count", filter="price >")
+        with pytest.raises(tidings.FilterError, match="myloc"):
+            client.aggregates.watch("subscriber_count", filter="place WITHIN myloc")
+        with pytest.raises(tidings.FilterError, match="a class of its own"):
+            client.aggregates.watch("subscriber_count", filter=Everything())  # type: ignore[arg-type]
+        with pytest.raises(tidings.ArgumentRefused, match="a filter and a probe"):
+            client.aggregates.watch("subscriber_count", filter="TRUE", probe={"n": 1})
+        with pytest.raises(tidings.ArgumentRefused, match="probe=5"):
+            client.aggregates.watch("subscriber_count", probe=5)  # type: ignore[arg-type]
+        with pytest.raises(tidings.ArgumentRefused, match="give a filter, or attributes"):
+            await client.aggregates.potential_receivers("n > 1", n=3)
+        with pytest.raises(tidings.AggregateError, match="no aggregate is called 'reach'; choose one of"):
+            await client.aggregates.get("reach")
+        assert (await client.aggregates.get("subscriber_count")).value == 0
+
+
+class Everything:
+    def matches(self, notification: object) -> bool:
+        return True
+
+
+@on_both
+async def test_a_value_that_is_not_complete_in_time_is_an_error() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        with pytest.raises(tidings.AggregateError, match="not every broker has answered in 0 seconds, nothing"):
+            await client.aggregates.get("subscriber_count", timeout=0)
+
+
+@on_both
+async def test_a_watch_of_a_client_that_closes_ends_with_it() -> None:
+    async with serve(options()) as server:
+        async with tidings.connect(url(server)) as client:
+            watch = client.aggregates.watch("subscriber_count")
+            await complete(watch, 0)
+        with pytest.raises(tidings.ClientNotOpen):
+            await anext(watch)
+        with pytest.raises(tidings.ClientNotOpen):
+            client.aggregates.watch("subscriber_count")
+
+
+@on_sockets
+async def test_whoever_may_not_administer_is_not_told_about_others() -> None:
+    access = Access({TOKEN: Identity("someone"), TOKEN * 2: Identity("boss", administer=True)})
+    async with sockets.serve(Options(name="closed", port=0, access=access)) as server:
+        async with tidings.connect(url(server), token=TOKEN) as client:
+            with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):
+                await client.aggregates.get("subscriber_count")
+            with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):
+                await client.aggregates.status()
+        async with tidings.connect(url(server), token=TOKEN * 2) as client:
+            assert (await client.aggregates.get("subscriber_count")).value == 0
+
+
+@on_sockets
+async def test_a_broker_without_aggregation_answers_nothing_and_the_client_says_so() -> None:
+    async with sockets.serve(Options(name="plain", port=0, aggregation=AggregationOptions(enabled=False))) as server:
+        async with tidings.connect(url(server)) as client:
+            with pytest.raises(tidings.AggregateError, match="without aggregation"):
+                await client.aggregates.status(timeout=0.05)
+
+
+def test_a_blocking_client_watches_too() -> None:
+    with serving(Options(name="b", port=0)) as address, sync.connect(address) as client:
+        subscription = client.subscribe("n > 1")
+        assert client.aggregates.get("subscriber_count").value == 1
+        assert client.aggregates.potential_receivers(n=2) == 1
+        assert "subscriber_count" in [offer.name for offer in client.aggregates.list()]
+        with client.aggregates.watch("subscriber_count", max_error=0) as watch:
+            assert next(watch).value == 1
+            assert watch.receive(timeout=0.01) is None
+            subscription.unsubscribe()
+            assert next(watch).value == 0
+            assert watch.last is not None
+            watch.set_max_error(3)
+            assert watch.max_error == 3
+            (seen,) = client.aggregates.status().watched
+            assert seen.aggregate == "subscriber_count"
+        assert list(watch) == []
+
+
+@on_both
+async def test_a_question_has_a_value_for_each_window_by_group() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        async with client.aggregates.watch("count(), max(n) BY kind WINDOW 200ms WHERE n > 1") as watch:
+            await complete(watch)
+            for number in range(6):
+                await client.publish(n=number, kind="ab"[number % 2])
+            seen: dict[object, int] = {}
+            async with asyncio.timeout(20):
+                while sum(seen.values()) < 4:
+                    result = await complete(watch)
+                    assert result.window is not None
+                    assert (result.window[1] - result.window[0]).total_seconds() == 0.2
+                    for group, (count, _) in result.value.items():
+                        seen[group] = seen.get(group, 0) + count
+            assert seen == {("a",): 2, ("b",): 2}
+        assert (await client.aggregates.get("rate() WINDOW 100ms")).value == 0
+
+
+@on_both
+async def test_a_question_that_cannot_be_is_refused_before_anything_is_sent() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        with pytest.raises(tidings.ExpressionError, match="column"):
+            client.aggregates.watch("p95(load WINDOW 60s")
+        with pytest.raises(tidings.ArgumentRefused, match="its own filter"):
+            client.aggregates.watch("count() WINDOW 60s", filter="n > 1")
+        with pytest.raises(tidings.ArgumentRefused, match="is exact"):
+            client.aggregates.watch("count() WINDOW 60s", max_error=1)
+
+
+@on_sockets
+async def test_metrics_say_what_is_watched_and_told() -> None:
+    async with sockets.serve(Options(name="b", port=0, metrics_port=0)) as server:
+        async with tidings.connect(url(server)) as client, client.aggregates.watch("subscriber_count") as watch:
+            await complete(watch)
+            found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
+            assert found["tidings_aggregation_keys", ""] == found["tidings_aggregation_watches", ""] == 1
+            assert found["tidings_aggregation_results_total", ""] == 1

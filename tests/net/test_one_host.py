@@ -1,0 +1,96 @@
+"""One name, one broker, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from net.world import Raw, brokers, running, until, url
+
+import tidings
+from tidings.net import Server
+from tidings.wire import TAKEN_OVER, Reject, Welcome
+
+
+def _has(server: Server, name: str) -> bool:
+    return server.host.broker.client(name) is not None
+
+
+@running
+async def test_a_name_in_use_at_another_broker_is_refused_or_taken_over() -> None:
+    async with brokers("abc", ["ab", "bc"]) as servers:
+        first = await tidings.connect(url(servers["a"]), name="phone")
+        with pytest.raises(tidings.NotAdmitted, match="already connected, to broker 'a' since"):
+            await tidings.connect(url(servers["c"]), name="phone")
+        async with tidings.connect(url(servers["c"]), name="phone", take_over=True) as second:
+            await until(lambda: not first.connected)
+            with pytest.raises(tidings.TakenOver, match="connected to broker 'c' since"):
+                await first.publish(n=1)
+            assert second.connected
+            assert [name for name, server in servers.items() if _has(server, "phone")] == ["c"]
+        await first.close()
+
+
+@running
+async def test_a_connection_that_answers_no_ping_makes_room() -> None:
+    async with brokers("ab", ["ab"]) as servers, await Raw.open(servers["a"]) as silent:
+        assert isinstance(await silent.hello("phone"), Welcome)
+        async with tidings.connect(url(servers["b"]), name="phone") as client:
+            assert client.connected
+            await until(lambda: not _has(servers["a"], "phone"))
+
+
+@running
+async def test_a_client_that_loses_its_broker_is_let_go_there_as_soon_as_it_is_elsewhere() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect([url(servers["a"]), url(servers["b"])], name="phone") as phone:
+            await phone.subscribe("n >= 0")
+            servers["a"].host.max_connections = 0  # it does not come back here
+            [peer] = [one for one in servers["a"].host.peers if one.link.name == "phone"]
+            servers["a"].host._sessions.clear()  # nor go on with its session
+            assert peer.stream is not None
+            peer.stream.abort()
+            await until(lambda: _has(servers["b"], "phone"))
+            await until(lambda: not _has(servers["a"], "phone"))  # and not after `client_resume`
+            assert phone.connected
+
+
+@running
+async def test_an_epoch_is_given_repeated_and_never_made_up() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with await Raw.open(servers["a"]) as one:
+            first = await one.hello("phone")
+            assert isinstance(first, Welcome)
+            async with await Raw.open(servers["b"]) as two:
+                second = await two.hello("phone", attached=first.attached, last="a")
+                assert isinstance(second, Welcome)
+                assert second.attached > first.attached
+                await until(lambda: not _has(servers["a"], "phone"))
+                refused = await one.rejection()
+                assert (refused.code, refused.retry) == (TAKEN_OVER, False)
+        async with await Raw.open(servers["a"]) as three:
+            answer = await three.hello("phone", attached=second.attached + 3_600_000_000, last="b")
+            assert isinstance(answer, Reject)
+            assert answer.code == "epoch"
+
+
+@running
+async def test_who_is_refused_and_who_is_taken_over_is_counted() -> None:
+    async with brokers("ab", ["ab"], metrics_port=0) as servers:
+        first = await tidings.connect(url(servers["a"]), name="phone")
+        with pytest.raises(tidings.NotAdmitted):
+            await tidings.connect(url(servers["b"]), name="phone")
+        async with tidings.connect(url(servers["b"]), name="phone", take_over=True):
+            await until(lambda: not first.connected)
+        await first.close()
+        assert "tidings_clients_taken_over_total 1.0" in await _metrics(servers["a"])
+        assert "tidings_names_in_use_total 1.0" in await _metrics(servers["b"])
+
+
+async def _metrics(server: Server) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.metrics_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    text = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return text.decode()
