@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tidings
-from tidings.broker import Broker, Feature, Joinpoint, Registration
+from tidings.broker import Feature, Joinpoint, Registration
 from tidings.net import Options, Server, StoreOptions, serve
 from tidings.spark import Report, audit
 from tidings.wire import Deliver
@@ -30,9 +30,6 @@ class Planted(Feature):
         self._numbers = set(numbers)
         self._held: list[Callable[[], None]] = []
 
-    def start(self, broker: Broker) -> None:
-        self.broker = broker
-
     def advice(self) -> Mapping[Joinpoint, Any]:
         return {Joinpoint.DELIVER: self._deliver}
 
@@ -41,18 +38,18 @@ class Planted(Feature):
         if chosen and self.fault == "loss":
             return
         if chosen and self.fault == "order":
-            self._held.append(lambda: self.broker.send(link, _message(envelope, subscriptions)))
+            self._held.append(lambda: self.context.tell(link, _message(envelope, subscriptions)))
             return
         proceed(route, envelope, link, subscriptions)
         if chosen and self.fault == "duplicate":
-            self.broker.send(link, _message(envelope, subscriptions))
+            self.context.tell(link, _message(envelope, subscriptions))
         if chosen and self.fault == "leak":
-            for other in self.broker.clients:
+            for other in self.context.clients:
                 if other is not link:
-                    ids = [one.id for one in self.broker.registrations.subscriptions(other).values()]
-                    self.broker.send(other, Deliver(envelope, tuple(ids)))
+                    ids = [one.id for one in self.context.subscriptions if one.link is other]
+                    self.context.tell(other, Deliver(envelope, tuple(ids)))
         if chosen and self.fault == "stray":
-            self.broker.send(link, Deliver(envelope, ("s99",)))
+            self.context.tell(link, Deliver(envelope, ("s99",)))
         held, self._held = self._held, []
         for send in held:
             send()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidings.spark._chronicle import Chronicle
 from tidings.store import JournalKind, JournalRecord
-from tidings.store._lives import Window
+from tidings.store._subscription_lives import Window
 
 
 class Nobody:

@@ -22,7 +22,7 @@ from store_world import Loop
 from typer.testing import CliRunner
 
 from tidings.cli import app
-from tidings.net import _keeper as keeper_module
+from tidings.net import _housekeeping as keeper_module
 from tidings.spark import AuditError
 from tidings.spark import _audit as audit_module
 from tidings.spark._chronicle import Chronicle, Timeliness
@@ -35,7 +35,7 @@ from tidings.store import (
     Sent,
     Store,
     StoreReader,
-    _carry,
+    _journal_retention,
     encode_deliveries,
 )
 
@@ -234,8 +234,8 @@ def reading(home: Path, events: list[tuple[str, int, int]], since: int) -> dict[
 @pytest.fixture(scope="module", autouse=True)
 def _small_slices() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_carry, "SLICE_ROWS", 3)
-        patch.setattr(_carry, "SLICE_RECORDS", 30)
+        patch.setattr(_journal_retention, "SLICE_ROWS", 3)
+        patch.setattr(_journal_retention, "SLICE_RECORDS", 30)
         yield
 
 

@@ -12,13 +12,13 @@ import random
 import sys
 import threading
 
-from tidings.store import JournalKind, JournalRecord, Store, _carry
+from tidings.store import JournalKind, JournalRecord, Store, _journal_retention
 
 SUBSCRIBED = {"id": "s1", "number": 1, "filter": "TRUE", "scope": "/", "after": '{"o": [1, 0]}'}
 
 
 def main(directory: str) -> None:
-    _carry.SLICE_ROWS, _carry.SLICE_RECORDS = 3, 50
+    _journal_retention.SLICE_ROWS, _journal_retention.SLICE_RECORDS = 3, 50
     store = Store.open(directory, post=lambda call: call())
     seq = max((int(value) for value in store.items("last").values()), default=0)
     if not seq:

@@ -16,7 +16,7 @@ import pytest
 from soaking import SOAK_SECONDS, soak_seeds
 from store_world import Loop
 
-from tidings.store import Carried, JournalKind, JournalRecord, Plain, Store, StoreError, StoreReader, _carry
+from tidings.store import Carried, JournalKind, JournalRecord, Plain, Store, StoreError, StoreReader, _journal_retention
 
 HERE = Path(__file__).parent
 KILLS = 6
@@ -105,15 +105,15 @@ def test_a_hole_is_about_everybody_who_is_carried(tmp_path: Path) -> None:
 
 def test_a_slice_is_bounded_and_the_next_ones_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    real = _carry.next_slice
+    real = _journal_retention.next_slice
 
-    def watched(connection: sqlite3.Connection, before: int) -> _carry.Slice | None:
+    def watched(connection: sqlite3.Connection, before: int) -> _journal_retention.Slice | None:
         (rows,) = connection.execute("SELECT count(*) FROM journal").fetchone()
         taken.append(rows)
         return real(connection, before)
 
     monkeypatch.setattr("tidings.store._writer.next_slice", watched)
-    monkeypatch.setattr(_carry, "SLICE_ROWS", 4)
+    monkeypatch.setattr(_journal_retention, "SLICE_ROWS", 4)
     loop = Loop()
     with loop.open(tmp_path) as store:
         for at in range(10):
@@ -132,13 +132,13 @@ def test_a_slice_is_bounded_and_the_next_ones_follow(tmp_path: Path, monkeypatch
 def test_a_slice_ends_behind_the_row_that_fills_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(_carry, limit, value)
+    monkeypatch.setattr(_journal_retention, limit, value)
     loop = Loop()
     with loop.open(tmp_path) as store:
         for at in range(6):
             write(loop, store, went(at), went(at), went(at))
         with closing(sqlite3.connect(store.path)) as connection:
-            slice = _carry.next_slice(connection, 100)
+            slice = _journal_retention.next_slice(connection, 100)
     assert slice is not None
     assert slice.more
     assert slice.last == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidings.model import guard_log
+
 from ._archive import read_archive
 from ._audit import AuditError, Report, audit
 from ._columns import column
@@ -13,10 +15,12 @@ from ._judge import Finding, Kind, Verdict
 from ._progress import progress
 from ._query import query_archive
 from ._session import session
+from ._trace_audit import audit_trace
 from ._views import Visibility
 from ._warm import warm
 
 if TYPE_CHECKING:
+    from ._historic import historic
     from ._source import TidingsSource, register
 
 __all__ = [
@@ -33,8 +37,10 @@ __all__ = [
     "Verdict",
     "Visibility",
     "audit",
+    "audit_trace",
     "column",
     "explained",
+    "historic",
     "progress",
     "query_archive",
     "read_archive",
@@ -44,6 +50,8 @@ __all__ = [
     "warm",
 ]
 
+guard_log("tidings.spark")
+
 
 def __getattr__(name: str) -> Any:
     """Load what needs pyspark only when it is asked for, so that its absence can be explained."""
@@ -51,4 +59,8 @@ def __getattr__(name: str) -> Any:
         from . import _source  # noqa: PLC0415
 
         return getattr(_source, name)
+    if name == "historic":
+        from ._historic import historic  # noqa: PLC0415
+
+        return historic
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,7 +26,7 @@ from tidings.store import Life, StoreError, StoreReader
 from tidings.wire import Envelope
 
 from ._chronicle import Timeliness
-from ._eyes import Eyes, Forms
+from ._viewers import Forms, Viewers
 
 MAX_FINDINGS = 1_000
 """The most findings of one kind that a piece tells one by one; the others are counted."""
@@ -157,7 +157,7 @@ class Judge:
         self._made = {one.version: one.at for one in transactions}
         versions = Versions(decode_snapshot(case.base).graph() if case.base else None, transactions)
         oldest = versions.newest - len(transactions)
-        self._eyes = Eyes(case.lives, {at: versions.plan(at).graph for at in range(oldest, versions.newest + 1)})
+        self._viewers = Viewers(case.lives, {at: versions.plan(at).graph for at in range(oldest, versions.newest + 1)})
 
     def judge(self, piece: Piece) -> Verdict:
         """Everything about one piece."""
@@ -182,10 +182,10 @@ class Judge:
     def _judge(self, envelope: Envelope, deliveries: list[_Delivery], verdict: Verdict) -> None:
         verdict.publications += 1
         verdict.sent += len(deliveries)
-        if not self._eyes.knows(envelope.identity.graph_epoch):
+        if not self._viewers.knows(envelope.identity.graph_epoch):
             verdict.unjudged += len(deliveries)
             return
-        seen = self._eyes.seen(envelope)
+        seen = self._viewers.seen(envelope)
         come: dict[tuple[int, int], _Delivery] = {}
         for delivery in deliveries:
             key = (delivery.life, delivery.form)
@@ -200,7 +200,7 @@ class Judge:
                 why = f"something that '{envelope.identity.origin}' published later had been sent before it"
                 verdict.find(self._finding(Kind.ORDER, envelope, delivery, why))
             come[key] = delivery
-            if delivery.form not in seen.get(delivery.life, ()) and delivery.life not in self._eyes.opaque:
+            if delivery.form not in seen.get(delivery.life, ()) and delivery.life not in self._viewers.opaque:
                 self._unwanted(envelope, delivery, verdict)
         for place, forms in seen.items():
             self._owed(envelope, place, forms, come, verdict)
@@ -243,20 +243,20 @@ class Judge:
         """Whether every version of the graph that may have counted shows it."""
         identity = envelope.identity
         limit = identity.published_at + int(GRAPH_SECONDS * 1e6)
-        later = [v for v in self._eyes.versions_since(identity.graph_epoch) if self._made[v] <= limit]
-        return all(form in self._eyes.seen(envelope, version).get(place, ()) for version in later)
+        later = [v for v in self._viewers.versions_since(identity.graph_epoch) if self._made[v] <= limit]
+        return all(form in self._viewers.seen(envelope, version).get(place, ()) for version in later)
 
     def _unwanted(self, envelope: Envelope, delivery: _Delivery, verdict: Verdict) -> None:
         """It was sent to somebody who should not have got it, unless a later version of the graph allowed it."""
         life, identity = self._case.lives[delivery.life], envelope.identity
-        for version in self._eyes.versions_since(identity.graph_epoch):
-            allowed = self._eyes.seen(envelope, version).get(delivery.life, ())
+        for version in self._viewers.versions_since(identity.graph_epoch):
+            allowed = self._viewers.seen(envelope, version).get(delivery.life, ())
             if self._made[version] <= delivery.at and delivery.form in allowed:
                 return
         if identity.publisher == life.client and not life.receive_own:
             why = "the client published it itself, and does not want its own"
             verdict.find(self._finding(Kind.MISMATCH, envelope, delivery, why))
-        elif self._eyes.visible(envelope, delivery.life):
+        elif self._viewers.visible(envelope, delivery.life):
             why = f"it passes none of its filters: {'; '.join(life.filters)}"
             verdict.find(self._finding(Kind.MISMATCH, envelope, delivery, why))
         else:

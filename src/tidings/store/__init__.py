@@ -1,10 +1,9 @@
 """The durable log of one broker: publications, small state and a journal, synced in groups."""
 
-from ._carry import Carried
 from ._deliveries import Deliveries, Group, Sent, decode_deliveries, encode_deliveries, form_of
 from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreFull, StoreLocked
+from ._journal_retention import Carried
 from ._layout import archive_bytes
-from ._lives import Life, Lives, Open
 from ._pages import LogExtent, LogPage
 from ._position import Position
 from ._promoted import Promoted, PromotedKind
@@ -15,6 +14,7 @@ from ._rights import open_to_others
 from ._shrinking import disk_bytes as store_bytes
 from ._store import RESEND_WINDOW, Store
 from ._store_reader import StoreReader
+from ._subscription_lives import Life, Lives, Open
 from ._summary import PROMOTED
 
 __all__ = [

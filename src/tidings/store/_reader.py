@@ -16,9 +16,9 @@ import msgspec
 
 from tidings.wire import Envelope
 
-from ._carry import LIVES, TABLE, Carried, carried_in
 from ._errors import StoreError
 from ._file import explain
+from ._journal_retention import LIVES, TABLE, Carried, carried_in
 from ._packing import Unreadable, envelopes_in, heads_in, records_in, unpack
 from ._records import Bounds, Damage, JournalRecord, damaged
 

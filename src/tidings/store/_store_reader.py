@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from tidings.wire import Envelope
 
-from ._carry import Carried
 from ._errors import StoreForeign
 from ._file import CACHE_KIB, FORMAT, explain, is_store, owner_of
+from ._journal_retention import Carried
 from ._pages import forgotten
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._reader import Reader

@@ -21,7 +21,7 @@ import msgspec
 
 from tidings.model import Constraint, Filter, Location, Scalar, Value
 from tidings.model.operators import IsNull
-from tidings.wire import Envelope, glance_at_many
+from tidings.wire import Envelope, attribute_decoder_of_many
 
 PROMOTED = ("type",)
 """The attributes that are summarised unless the configuration names others."""
@@ -68,7 +68,7 @@ class Summariser:
 
     def __init__(self, promoted: Iterable[str]) -> None:
         self._names = tuple(promoted)
-        self._look = glance_at_many(self._names)
+        self._look = attribute_decoder_of_many(self._names)
 
     def sets(self, envelopes: Sequence[Envelope]) -> Sets:
         """The values of each promoted attribute in some publications."""

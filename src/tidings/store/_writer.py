@@ -37,9 +37,9 @@ from typing import NamedTuple, TypeAlias
 
 from tidings.wire import Envelope
 
-from ._carry import Slice, forget_journal, next_slice
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
+from ._journal_retention import Slice, forget_journal, next_slice
 from ._packing import BATCH_COUNT, batches, pack
 from ._query import FOR_EVER
 from ._queue import Failed, Heard, Line, Operation, Put, Retain, WriteQueue

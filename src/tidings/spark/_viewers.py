@@ -1,16 +1,16 @@
 """Who may see a notification, and in which forms: the broker's own matching and visibility, over all subscriptions.
 
-Without scopes, one matching index over every filter of every life answers. With scopes, the notification is followed
-through the graph version that judged it; in each scope that it reaches, an index over its members finds candidates, and
-the function with which brokers hand over what was missed says what each of them gets.
+An index finds candidates: without scopes, one over every filter of every life; with scopes, the notification is
+followed through the graph version that judged it, and each scope that it reaches has one over its members. What each of
+them gets is said by the function with which brokers hand over what was missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from tidings.broker import Link, LinkKind, Registration, Tree, hand_over_late
+from tidings.broker import FLAT, Link, LinkKind, Registration, Tree, View, owed
 from tidings.matching import Matcher, make_index
 from tidings.model import ROOT_SCOPE, Duplicates, Filter, FilterError
 from tidings.scopes import OPEN, Graph, client_node, reach
@@ -24,9 +24,10 @@ Forms: TypeAlias = dict[int, set[int]]
 """The forms in which a life gets an event, each with the filters that it passes."""
 
 _TREE = Tree(0, frozenset(), {}, {"audit": None})
+_FLAT = FLAT.on("audit", _TREE)
 
 
-class Eyes:
+class Viewers:
     """What every life may see of what is published."""
 
     def __init__(self, lives: list[Life], graphs: Mapping[int, Graph]) -> None:
@@ -56,12 +57,14 @@ class Eyes:
         plan = self._plans.get(envelope.identity.graph_epoch if version is None else version)
         if plan is not None:
             return plan.seen(envelope)
+        return self.given(self._flat.match(envelope.notification), envelope, _FLAT)
+
+    def given(self, candidates: Iterable[Key], envelope: Envelope, view: View) -> dict[int, Forms]:
+        """What these get of an event under a version of the graph."""
         found: dict[int, Forms] = {}
-        lives, publisher = self._lives, envelope.identity.publisher
-        for place, number in self._flat.match(envelope.notification):
-            life = lives[place]
-            if life.receive_own or life.client != publisher:
-                found.setdefault(place, {}).setdefault(0, set()).add(number)
+        for key in candidates:
+            for form in owed(self.registration(key), envelope, view):
+                found.setdefault(key[0], {}).setdefault(form_of(form.routes[0]), set()).add(key[1])
         return found
 
     def visible(self, envelope: Envelope, place: int) -> bool:
@@ -99,7 +102,7 @@ class Eyes:
 class _Plan:
     """One version of the scope graph; made ready when it is first asked."""
 
-    def __init__(self, graph: Graph, eyes: Eyes) -> None:
+    def __init__(self, graph: Graph, eyes: Viewers) -> None:
         self._graph = graph
         self._eyes = eyes
         self._ready = False
@@ -116,11 +119,7 @@ class _Plan:
             candidates.update(dict.fromkeys(self._others.get(at.node, ())))
             if (index := self._exact.get(at.node)) is not None:
                 candidates.update(dict.fromkeys(index.match(at.notification)))
-        found: dict[int, Forms] = {}
-        for key in candidates:
-            for form in hand_over_late(self._view, envelope, self._eyes.registration(key)):
-                found.setdefault(key[0], {}).setdefault(form_of(form.routes[0]), set()).add(key[1])
-        return found
+        return self._eyes.given(candidates, envelope, self._view)
 
     def visible(self, envelope: Envelope, client: str) -> bool:
         self._prepare()

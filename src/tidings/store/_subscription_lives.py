@@ -20,7 +20,8 @@ What was sent may be anything that passes one of the filters of the subscription
 until it ended.
 
 Reading is a fold: record by record, and what is known at any point is all that the rest needs. So an audit reads it
-from the beginning, and retention reads the part that is to be forgotten and keeps what is known then (`_carry`).
+from the beginning, and retention reads the part that is to be forgotten and keeps what is known then (see
+`_journal_retention`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 The journal tells what happened, and an audit follows it from its beginning. Before a record is forgotten it is read the
-way an audit reads it (`_lives`), and what is known then is kept in the small state, by client. What was carried and
-the records that are left give the same reading as the whole journal, for everything that is published from then on.
+way an audit reads it (`_subscription_lives`), and what is known then is kept in the small state, by client. What was
+carried and the records that are left give the same reading as the whole journal, for everything that is published
+from then on.
 
 A slice at a time: reading happens before the commit begins; within it the rows go, and the clients that they were about
 are written. So a crash leaves the journal before a slice or behind it. A slice is bounded by rows, bytes and records,
@@ -27,9 +28,9 @@ from typing import NamedTuple
 import msgspec
 
 from ._file import owner_of
-from ._lives import Lives, Open
 from ._packing import Unreadable, records_in, unpack
 from ._records import JournalKind, JournalRecord, damaged
+from ._subscription_lives import Lives, Open
 
 SLICE_ROWS = 500
 """The most rows that one commit forgets."""

@@ -1,0 +1,162 @@
+"""Over an archive, a definition gives what a tree of brokers gives over the same publications, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from archive_world import START, fill, quotes
+
+from tidings.aggregation.definitions import JP as Joinpoint
+from tidings.aggregation.definitions import (
+    ActivePublishers,
+    Aggregate,
+    Count,
+    Record,
+    Sliding,
+    SubscriberCount,
+    Tumbling,
+    pseudonym,
+)
+from tidings.aggregation.expressions import compiled
+from tidings.aggregation.workers import Code
+from tidings.model import AggregateError
+from tidings.spark import _historic, historic
+from tidings.store.archive import ArchiveReader, Promoted, roll
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUESTION = "count(), p95(price), distinct(symbol), max(n / 3) BY type WINDOW 10m SLIDE 5m WHERE n < 380"
+SOURCE = """
+from tidings.aggregation.definitions import Aggregate, Sliding
+class Spread(Aggregate):
+    name, version = "acme.spread", "1"
+    window = Sliding("20m", "10m")
+    def zero(self): return [0, 0]
+    def lift(self, r):
+        n = r.attrs.get("n")
+        return [n, n * n] if type(n) is int else None
+    def combine(self, a, b): return [a[0] + b[0], a[1] + b[1]]
+"""
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("historic")
+    for number, origin in enumerate(("berlin", "paris")):
+        fill(home / origin, quotes(400, step=25_000_000, start=START + number * 7_001), origin)
+        roll(home / origin, home / "archive", [Promoted("type")])
+    return home / "archive"
+
+
+def by_brokers(aggregate: Aggregate[Any], archive: Path, secret: bytes = b"") -> dict[tuple[str, int], bytes]:
+    """What many brokers would find: partials of parts, combined in an order that is drawn."""
+    assert aggregate.window is not None
+    leaves: dict[tuple[str, int], list[Any]] = defaultdict(list)
+    for envelope in ArchiveReader(archive).query(compiled("count() WINDOW 1s").where):  # type: ignore[attr-defined]
+        identity, attrs = envelope.identity, envelope.notification
+        record = Record(
+            ts_ms=identity.published_at // 1_000,
+            broker=identity.origin,
+            jp=Joinpoint.PUBLISHED,
+            topic=str(attrs.get("type", "")),
+            peer=pseudonym(secret, aggregate.name, identity.publisher),
+            attrs=attrs,
+        )
+        if (lifted := aggregate.lift(record)) is not None:
+            for window in aggregate.window.windows(aggregate.window.pane(record.ts_ms)):
+                leaves[aggregate.key(record), window].append(lifted)
+    draw = random.Random(5)
+    found = {}
+    for place, parts in leaves.items():
+        while len(parts) > 1:
+            draw.shuffle(parts)
+            parts = [aggregate.combine(one, two) for one, two in zip(parts[::2], parts[1::2], strict=False)] + parts[
+                len(parts) // 2 * 2 :
+            ]
+        found[place] = aggregate.encode(parts[0])
+    return found
+
+
+def by_spark(spark: SparkSession, definition: Any, archive: Path, **more: Any) -> dict[tuple[str, int], bytes]:
+    return {(row.key, row.window): bytes(row.partial) for row in historic(spark, definition, archive, **more).collect()}
+
+
+@pytest.mark.parametrize(
+    ("definition", "aggregate"),
+    [
+        (QUESTION, compiled(QUESTION)),
+        (ActivePublishers(Tumbling("1h")), ActivePublishers(Tumbling("1h"))),
+    ],
+    ids=["question", "publishers"],
+)
+def test_history_is_what_brokers_find(definition: Any, aggregate: Any, archive: Path, spark: SparkSession) -> None:
+    found = by_spark(spark, definition, archive, secret=b"s")
+    assert len(found) > 3
+    assert found == by_brokers(aggregate, archive, b"s")
+
+
+def test_source_is_shipped_with_its_digest(archive: Path, spark: SparkSession) -> None:
+    code = Code(SOURCE, "Spread")
+    rows = historic(spark, code, archive).collect()
+    space: dict[str, Any] = {}
+    exec(SOURCE, space)
+    expected = by_brokers(space["Spread"](), archive)
+    assert {(row.key, row.window): bytes(row.partial) for row in rows} == expected
+    assert all(json.loads(row.value) == json.loads(bytes(row.partial)) for row in rows)
+    forged = _historic.Shipped(code=Code(SOURCE + "#", "Spread"), digest=_historic.shipped(code).digest)
+    with pytest.raises(AggregateError, match="is not the one with the digest"):
+        forged.arrived()
+
+
+def test_the_native_way_gives_the_same_bytes_and_is_used_only_then(archive: Path, spark: SparkSession) -> None:
+    count = Count(window=Sliding("10m", "5m"), where=compiled("count() WINDOW 1s WHERE type = 'quote'").where)  # type: ignore[attr-defined]
+    quick = by_spark(spark, count, archive)
+    assert _historic._proven[_historic.shipped(count).identity]
+    assert quick == by_spark(spark, count, archive, native=False) == by_brokers(count, archive)
+
+
+def test_a_native_way_that_is_wrong_is_not_used(
+    archive: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import functions as f
+
+    monkeypatch.setattr(Count, "spark_native", lambda self: (f.count(f.lit(1)) + 1).cast("string").cast("binary"))
+    count = Count(window=Tumbling("7m"))
+    assert by_spark(spark, count, archive) == by_brokers(count, archive)
+    assert _historic._proven[_historic.shipped(count).identity] is False
+
+
+def test_a_window_that_is_cut_says_so(archive: Path, spark: SparkSession) -> None:
+    since = datetime.fromtimestamp(START / 1e6, UTC) + timedelta(minutes=33)
+    rows = historic(spark, "count() WINDOW 10m", archive, since=since, until=since + timedelta(hours=1)).collect()
+    for row in rows:
+        ends = row.ends_at.replace(tzinfo=UTC)
+        assert row.complete == (ends - timedelta(minutes=10) >= since and ends <= since + timedelta(hours=1))
+    assert {row.complete for row in rows} == {True, False}
+
+
+class Own(Count):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        (SubscriberCount(), "the journal lacks ingress, edge, filter, and a snapshot"),
+        (Count(), "has no window"),
+        (Own(window=Tumbling("1m")), r"is a class of this program.*pass Code\("),
+        ("count()", "there is no window"),
+    ],
+)
+def test_what_the_archive_cannot_answer_is_refused(
+    definition: Any, said: str, archive: Path, spark: SparkSession
+) -> None:
+    with pytest.raises(AggregateError, match=said):
+        historic(spark, definition, archive)
