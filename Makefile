@@ -9,8 +9,11 @@ READY  := $(VENV)/.ready
 RUN_READY := $(VENV)/.run-ready
 BENCH_READY := $(VENV)/.bench-ready
 SOAK_SECONDS ?= 900
-# One more than there are cores: the tests of Spark and of processes wait for others most of the time.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# Two more than there are cores: the tests of Spark and of processes wait for others most of the time.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+
+# The demonstration and the tests start many processes: let Python keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 # How packages get into the .venv, with `uv` or without. Both say what they are doing; of pip's many lines, one for each
 # package is shown.

@@ -23,6 +23,12 @@ class Idle:
     def send_all(self, links: Iterable[Link], frame: Frame) -> None:
         """Nobody listens."""
 
+    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
+        """Nobody lives here."""
+
+    def close_local(self, link: Link) -> None:
+        """Nobody has to go."""
+
     def call_later(self, delay: int, action: Callable[[], None]) -> Idle:
         """It never calls."""
         return self

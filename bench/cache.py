@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 
 from tidings.broker import Link, LinkKind
-from tidings.history import CacheLimits, EventCache, ParallelRings, Question
+from tidings.history import CacheLimits
+from tidings.history.caching import EventCache, ParallelRings, Question
 from tidings.model import Filter
 from tidings.wire import Envelope, decode_body
 

@@ -90,14 +90,26 @@ def _plain() -> dict[str, Callable[[], float]]:
     return runs | {"1,000 filters": _publications(_broker(1, filters=1_000))}
 
 
-def _one_held(fan_out: int) -> Broker:
-    """A broker of which one subscription more waits for its past, for ever."""
+def _one_held(fan_out: int, kind: int = 0) -> Broker:
+    """A broker of which one subscription more, to this kind of notification, waits for its past, for ever."""
     broker = _broker(fan_out, [Strict()])
     neighbour = Link("b", LinkKind.BROKER)
     broker.link_up(neighbour)
-    _subscribe(broker, "late", "kind = 0", Past(last(10)))
+    _subscribe(broker, "late", f"kind = {kind}", Past(last(10)))
     broker.holds.begin(next(iter(broker.registrations.subscriptions(broker.clients[-1]).values())), _Nobody())
     return broker
+
+
+class _ForOne(Feature):
+    """Advises what is handed to one client, which gets nothing of what is published."""
+
+    name = "for one"
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        from tidings.broker import For  # noqa: PLC0415 - earlier revisions are measured with this file, too
+
+        one = {Link("one", LinkKind.CLIENT)}
+        return {Joinpoint.DELIVER: For(one, lambda proceed, *arguments: proceed())}
 
 
 class _Nobody:
@@ -115,16 +127,27 @@ def _advised() -> dict[str, Callable[[], float]]:
         for joinpoint in (Joinpoint.PUB_MATCH, Joinpoint.PUB_SEND, Joinpoint.PUBLISHED):
             runs[f"{joinpoint.name}, fan-out {n}"] = _publications(_broker(n, [_Noop(joinpoint)]))
         runs[f"one held, fan-out {n}"] = _publications(_one_held(n))
+        runs[f"the others while one is held, fan-out {n}"] = _publications(_one_held(n, kind=1))
+        runs[f"the others while DELIVER is advised for one, fan-out {n}"] = _publications(_broker(n, [_ForOne()]))
     return runs
 
 
-def _medians(runs: Mapping[str, Callable[[], float]], repeats: int = REPEATS) -> dict[str, float]:
-    """The median of each, measured in turn."""
+def _times(runs: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """All times of each, measured in turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, once in runs.items():
             times[name].append(once())
-    return {name: statistics.median(values) for name, values in times.items()}
+    return times
+
+
+def _medians(runs: Mapping[str, Callable[[], float]], repeats: int = REPEATS) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in _times(runs, repeats).items()}
+
+
+def _best(runs: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, float]:
+    """What a busy machine adds is not ours."""
+    return {name: min(values) for name, values in _times(runs, repeats).items()}
 
 
 def run(report: Report) -> None:
@@ -132,14 +155,21 @@ def run(report: Report) -> None:
     own = _medians(_plain() | _advised())
     for name, value in own.items():
         report.figure(f"publication, {name}", value, "µs")
-    least = {"PUB_MATCH": (0.8, 0.85, 0.9), "PUB_SEND": (0.8, 0.85, 0.9), "PUBLISHED": (0.95,) * 3}
-    for name, bars in least.items():
+    for name, bars in ADVISED.items():
         for n, bar in zip(FAN_OUTS, bars, strict=True):
             ratio = own[f"fan-out {n}"] / own[f"{name}, fan-out {n}"]
             report.ratio(f"advice at {name} / plain, fan-out {n}", ratio, at_least=bar)
+    for name in ("one is held", "DELIVER is advised for one"):
+        for n in FAN_OUTS:
+            ratio = own[f"fan-out {n}"] / own[f"the others while {name}, fan-out {n}"]
+            report.ratio(f"the others while {name} / plain, fan-out {n}", ratio, at_least=0.98)
     if BASE:
         _against_base(report)
     _trees(report)
+
+
+ADVISED = {"PUB_MATCH": (0.8, 0.85, 0.9), "PUB_SEND": (0.8, 0.85, 0.9), "PUBLISHED": (0.95,) * 3}
+"""What an advised broker must reach of a plain one."""
 
 
 def _against_base(report: Report) -> None:
@@ -148,9 +178,9 @@ def _against_base(report: Report) -> None:
         for side, root in (("here", Path(__file__).parents[1]), ("base", Path(str(BASE)))):
             for name, value in _measured_in(root).items():
                 times[side].setdefault(name, []).append(value)
-    for name, values in times["here"].items():
-        ratio = statistics.median(times["base"][name]) / statistics.median(values)
-        report.ratio(f"{name}, against the base", ratio, at_least=0.97)
+    here, base = ({name: min(values) for name, values in side.items()} for side in times.values())
+    for name, value in base.items():
+        report.ratio(f"{name}, against the base", value / here[name], at_least=1.0)
 
 
 def _measured_in(root: Path) -> dict[str, float]:
@@ -193,4 +223,4 @@ def _cut(report: Report) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_medians(_plain(), repeats=3)))
+    print(json.dumps(_best(_plain(), repeats=5)))

@@ -17,7 +17,7 @@ from functools import partial
 
 import tidings
 from tidings.broker import MAX_COST
-from tidings.broker._covering import COMPARED_COST
+from tidings.broker.interest._covering import COMPARED_COST
 from tidings.cli._quiet import Quiet
 from tidings.model import Filter
 from tidings.net import Options, serve

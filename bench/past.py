@@ -9,7 +9,8 @@ from collections.abc import Callable
 from bench import Report
 from bench._runtime import Idle
 from tidings.broker import Broker, Feature, Joinpoint, Link, LinkKind, RoutingOptions
-from tidings.history import FullReplay, HistoryOptions, MergingCaching, Strict
+from tidings.history import HistoryOptions, Strict
+from tidings.history.caching import FullReplay, MergingCaching
 from tidings.model import Filter, last
 from tidings.sim import Network, Weather, topologies
 from tidings.wire import Consistency, Frame, Past, Publish, Quality, Subscribe, encode_body

@@ -48,6 +48,10 @@ class _World:
         for link in links:
             self.send(link, frame)
 
+    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None: ...
+
+    def close_local(self, link: Link) -> None: ...
+
     def call_later(self, delay: int, action: Callable[[], None]) -> Any:
         if delay == 0:
             self._due.append(action)

@@ -73,7 +73,7 @@ def test_what_is_drawn_can_be_compiled_and_is_the_same_for_a_seed() -> None:
 
 
 def test_the_tests_of_a_module_come_first() -> None:
-    assert chosen("src/tidings/history/_cache.py")[:2] == [
+    assert chosen("src/tidings/history/caching/_cache.py")[:2] == [
         "tests/history/test_cache.py",
         "tests/history/test_cache_properties.py",
     ]

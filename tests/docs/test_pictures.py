@@ -6,10 +6,8 @@ TIDINGS_DRAW=1 pytest tests/docs/test_pictures.py      # draws them anew
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import re
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,7 +20,7 @@ import tidings
 from tidings.cli._picture import picture
 from tidings.client import Admin
 from tidings.net import Options, serve
-from tidings.scopes import CreateScope, Graph, Join, apply
+from tidings.scopes import CreateScope, DestroyScope, Graph, Interface, Join, Leave, SetInterface, SetSelective, apply
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -36,18 +34,19 @@ async def _building(admin: Admin) -> None:
         await admin.join(client, scope)
 
 
-def _market(name: str) -> Callable[[Admin], Awaitable[None]]:
+def _market(*files: str) -> Callable[[Admin], Awaitable[None]]:
     async def setup(admin: Admin) -> None:
-        sys.path.insert(0, str(EXAMPLES))
-        try:
-            await getattr(importlib.import_module("markets"), name)(admin)
-        finally:
-            sys.path.remove(str(EXAMPLES))
+        for file in files:
+            await admin.execute((EXAMPLES / file).read_text(encoding="utf-8"), name=file)
 
     return setup
 
 
-SETUPS = {"building": _building, "one-market": _market("one_market"), "two-markets": _market("two_markets")}
+SETUPS = {
+    "building": _building,
+    "one-market": _market("market.scopes"),
+    "two-markets": _market("market.scopes", "second_market.scopes"),
+}
 
 
 async def _graph(setup: Callable[[Admin], Awaitable[None]]) -> Graph:
@@ -111,3 +110,44 @@ def test_no_two_boxes_overlap_whatever_the_graph(pairs: list[tuple[int, int]], c
 
 def test_a_picture_of_no_scopes_is_a_picture() -> None:
     assert _boxes(picture(Graph())) == []
+
+
+def _states(svg: str) -> dict[str, list[str]]:
+    """The titles of what has a state in a picture, the legend apart, by state."""
+    space = "{http://www.w3.org/2000/svg}"
+    found: dict[str, list[str]] = {}
+    for group in ElementTree.fromstring(svg).iter(f"{space}g"):
+        for state in {*group.attrib.get("class", "").split()} & {"gained", "lost", "altered"}:
+            title = group.find(f"{space}title")
+            if group.find(f"{space}text") is None or title is not None:
+                found.setdefault(state, []).append("" if title is None else title.text or "")
+    return found
+
+
+def test_a_picture_of_a_difference_says_what_is_new_what_goes_and_what_becomes_another() -> None:
+    first = (CreateScope("top"), CreateScope("old"), CreateScope("wide"), Join("old", "top"), Join("wide", "top"))
+    before = apply(Graph(), (*first, Join("@a", "wide"), Join("@b", "old")))
+    narrow = Interface.parse(input="n > 1")
+    changes = (CreateScope("new"), Join("new", "top"), Leave("@b", "old"), Leave("old", "top"), DestroyScope("old"))
+    after = apply(before, (*changes, SetInterface("wide", narrow), SetSelective("@a", "wide", narrow)))
+    svg = picture(after, before)
+    assert _states(svg) == {
+        "gained": ["", "new\ninput: FALSE\noutput: FALSE"],
+        "lost": ["", "", "old\ninput: FALSE\noutput: FALSE"],
+        "altered": [
+            "selective in n > 1\nselective out TRUE\nwas\nopen",
+            "wide\ninput: n > 1\noutput: TRUE\nwas\nwide\ninput: FALSE\noutput: FALSE",
+        ],
+    }
+    assert [line for line in svg.splitlines() if 'class="fine">' in line and "<path" in line] == svg.splitlines()[-4:-1]
+    assert all(f">{words}</text>" in svg for words in ("new", "goes", "becomes another"))
+    assert _states(picture(after)) == {}
+
+
+def test_a_scope_and_its_superscope_may_change_places_in_a_picture() -> None:
+    before = apply(Graph(), (CreateScope("a"), CreateScope("b"), Join("a", "b")))
+    svg = picture(apply(before, (Leave("a", "b"), Join("b", "a"))), before)
+    assert _states(svg) == {"gained": [""], "lost": [""]}
+    boxes = _boxes(svg)
+    assert len(boxes) == 2
+    assert not _overlap(*boxes)

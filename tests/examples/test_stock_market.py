@@ -21,10 +21,10 @@ PROGRAMS = ("customer", "database", "engine", "limit_watcher")
 
 
 @pytest.fixture
-def example() -> Iterator[tuple[ModuleType, ModuleType]]:
+def day() -> Iterator[ModuleType]:
     sys.path.insert(0, str(EXAMPLE))
     try:
-        yield importlib.import_module("day"), importlib.import_module("markets")
+        yield importlib.import_module("day")
     finally:
         sys.path.remove(str(EXAMPLE))
 
@@ -43,18 +43,16 @@ def test_the_programs_know_nothing_of_scopes(program: str) -> None:
 
 
 @pytest.mark.req("VIS-324")
-def test_without_scopes_everybody_sees_everything(example: tuple[ModuleType, ModuleType]) -> None:
-    day, _ = example
-    seen = asyncio.run(day.day(None))
+def test_without_scopes_everybody_sees_everything(day: ModuleType) -> None:
+    seen = asyncio.run(day.day())
     for name in ("pc2", "pc3", "pc4"):
         assert of(seen, name, "Quote") == of(seen, name, "OrderBook") == {"me1", "me2"}
         assert of(seen, name, "Order") == {"agent2", "agent3"}
 
 
 @pytest.mark.req("VIS-409")
-def test_one_market(example: tuple[ModuleType, ModuleType]) -> None:
-    day, markets = example
-    seen = asyncio.run(day.day(markets.one_market))
+def test_one_market(day: ModuleType) -> None:
+    seen = asyncio.run(day.day(day.ONE_MARKET))
     assert of(seen, "db1", "Quote") == of(seen, "pc2", "Quote") == of(seen, "pc3", "Quote") == {"me1"}
     assert "pc1" not in seen  # it is interested in another share
     assert of(seen, "me1", "Order") == of(seen, "db1", "Order") == {"agent2", "agent3"}
@@ -67,9 +65,8 @@ def test_one_market(example: tuple[ModuleType, ModuleType]) -> None:
     assert not of(seen, "me2", "Order")
 
 
-def test_two_markets(example: tuple[ModuleType, ModuleType]) -> None:
-    day, markets = example
-    seen = asyncio.run(day.day(markets.two_markets))
+def test_two_markets(day: ModuleType) -> None:
+    seen = asyncio.run(day.day(day.TWO_MARKETS))
     assert of(seen, "db1", "Quote") == of(seen, "pc2", "Quote") == {"me1"}
     assert of(seen, "db2", "Quote") == of(seen, "pc4", "Quote") == {"me2"}
     assert of(seen, "pc3", "Quote") == {"me1", "me2"}  # it trades in both
