@@ -10,11 +10,11 @@ passed on.
 
 When a broker is asked, the filter is in place there and on the whole way back. So what it publishes behind the
 position that it has reached comes live, and what it published up to there is in the answer or outside the bound:
-nothing is missed, nothing comes twice. (Where there are scopes, filters may take longer than waves; then the wave
-waits until the subscription has settled.) When all have answered and the subscription has settled, the client is told
-so, with the positions at which its past begins; a client that is cut off from then on goes on from what it has seen,
-as any other (see `tidings.broker.outlets`). Then come a report, the notifications of the past, and what was kept, as
-far as it lies behind what was reached.
+nothing is missed, nothing comes twice. (Where there are scopes, or advertisements, filters may take longer than waves;
+then the wave waits until the subscription has settled.) When all have answered and the subscription has settled, the
+client is told so, with the positions at which its past begins; a client that is cut off from then on goes on from what
+it has seen, as any other (see `tidings.broker.outlets`). Then come a report, the notifications of the past, and what
+was kept, as far as it lies behind what was reached.
 
 An answer is bounded. If the bound allows more, the next wave asks for what lies before. Where there are scopes, nobody
 but the access broker knows what a publication looks like to the subscriber: it asks for everything that concerns it,
@@ -234,7 +234,7 @@ class _Request:
 
     def _may_ask(self) -> bool:
         context = self._context
-        if context.scoping.flat:
+        if context.scoping.flat and not context.routing.advertisements:
             return self._registration.placed and len(context.neighbours) == len(context.tree.neighbours)
         return context.settling.is_settled(self._registration)
 
