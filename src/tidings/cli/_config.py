@@ -86,6 +86,7 @@ class _Loader:
             "history": HistoryOptions(**tables["history"]),
             "caching": self._caching(tables["caching"]),
             "aggregation": AggregationOptions(**tables["aggregation"]),
+            "silence": tables["mobility"].pop("silence", {}),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }

@@ -19,7 +19,7 @@ from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrd
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
-from tidings.wire import MAX_BODY
+from tidings.wire import MAX_BODY, MAX_SILENCE, MIN_SILENCE
 
 from . import _times
 
@@ -241,6 +241,16 @@ def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def silences(value: Any, directory: Path) -> dict[str, float]:
+    """Patterns of names, and seconds for each."""
+    remedy = 'write patterns of names with seconds, like silence = { "phone-*" = 3 }; * stands for any text'
+    _expect(value, (dict,), remedy)
+    if len(value) > MAX_PATTERNS:
+        raise Bad(f"{len(value)} patterns of names", f"write at most {MAX_PATTERNS}; * stands for any text")
+    read = number(MIN_SILENCE, MAX_SILENCE)
+    return {text(pattern, directory): read(seconds, directory) for pattern, seconds in value.items()}
+
+
 def promoted(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of attributes, each as `name` or `name:kind`."""
     found = texts(value, directory)
@@ -357,6 +367,7 @@ AGGREGATION: dict[str, Reader] = {
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
 }
+MOBILITY: dict[str, Reader] = {"silence": silences}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
@@ -365,6 +376,7 @@ TABLES: dict[str, dict[str, Reader]] = {
     "history": HISTORY,
     "caching": CACHING,
     "aggregation": AGGREGATION,
+    "mobility": MOBILITY,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

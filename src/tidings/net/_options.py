@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tidings.wire import DEFAULT_PORT
 
 from ._access import Access
 from ._bounds import Bound
+from ._patterns import matches
 
 
 class SlowPolicy(enum.Enum):
@@ -145,6 +147,13 @@ class Options:
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
+    silence: Mapping[str, float] = field(default_factory=dict)
+    """Patterns of clients' names, and after how many seconds of silence the connections of these are given up; the
+    first one that matches counts, unless the client has asked for another silence itself."""
+
+    def silence_of(self, client: str) -> float:
+        """After how many seconds of silence the connection of a client is given up; 0: as the limits say."""
+        return next((seconds for pattern, seconds in self.silence.items() if matches(pattern, client)), 0.0)
 
     @property
     def routing_kind(self) -> str:
