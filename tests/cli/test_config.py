@@ -30,6 +30,7 @@ from tidings.cli._settings import (
     ENTRIES,
     HISTORY,
     LIMITS,
+    MOBILITY,
     ROUTING,
     STORE,
     TABLES,
@@ -38,6 +39,7 @@ from tidings.cli._settings import (
 )
 from tidings.cli._settings_text import described
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.net import ArchiveOptions, Identity, Limits, Options, Server, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -51,6 +53,7 @@ SECTIONS = {
     "`[history]`": HISTORY,
     "`[caching]`": CACHING,
     "`[aggregation]`": AGGREGATION,
+    "`[mobility]`": MOBILITY,
     "`[limits]`": LIMITS,
 }
 
@@ -99,6 +102,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
         ("`[history]`", settings["history"]),
         ("`[caching]`", settings["caching"]),
         ("`[aggregation]`", settings["aggregation"]),
+        ("`[mobility]`", settings["mobility"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -118,6 +122,7 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
     assert {field.name for field in dataclasses.fields(HistoryOptions)} == set(HISTORY)
     assert {field.name for field in dataclasses.fields(AggregationOptions)} == set(AGGREGATION)
+    assert {field.name for field in dataclasses.fields(MobilityOptions)} == set(MOBILITY)
     nested = {"limits", *(field.name for field in dataclasses.fields(CacheLimits))}
     of_history = {"timer", "max_answer"}
     assert {field.name for field in dataclasses.fields(StrategyOptions)} | nested == {*CACHING, "limits", *of_history}

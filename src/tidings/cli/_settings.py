@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from tidings.aggregation import Policy
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
+from tidings.mobility import GraphMode, Scheme, Window
 from tidings.model import Filter, FilterError, FilterSyntaxError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -357,6 +358,22 @@ AGGREGATION: dict[str, Reader] = {
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
 }
+MOBILITY: dict[str, Reader] = {
+    "scheme": choice(Scheme),
+    "roamers": patterns,
+    "t_timeout": duration(1, 1e7),
+    "dummy_self_expiry": duration(1, 1e7),
+    "buffer_bytes": size,
+    "window": choice(Window),
+    "merge_dedup": boolean,
+    "as_documented": boolean,
+    "graph_mode": choice(GraphMode),
+    "graph_file": file,
+    "edge_timeout": duration(1, 1e10),
+    "max_degree": integer(0, 10_000),
+    "edges_per_minute": integer(0, 10_000),
+    "place": text,
+}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
@@ -365,6 +382,7 @@ TABLES: dict[str, dict[str, Reader]] = {
     "history": HISTORY,
     "caching": CACHING,
     "aggregation": AGGREGATION,
+    "mobility": MOBILITY,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidings.aggregation import AggregationOptions
 from tidings.history import HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.net import ArchiveOptions, Bounds, StoreOptions
 
 from ._config import Configuration
@@ -58,13 +59,14 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "history": _told(options.history),
         "caching": _caching(options.caching),
         "aggregation": _told(options.aggregation),
+        "mobility": _told(options.mobility),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
 
 
 def _told(
-    options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions,
+    options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions | MobilityOptions,
 ) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
     values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}

@@ -2,5 +2,17 @@
 
 from ._following import Following
 from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
+from ._options import GraphMode, MobilityOptions, Scheme, Window
 
-__all__ = ["Admitted", "Denied", "Following", "Hosts", "Newcomer", "Verdict"]
+__all__ = [
+    "Admitted",
+    "Denied",
+    "Following",
+    "GraphMode",
+    "Hosts",
+    "MobilityOptions",
+    "Newcomer",
+    "Scheme",
+    "Verdict",
+    "Window",
+]

@@ -87,6 +87,4 @@ def combined(rulings: list[Ruling]) -> Ruling:
         for name, epoch in ruling.ceded.items():
             ceded[name] = max(epoch, ceded.get(name, 0))
     unsure = {name for ruling in rulings for name in ruling.unsure}
-    return Ruling(
-        tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())), unsure=tuple(sorted(unsure))
-    )
+    return Ruling(tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())), unsure=tuple(sorted(unsure)))
