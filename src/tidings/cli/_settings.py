@@ -368,10 +368,11 @@ MOBILITY: dict[str, Reader] = {
     "merge_dedup": boolean,
     "as_documented": boolean,
     "graph_mode": choice(GraphMode),
+    "directed": boolean,
     "graph_file": file,
     "edge_timeout": duration(1, 1e10),
     "max_degree": integer(0, 10_000),
-    "edges_per_minute": integer(0, 10_000),
+    "new_edge_interval": duration(0, 1e7),
     "place": text,
 }
 TABLES: dict[str, dict[str, Reader]] = {

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._neighbour_graph import GraphMode, GraphOptions
+
 
 class Scheme(enum.Enum):
     """What a network does so that a client that moves misses nothing."""
@@ -32,19 +34,6 @@ class Window(enum.Enum):
     """From the broker that the client has left, which needs no origin."""
 
 
-class GraphMode(enum.Enum):
-    """How a neighbour graph comes to be."""
-
-    DYNAMIC = "dynamic"
-    """It starts empty and is learned."""
-    STATIC = "static"
-    """It is what the file says, and never changes."""
-    DIRECTED = "directed"
-    """As `DYNAMIC`, but an edge leads from the old broker to the new one only."""
-    SEEDED = "seeded"
-    """It starts with what the file says, and is learned."""
-
-
 @dataclass(frozen=True, slots=True)
 class MobilityOptions:
     """How a broker serves clients that roam. Times are in seconds, sizes in bytes."""
@@ -66,16 +55,23 @@ class MobilityOptions:
     as_documented: bool = False
     """Whether the schemes lose and repeat what the documents say they do; for experiments only."""
     graph_mode: GraphMode = GraphMode.DYNAMIC
+    directed: bool = False
+    """Whether an edge of the neighbour graph leads from the old broker to the new one only."""
     graph_file: Path | None = None
     """A neighbour graph to start with, or for `STATIC` the whole of it."""
     edge_timeout: float = 600.0
     """How long an edge of the neighbour graph stays that nobody uses."""
     max_degree: int = 8
     """The most neighbours of a broker in that graph; 0: any number."""
-    edges_per_minute: int = 1
-    """The most new edges that one client can teach a broker in a minute; 0: any number."""
+    new_edge_interval: float = 60.0
+    """In which one client makes at most one new edge; 0: any number."""
     place: str | None = None
     """Where this broker stands, as a location like "/berlin/campus/b3"."""
+
+    @property
+    def graph(self) -> GraphOptions:
+        """What the neighbour graph wants to know."""
+        return GraphOptions(self.graph_mode, self.directed, self.edge_timeout, self.max_degree, self.new_edge_interval)
 
     def copies(self, client: str, *, moved: bool) -> bool:
         """Whether the subscriptions of a client are copied."""
