@@ -125,7 +125,7 @@ class _Loader:
         return ConfigurationError(self._file, [Problem(line, "file", problem, remedy)])
 
     def _complain(self, path: KeyPath, problem: str, remedy: str, *, warning: bool = False) -> None:
-        known = path
+        known = (*path, 0) if (*path, 0) in self._lines else path  # of many tables, the first
         while known and known not in self._lines:
             known = known[:-1]
         self._problems.append(Problem(self._lines.get(known, 1), _spelled(path), problem, remedy, warning))
