@@ -13,6 +13,7 @@ from net.world import Raw, brokers, options, running, serve, take, until, url
 
 import tidings
 from tidings.client import _vigil
+from tidings.mobility import MobilityOptions
 from tidings.net import Server
 from tidings.wire import VERSION, Parser, Part, Reject, Welcome, encode_words, part
 
@@ -90,7 +91,7 @@ async def test_a_client_keeps_its_own_silence_with_a_broker_that_knows_of_none()
 
 @running
 async def test_the_configuration_has_silences_for_patterns_of_names_and_the_first_that_matches_counts() -> None:
-    async with serve(options("b", silence={"phone-1": 60.0, "phone-*": SHORT})) as server:
+    async with serve(options("b", mobility=MobilityOptions(silence={"phone-1": 60.0, "phone-*": SHORT}))) as server:
         assert await _heartbeat(server, "phone-1") == 20.0
         assert await _heartbeat(server, "phone-2") == pytest.approx(SHORT / 3)
         assert await _heartbeat(server, "pc") == 10.0

@@ -27,6 +27,8 @@ log = logging.getLogger("tidings.client")
 
 LOOK = 1.0
 """The most seconds between two looks: a process that wakes up notices within this time that it has slept."""
+SOONEST = 0.001
+"""The least seconds between two looks: a clock may show a little less than the time for which a timer was set."""
 SLEPT = 1.0
 """Seconds by which a timer must be too late before the process counts as having slept."""
 ANSWER = 1.0
@@ -47,7 +49,7 @@ class Vigil:
         self._plan(heartbeat)
 
     def _plan(self, seconds: float) -> None:
-        seconds = min(seconds, LOOK)
+        seconds = min(max(seconds, SOONEST), LOOK)
         self._due, self._due_by_day = self._stream.loop.time() + seconds, time.time() + seconds
         self._timer = self._stream.loop.call_at(self._due, self._look)
 
@@ -116,7 +118,7 @@ class Vigil:
         ping = max(self._stream.last_heard + self._heartbeat, self._pinged + self._heartbeat / 2)
         end = self._stream.last_heard + BEATS * self._heartbeat
         answer = self._asked + ANSWER if self._asked is not None else end
-        return max(0.0, min(ping, end, answer) - now)
+        return min(ping, end, answer) - now
 
     def _give_up(self, why: str) -> None:
         log.warning("%s; closing the connection", why)

@@ -452,7 +452,7 @@ class Accepted(Connection, Visitor):
         peer.authority = hello.authority
         peer.max_part = hello.max_part
         if peer.link.is_client:
-            peer.silence = hello.silence or host.options.silence_of(peer.link.name)
+            peer.silence = hello.silence or host.options.mobility.silence_of(peer.link.name)
         self.peer = peer
         peer.connected(self)
         words = Welcome(

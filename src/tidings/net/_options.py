@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidings.aggregation import AggregationOptions
 from tidings.broker import Role, RoutingOptions
 from tidings.history import HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.scopes import Admission
 from tidings.store import PROMOTED
 from tidings.wire import DEFAULT_PORT
 
 from ._access import Access
 from ._bounds import Bound
-from ._patterns import matches
 
 
 class SlowPolicy(enum.Enum):
@@ -147,13 +146,7 @@ class Options:
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
-    silence: Mapping[str, float] = field(default_factory=dict)
-    """Patterns of clients' names, and after how many seconds of silence the connections of these are given up; the
-    first one that matches counts, unless the client has asked for another silence itself."""
-
-    def silence_of(self, client: str) -> float:
-        """After how many seconds of silence the connection of a client is given up; 0: as the limits say."""
-        return next((seconds for pattern, seconds in self.silence.items() if matches(pattern, client)), 0.0)
+    mobility: MobilityOptions = field(default_factory=MobilityOptions)
 
     @property
     def routing_kind(self) -> str:
