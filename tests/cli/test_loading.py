@@ -20,8 +20,8 @@ import typer
 from serving import serving
 
 import tidings
-from tidings._native import describe
 from tidings import cli
+from tidings._native import describe
 from tidings.cli import _completion, _known_names
 from tidings.cli._app import COMMANDS, _Later
 from tidings.cli._completion import described, note, noted, stand_in

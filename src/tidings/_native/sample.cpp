@@ -5,6 +5,7 @@ namespace tidings {
 void Sample::observe(const Reading& reading) {
     if (reading.weight > HEAVIEST) return;
     const size_t at = seen_ % SIZE;
+    entries_.reserve(SIZE);  // so that nobody moves, and values stay where their bytes are
     if (entries_.size() <= at) entries_.resize(at + 1);
     Entry& entry = entries_[at];
     entry.serial = ++seen_;

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-Every constraint becomes one test, a tuple of plain things (`tidings._native._engine.Test`). What the engine does not
-know (an operator of a user, a marker that nobody has resolved, an operand that has no place among 64-bit integers, finite
-floats and UTF-8) is asked: a constraint by its `passes`, a filter of another class by its `matches`. From a body, such a
-question cannot be answered, so the engine says None and gets the notification.
+Every constraint becomes one test, a tuple of plain things (`tidings._native._engine.Test`). The engine asks what it
+does not know: a constraint by its `passes` (an operator of a user, a marker that is not resolved yet), a filter by its
+`matches` (one of another class, or with an operand that has no place among 64-bit integers, finite floats and UTF-8).
+From a body, such a question cannot be answered, so the engine says None and gets the notification.
 
 A notification that holds something which the engine cannot compare, such as a lone surrogate that came from somewhere
 else than the wire, is matched one by one.
@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeAlias
 from tidings import _native
 from tidings.model import Conjunction, Constraint, Filter, Kind, Location, Matches, Negated, Notification
 from tidings.model.operators import Like, Range
+from tidings.model.operators.like import ANY, ONE
 
 from ._atom import Atom, atom_of
 from ._matcher import K, conjunctions_of
@@ -117,7 +118,8 @@ def _bound(range: Range, bound: Any) -> object:
 def _operands(inner: Constraint, atom: Atom) -> tuple[object, ...]:
     if atom.op == "like":
         assert isinstance(inner, Like)
-        return tuple([token if isinstance(token, str) else None if token.value == "%" else True for token in inner.tokens])
+        wild = {ANY: None, ONE: True}
+        return tuple([token if isinstance(token, str) else wild[token] for token in inner.tokens])
     if atom.op == "within":
         parts: Any = atom.operands[0]
         return ("/".join(parts),)
