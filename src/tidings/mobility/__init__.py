@@ -1,5 +1,6 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
+from ._arrivals import Arrivals
 from ._following import Following
 from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
@@ -8,6 +9,7 @@ from ._options import MobilityOptions, Scheme, Window
 
 __all__ = [
     "Admitted",
+    "Arrivals",
     "Change",
     "Denied",
     "Edge",
