@@ -155,7 +155,18 @@ class Side:
 class State(Generic[L]):
     """Everything about one subject at one broker. Compared by identity."""
 
-    __slots__ = ("form", "local", "policy", "ready", "requests", "root_bound", "root_slack", "sides", "subject", "whole")
+    __slots__ = (
+        "form",
+        "local",
+        "policy",
+        "ready",
+        "requests",
+        "root_bound",
+        "root_slack",
+        "sides",
+        "subject",
+        "whole",
+    )
 
     def __init__(self, subject: Subject, terms: Terms) -> None:
         self.subject = subject

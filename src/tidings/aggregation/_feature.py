@@ -49,7 +49,7 @@ from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
 from ._options import AggregationOptions
 from ._places import Places
-from ._rights import Rights, withheld
+from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
 from ._surroundings import surroundings
@@ -137,7 +137,12 @@ class Aggregation(Feature):
             offered=True,
         )
         self._measurements = Measurements(
-            context.name, context.now, context.call_later, self.engine.changed, self._reweave
+            context.name,
+            context.now,
+            context.call_later,
+            self.engine.changed,
+            self._reweave,
+            lambda scope: bool(self._places.of(scope).ways),
         )
         self._learn_tree()
 
@@ -438,7 +443,7 @@ class Aggregation(Feature):
             self.context.refused()
 
     def _asked(self, link: Link, ask: Ask) -> None:
-        subject = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope, ask.away)
+        subject = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope, away=ask.away)
         self._check(subject)
         self.engine.asked(link, ask.number, subject, check_bound(ask.bound))
 
@@ -466,11 +471,11 @@ class Aggregation(Feature):
         scope = subject.scope
         place = self._places.of(scope)
         if not place.known:
-            raise ScopeError(f"there is no scope '{scope:.80}' to be counted; `tidings scope tree` shows which there are")
+            raise ScopeError(f"there is no scope '{scope:.80}' to count in; `tidings scope tree` shows which there are")
         if place.detour and is_question(subject.aggregate):
             raise ScopeError(
-                f"what is published in scope '{place.detour}' comes to {f'scope {scope!r}' if scope else 'the root scope'} "
-                f"over a gateway, where nothing can be measured; ask about '{place.detour}' itself"
+                f"what is published in scope '{place.detour}' comes to {named(scope)} over a gateway, where nothing is "
+                f"measured; ask about '{place.detour}' itself"
             )
 
     def _produce(self, link: Link) -> bytes | None:
@@ -517,7 +522,7 @@ class Aggregation(Feature):
                 raise AggregateError(f"max_error={bound:g}: what a question measures is exact; leave max_error out")
         else:
             version = count_named(watch.aggregate).version
-        subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, watch.away)
+        subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, away=watch.away)
         threshold = self._may_ask(link, subject)
         own = self._requests.get(link, {})
         if watch.id in own:

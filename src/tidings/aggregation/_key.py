@@ -10,12 +10,11 @@ from ._counting import Key
 from ._subject import Subject
 from ._windows import is_question, question_of
 
-
 MAX_SCOPE = 1_000
 """The most characters of the name of a scope."""
 
 
-def subject_of(aggregate: str, version: str, key: str, probe: bytes, scope: str, away: bool) -> Subject:
+def subject_of(aggregate: str, version: str, key: str, probe: bytes, scope: str, *, away: bool) -> Subject:
     """The subject of a request, with its filter in canonical form; `TidingsError` if there cannot be one."""
     if len(scope) > MAX_SCOPE:
         raise AggregateError(f"a scope with a name of {len(scope):,} characters; at most {MAX_SCOPE:,} are allowed")

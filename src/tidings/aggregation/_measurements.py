@@ -27,13 +27,16 @@ class Measurements:
         call_later: Callable[[int, Callable[[], None]], Timer],
         changed: Callable[[Subject, Known], None],
         forgotten: Callable[[], None],
+        carries: Callable[[str], bool],
     ) -> None:
-        """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured."""
+        """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured; `carries`:
+        whether this broker is one of those that contribute to a scope."""
         self._broker = broker
         self._now = now
         self._call_later = call_later
         self._changed = changed
         self._forgotten = forgotten
+        self._carries = carries
         self._measuring: dict[Subject, Measuring] = {}
         self._indexes: dict[str, Matcher[Subject]] = {}
         """By scope."""
@@ -76,7 +79,7 @@ class Measurements:
         self._timers[subject] = self._call_later(
             max(measuring.next_at * 1_000 - now, 1_000), lambda: self._close(subject)
         )
-        self._changed(subject, known)
+        self._changed(subject, known if self._carries(subject.scope) else {})
 
     @property
     def scopes(self) -> list[str]:

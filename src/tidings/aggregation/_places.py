@@ -70,7 +70,8 @@ class Places:
     def refresh(self) -> bool:
         """The graph is another one: work out anew what was asked for; whether anything has changed by that."""
         before, self._known = self._known, {}
-        return any([place != self.of(scope) for scope, place in before.items()])
+        after = {scope: self.of(scope) for scope in before}
+        return before != after
 
     def of(self, scope: str) -> Place:
         """How a scope is counted here."""
@@ -86,10 +87,9 @@ class Places:
             return NOWHERE
         carriers = [name for name in tree.parents if view.carries(name, scope)]
         carried = view.carries(context.name, scope)
-        if carried:
-            names = set(view.neighbours(scope))
-        else:  # the overlay is connected, so all of it is behind one neighbour
-            names = {tree.hops[name] for name in carriers if name in tree.hops}
+        # The overlay is connected: from elsewhere, all of it is behind one neighbour.
+        towards = {tree.hops[name] for name in carriers if name in tree.hops}
+        names = view.neighbours(scope) if carried else towards
         links = tuple(link for link in context.neighbours if link.name in names)
         ways, all_ways = _ways(view, scope, counting=True) if carried else ({}, True)
         paths, all_paths = _ways(view, scope, counting=False) if carried else ({}, True)

@@ -48,7 +48,7 @@ class Rights:
         if guard.may_count(scope):
             return self._options.threshold
         raise AccessDenied(
-            f"'{guard.name}' may not count in {f'scope {scope!r}' if scope else 'the root scope'}: counts tell about "
+            f"'{guard.name}' may not count in {named(scope)}: counts tell about "
             "other clients; ask the administrator for `count` for this identity"
         )
 
@@ -65,7 +65,7 @@ class Rights:
                 raise AccessDenied(f"{error}, and so only measure within that; narrow WHERE") from None
             return
         raise AccessDenied(
-            f"'{guard.name}' may not measure what is published in {f'scope {scope!r}' if scope else 'the root scope'}: "
+            f"'{guard.name}' may not measure what is published in {named(scope)}: "
             f"it is no member there that sees everything; ask the administrator for `administer` for this identity"
         )
 
@@ -77,24 +77,21 @@ class Rights:
         since, asked = self._lately.pop(owner, (now, 0))
         if now - since >= MINUTE:
             since, asked = now, 0
-        if asked < self._options.requests_per_minute:
-            asked += 1
-            refused = False
-        else:
-            refused = True
-        self._lately[owner] = since, asked
+        refused = asked >= self._options.requests_per_minute
+        self._lately[owner] = since, asked + (not refused)
         while len(self._lately) > MAX_IDENTITIES:
             del self._lately[next(iter(self._lately))]
         if refused:
+            left = (since + MINUTE - now) // 1_000_000
             raise BudgetExceeded(
-                f"'{owner}' has asked {asked:,} times within a minute; ask again in {(since + MINUTE - now) // 1_000_000} "
-                "seconds, or raise requests_per_minute in [aggregation]"
+                f"'{owner}' has asked {asked:,} times within a minute; ask again in {left} seconds, or raise "
+                "requests_per_minute in [aggregation]"
             )
 
-    def forget(self) -> None:
-        """Forget whose minutes are over."""
-        now = self._now()
-        self._lately = {owner: one for owner, one in self._lately.items() if now - one[0] < MINUTE}
+
+def named(scope: str) -> str:
+    """A scope, in a message."""
+    return f"scope '{scope:.80}'" if scope else "the root scope"
 
 
 def withheld(low: float, high: float, threshold: int) -> bool:
