@@ -473,7 +473,7 @@ class Allowed:
     """A guard of somebody who may do nothing special."""
 
     name = "somebody"
-    administer = False
+    administer = deploy = False
 
     def may_count(self, scope: str) -> bool:
         return False

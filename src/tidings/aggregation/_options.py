@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._shares import Policy
+from .deploying import Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,7 @@ class AggregationOptions:
     """Smaller numbers, but 0, are withheld from clients that are no administrators."""
     requests_per_minute: int = 60
     """How many watches the clients of one identity may begin in a minute, unless they are administrators."""
+    network: str = ""
+    """What signatures call this network; it must have a name where there are signers."""
+    signer: tuple[Signer, ...] = ()
+    """Whose code this broker takes."""

@@ -37,6 +37,11 @@ class Guard(Protocol):
         """May it ask how many there are in a scope? Small numbers are withheld from it."""
         ...
 
+    @property
+    def deploy(self) -> bool:
+        """Whether it may deploy aggregates, and end them."""
+        ...
+
     def check_publish(self, notification: Notification) -> None:
         """May it publish this?"""
         ...
