@@ -84,17 +84,18 @@ class Counting:
         is_current: Callable[[Registration], bool],
         later: Callable[[Callable[[], None]], object],
         ways: Callable[[str], Ways],
-        is_away: Callable[[Link], bool],
+        counts: Callable[[Link, bool], bool],
         *,
         offered: bool = False,
     ) -> None:
         """`registered`: what clients subscribe to; `later`: calls something in a turn of its own; `ways`: those into a
-        scope; `offered`: these are advertisements."""
+        scope; `counts`: whether a client does, for a key that wants those that are away or not; `offered`: these are
+        advertisements."""
         self._registered = registered
         self._is_current = is_current
         self._later = later
         self._ways = ways
-        self._is_away = is_away
+        self._counts = counts
         self._offered = offered
         self._keys: dict[str, KeyIndex[Tally]] = {}
         """By scope."""
@@ -199,6 +200,12 @@ class Counting:
         for tally in self._touched.pop(entry, ()):
             self._remove(entry, tally)
 
+    def again(self, entry: Entry) -> None:
+        """Tell once more what is counted of a subscription: it is known now that nobody else counts it."""
+        for tally in self._touched.get(entry, ()):
+            if tally.ready:
+                tally.changed(tally)
+
     def left(self, entry: Entry) -> None:
         """The client of a subscription is away: it counts only where such clients do."""
         tallies = self._touched.get(entry, {})
@@ -221,7 +228,7 @@ class Counting:
     def _touch(self, entry: Entry, tally: Tally, way: Way, wanted: Matches) -> bool:
         """Count an entry that touches a key and was not counted; whether it was."""
         link = entry.link
-        if is_copy(link) or (self._is_away(link) and not tally.away) or entry in tally.entries:
+        if entry in tally.entries or not self._counts(link, tally.away):
             return False
         probe = tally.key.probe
         if not (tally.key.touches(wanted) if probe is None or self._offered else _reaches(probe, way, entry)):

@@ -8,6 +8,7 @@ the steps are advised, the tables are looked at, and from then on changes are co
     SUB_ADD, SUB_DEL, AD_ADD, AD_DEL   a client's registration comes or goes: the counts that it touches change
     AWAY, BACK                         a client's connection is lost, or is there again: so does what counts of it
     ADOPT                              registrations become another client's, which may be a copy
+    (ceded, settled)                   a client that roams is another broker's; one is certainly this broker's
     PUBLISHED                          questions measure what clients of this broker publish
     DETACH                             the requests of the client end
     TREE                               what was said on links is void; all is incomplete until it is said anew
@@ -25,8 +26,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import (
@@ -42,7 +43,7 @@ from tidings.model import (
 from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
-from ._counting import Counting, Tally
+from ._counting import Counting, Tally, is_copy
 from ._engine import Engine, Request, State, Terms
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
@@ -88,6 +89,24 @@ _RANGES = Ranges()
 _DEFAULT_OPTIONS = AggregationOptions()
 
 
+class Hosting(Protocol):
+    """Who knows where clients are: `tidings.mobility.Hosts`."""
+
+    @property
+    def unsettled(self) -> Mapping[str, Link]:
+        """The clients here that another broker may host as well, by name."""
+        ...
+
+    settled: Callable[[Link], None]
+    """Called when that is no longer so for one of them."""
+    ceded: Callable[[Link], None]
+    """Called when a client was given away to another broker, before that one is told so."""
+
+    def has_left(self, link: Link, /) -> bool:
+        """Whether that has happened."""
+        ...
+
+
 class Aggregation(Feature):
     """The aggregates of one broker."""
 
@@ -100,6 +119,7 @@ class Aggregation(Feature):
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
+        self._hosting: Hosting | None = None
         self._watching: Counter[str] = Counter()
         """How many requests the clients of each identity have."""
         self._thresholds: dict[Request[Link], int] = {}
@@ -126,14 +146,14 @@ class Aggregation(Feature):
             context.is_current,
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
-            context.is_away,
+            self._counts,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
             context.is_current,
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
-            context.is_away,
+            self._counts,
             offered=True,
         )
         self._measurements = Measurements(
@@ -142,9 +162,14 @@ class Aggregation(Feature):
             context.call_later,
             self.engine.changed,
             self._reweave,
-            lambda scope: bool(self._places.of(scope).ways),
+            carries=lambda scope: bool(self._places.of(scope).ways),
         )
         self._learn_tree()
+
+    def serve(self, hosting: Hosting) -> None:
+        """From now on, know which clients may be at another broker as well: with them, a count is not complete."""
+        self._hosting = hosting
+        hosting.settled, hosting.ceded = self._on_settled, self._on_ceded
 
     # --- what the engine asks of its broker -------------------------------------------------------------
 
@@ -269,10 +294,34 @@ class Aggregation(Feature):
         tally = self._tallies[subject] = Tally(
             key_of(subject),
             subject.scope,
-            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally))),
+            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
             away=subject.away,
         )
         self._counting(count).watch(tally)
+
+    def _is_whole(self, tally: Tally) -> bool:
+        """Whether no client is counted that another broker may count as well."""
+        doubtful = self._hosting.unsettled if self._hosting is not None else {}
+        return not doubtful or tally.clients.keys().isdisjoint(doubtful.values())
+
+    def _counts(self, link: Link, away: bool) -> bool:
+        """Whether a client counts, for somebody who wants those that are away or does not."""
+        if is_copy(link) or (self._hosting is not None and self._hosting.has_left(link)):
+            return False
+        return away or not self.context.is_away(link)
+
+    def _on_ceded(self, link: Link) -> None:
+        """A client is another broker's. What changes by that is told on the way there before the answer is, so whoever
+        hears that it counts there has heard that it no longer counts here."""
+        for counting, registrations in self._registered(link):
+            for _, entry in _entries(registrations):
+                counting.removed(entry)
+
+    def _on_settled(self, link: Link) -> None:
+        """A client is here, and nowhere else."""
+        for counting, registrations in self._registered(link):
+            for _, entry in _entries(registrations):
+                counting.again(entry)
 
     def _counting(self, count: Count) -> Counting:
         return self._advertisements if count.advertisements else self._subscriptions

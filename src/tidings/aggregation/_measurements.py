@@ -27,6 +27,7 @@ class Measurements:
         call_later: Callable[[int, Callable[[], None]], Timer],
         changed: Callable[[Subject, Known], None],
         forgotten: Callable[[], None],
+        *,
         carries: Callable[[str], bool],
     ) -> None:
         """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured; `carries`:

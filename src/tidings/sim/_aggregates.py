@@ -57,9 +57,8 @@ def _told(network: Network, broker: str, watch: SimWatch) -> Iterator[str]:
         f"watches {watch.aggregate} of {watch.filter if watch.probe is None else watch.probe} "
         f"in '{watch.scope}' within {watch.max_error}"
     )
-    view = network.brokers[broker].scoping.newest
     if watch.declined is not None:
-        if not (watch.declined.error == ScopeError.__name__ and watch.scope and not view.knows(watch.scope)):
+        if not (watch.declined.error == ScopeError.__name__ and watch.scope):  # it was not there then, or has ended
             yield f"{what}, and was refused: {watch.declined.reason}"
         return
     last = watch.last
@@ -104,7 +103,8 @@ def _climbs(scoping: Scoping, client: str, scope: str) -> Iterator[tuple[Passage
                 yield from climb(further, (*way, passage))
 
     for first, passage in scoping.memberships(client).items():
-        yield from climb(first, (passage,))
+        if first in scoping.tables:  # its broker has been admitted to carry it
+            yield from climb(first, (passage,))
 
 
 def _counts(key: Filter | Notification | None, filter: Matches, climb: tuple[Passage, ...], *, offers: bool) -> bool:

@@ -191,12 +191,15 @@ class Scenario:
     def _features(self) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
+        hosts = Hosts()
         if self.roaming:
-            yield Hosts()
+            yield hosts
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
-            yield Aggregation()
+            aggregation = Aggregation()
+            aggregation.serve(hosts)
+            yield aggregation
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""

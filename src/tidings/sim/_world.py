@@ -98,8 +98,9 @@ def _seed_of_environment() -> int:
 
 def _features(authority: str) -> tuple[Feature, ...]:
     """Those of a server."""
-    hosts = Hosts()
-    return Scopes(authority), Strict(HistoryOptions()), Aggregation(), hosts, Following(hosts.epoch_of)
+    hosts, aggregation = Hosts(), Aggregation()
+    aggregation.serve(hosts)
+    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, Following(hosts.epoch_of)
 
 
 class World(Mishaps):
