@@ -426,6 +426,7 @@ class Aggregation(Feature):
         elif self.context.scoping.newest is not self._view:
             self._view = self.context.scoping.newest
             if not self._places.refresh():
+                self._end_lost()
                 return
         else:
             return
@@ -436,6 +437,8 @@ class Aggregation(Feature):
 
     def _end_lost(self) -> None:
         """End the requests for scopes that are no more, or in which nothing can be measured any more."""
+        if not self._places.lacking:
+            return
         for link, requests in list(self._requests.items()):
             for id, request in list(requests.items()):
                 try:
@@ -515,9 +518,9 @@ class Aggregation(Feature):
 
     def _check_scope(self, subject: Subject) -> None:
         """Raise `TidingsError` for a scope of which clients of this broker cannot be told anything."""
-        if not self.context.scoping.ready:
-            return
-        scope = subject.scope
+        scoping, scope = self.context.scoping, subject.scope
+        if not scoping.ready and not scoping.newest.version:
+            return  # the graph is still to come
         place = self._places.of(scope)
         if not place.known:
             raise ScopeError(f"there is no scope '{scope:.80}' to count in; `tidings scope tree` shows which there are")

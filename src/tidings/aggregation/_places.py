@@ -67,6 +67,11 @@ class Places:
         """The tree, the graph or the neighbours are others."""
         self._known.clear()
 
+    @property
+    def lacking(self) -> bool:
+        """Whether something was asked for that is not there, or is to be reached over a gateway only."""
+        return any(not place.known or place.detour for place in self._known.values())
+
     def refresh(self) -> bool:
         """The graph is another one: work out anew what was asked for; whether anything has changed by that."""
         before, self._known = self._known, {}

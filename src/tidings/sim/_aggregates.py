@@ -62,6 +62,11 @@ def _told(network: Network, broker: str, watch: SimWatch) -> Iterator[str]:
             yield f"{what}, and was refused: {watch.declined.reason}"
         return
     last = watch.last
+    scoping = network.brokers[broker].scoping
+    if not scoping.newest.knows(watch.scope):
+        if scoping.ready or (last is not None and last.complete):  # else it was cut off before it heard of the graph
+            yield f"{what}, which is not there, and was told {last}"
+        return
     if last is None or not last.complete:
         yield f"{what}, and its last result is {last}"
         return
