@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.mobility.models import control_messages, ctmc, curve, messaging_cost, planning, stats
+from tidings.mobility.models import control_messages, ctmc, curve, forecasting, messaging_cost, stats
 from tidings.mobility.models._linear import solve
 from tidings.mobility.models.control_messages import HandOff
 from tidings.mobility.models.messaging_cost import (
@@ -20,6 +20,7 @@ from tidings.mobility.models.messaging_cost import (
     DISCONNECTED,
     FIGURE_3_5,
     FIGURE_3_6,
+    SCHEMES,
     TABLE_3_1,
     Branching,
     Prices,
@@ -67,7 +68,7 @@ TABLE_3_2 = {
     1.7: (0.5593, 0.1864, 0.0932, 0.0621, 0.0186),
     2.0: (0.6580, 0.2193, 0.1097, 0.0731, 0.0219),
 }
-GRID = list(itertools.product(CASES, CONNECTED, DISCONNECTED, Scheme))
+GRID = list(itertools.product(CASES, CONNECTED, DISCONNECTED, SCHEMES))
 
 
 def multiplied(row: Shares, matrix: list[list[float]]) -> list[float]:
@@ -116,7 +117,7 @@ def test_costs_are_those_of_the_transitions_and_the_ratios_say_who_is_cheaper(
     one = branching
     ways = [[0, one.a01, one.a02, one.a03], [one.a10, 0, one.a12, one.a13], [1, 0, 0, 0], [1, 0, 0, 0]]
     costs = {}
-    for scheme in Scheme:
+    for scheme in SCHEMES:
         shares = messaging_cost.stationary(branching, TABLE_3_1.stays(scheme, connected, disconnected))
         theta = messaging_cost.prices_of_transitions(scheme, prices)
         long = sum(shares[i] * ways[i][j] * theta[i][j] for i in range(4) for j in range(4))
@@ -151,7 +152,7 @@ def test_the_threshold_per_round_is_nearly_that_of_r1() -> None:
     for case in CASES:
         threshold = messaging_cost.round_threshold(case)
         at_threshold = Prices(transfer=1, neighbours=threshold, everywhere=9)
-        costs = [messaging_cost.cost_per_round(scheme, case, at_threshold) for scheme in Scheme]
+        costs = [messaging_cost.cost_per_round(scheme, case, at_threshold) for scheme in SCHEMES]
         assert costs[0] == pytest.approx(costs[1])
         assert costs[2] == 9
         for disconnected in DISCONNECTED:
@@ -460,7 +461,7 @@ def test_one_measurement_and_a_wrong_share_are_refused() -> None:
         stats.student_t(4, 95)
 
 
-# --- planning -----------------------------------------------------------------------------------------
+# --- forecasts -----------------------------------------------------------------------------------------
 
 
 def even(graph: dict[str, list[str]]) -> dict[str, dict[str, float]]:
@@ -468,7 +469,7 @@ def even(graph: dict[str, list[str]]) -> dict[str, dict[str, float]]:
 
 
 def test_a_plan_has_the_models_numbers_and_warns_where_the_curve_was_not_fitted() -> None:
-    found = planning.plan(even(graph_of(BUILDING)), 200)
+    found = forecasting.forecast(even(graph_of(BUILDING)), 200)
     by_name = {one.broker: one for one in found.brokers}
     assert by_name["3"].clients == pytest.approx(43.956, abs=5e-4)
     assert f"{found.throughput:.2f}" == "1255.32"
@@ -479,7 +480,7 @@ def test_a_plan_has_the_models_numbers_and_warns_where_the_curve_was_not_fitted(
     assert by_name["5"].copies == pytest.approx(200 * 4 / 16)
     assert sum(one.copies for one in found.brokers) == pytest.approx(200 * sum(d * d for d in (2, 3, 4, 2, 1, 4)) / 16)
     assert by_name["5"].active_copies == pytest.approx(200 * 4 / 16 * 0.120879, rel=1e-4)
-    assert not planning.plan(even(graph_of(BUILDING)), 100).warning
+    assert not forecasting.forecast(even(graph_of(BUILDING)), 100).warning
 
 
 def test_the_planned_buffer_is_the_mean_of_what_walks_keep() -> None:
@@ -495,12 +496,12 @@ def test_the_planned_buffer_is_the_mean_of_what_walks_keep() -> None:
             away += rng.expovariate(1 / times.handoff)
         whole += times.connected + away
         kept += away * away / 2
-    found = planning.plan({"a": {"b": 1}, "b": {"a": 1}}, 10, times, rate=2, message_bytes=100)
+    found = forecasting.forecast({"a": {"b": 1}, "b": {"a": 1}}, 10, times, rate=2, message_bytes=100)
     # Both brokers keep everything for everybody: the one that was left, and its only neighbour.
     for one in found.brokers:
         assert one.buffer_bytes == pytest.approx(10 * 2 * 100 * kept / whole, rel=0.03)
 
 
 def test_without_clients_there_is_nothing_to_plan() -> None:
-    with pytest.raises(TidingsError, match="0 clients: there is nothing to plan; give 1 or more"):
-        planning.plan({"a": {"b": 1}, "b": {"a": 1}}, 0)
+    with pytest.raises(TidingsError, match="0 clients: there is nothing to forecast; give 1 or more"):
+        forecasting.forecast({"a": {"b": 1}, "b": {"a": 1}}, 0)

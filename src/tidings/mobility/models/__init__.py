@@ -7,9 +7,9 @@
 | `ctmc`             | how many clients are at each broker, from the graph and the times of staying and going        |
 | `curve`            | a curve through measured points, and what it predicts for other sizes                        |
 | `stats`            | how sure one can be of either                                                                |
-| `planning`         | clients, copies, buffer and throughput of each broker, for a graph and a number of clients    |
+| `forecasting`      | clients, copies, buffer and throughput of each broker, for a graph and a number of clients    |
 """
 
-from . import control_messages, ctmc, curve, messaging_cost, planning, stats
+from . import control_messages, ctmc, curve, forecasting, messaging_cost, stats
 
-__all__ = ["control_messages", "ctmc", "curve", "messaging_cost", "planning", "stats"]
+__all__ = ["control_messages", "ctmc", "curve", "forecasting", "messaging_cost", "stats"]

@@ -9,24 +9,16 @@ Costs: `transfer` (xi_m), what was buffered goes from the old broker to the new 
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidings.mobility._options import Scheme
 from tidings.model import TidingsError
 
 TAU = 0.001
 """Seconds between two looks at the chain; far less than any stay."""
 _TOLERANCE = 1e-9
-
-
-class Scheme(enum.Enum):
-    """How hand-offs are supported."""
-
-    PROACTIVE = "proactive"
-    REACTIVE = "reactive"
-    DURABLE = "durable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,8 @@ class Stays(NamedTuple):
     elsewhere: float
 
 
+SCHEMES = (Scheme.PROACTIVE, Scheme.REACTIVE, Scheme.DURABLE)
+"""Those that are compared."""
 CASES = (
     Branching(0.1, 0.7, 0.2, 0.4, 0.4, 0.2),
     Branching(0.2, 0.4, 0.4, 0.1, 0.7, 0.2),

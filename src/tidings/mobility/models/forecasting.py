@@ -24,7 +24,7 @@ MATCHING_RATE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerPlan:
+class BrokerForecast:
     """One broker."""
 
     broker: str
@@ -39,10 +39,10 @@ class BrokerPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Forecast:
     """All of them."""
 
-    brokers: tuple[BrokerPlan, ...]
+    brokers: tuple[BrokerForecast, ...]
     handoffs: float
     """Hand-offs a second, in the whole network."""
     warning: str
@@ -54,7 +54,7 @@ class Plan:
         return sum(one.throughput for one in self.brokers)
 
 
-def plan(
+def forecast(
     weights: Weights,
     clients: int,
     times: Times = Times(),  # noqa: B008 - frozen
@@ -62,10 +62,10 @@ def plan(
     rate: float = MATCHING_RATE,
     message_bytes: int = MESSAGE_BYTES,
     curve: Curve = DOCUMENT_CURVE,
-) -> Plan:
+) -> Forecast:
     """What to expect of each broker. Raises `TidingsError` for a graph that clients cannot walk for ever."""
     if clients < 1:
-        raise TidingsError(f"{clients} clients: there is nothing to plan; give 1 or more")
+        raise TidingsError(f"{clients} clients: there is nothing to forecast; give 1 or more")
     population = walk_model(weights, times)
     connected = population.expected(clients)
     with warnings.catch_warnings(record=True) as doubts:
@@ -79,7 +79,7 @@ def plan(
         copies = sum(population.connected[one] + away[one] for one in sources)
         share = sum(away.values()) / population.away
         found.append(
-            BrokerPlan(
+            BrokerForecast(
                 broker,
                 connected[broker],
                 clients * copies,
@@ -90,7 +90,7 @@ def plan(
             )
         )
     rate_of_moves = clients * _moves(population, times)
-    return Plan(tuple(found), rate_of_moves, str(doubts[0].message) if doubts else "")
+    return Forecast(tuple(found), rate_of_moves, str(doubts[0].message) if doubts else "")
 
 
 def _moves(population: Population, times: Times) -> float:
