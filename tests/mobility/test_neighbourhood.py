@@ -25,9 +25,11 @@ from tidings.mobility import (
     Whole,
     pseudonym,
 )
+from tidings.mobility._claims import Claim, Claims, read_ruling
 from tidings.model import TidingsError
 from tidings.scopes import Scopes
 from tidings.sim import World
+from tidings.wire import pack
 
 BROKERS = ("a", "b", "c")
 SECOND = 1_000_000
@@ -109,6 +111,24 @@ def test_a_new_process_that_only_says_where_it_was_makes_no_edge() -> None:
         async with tidings.connect(world.url("c"), name="phone", state=state):
             await asyncio.sleep(5)
         assert seen_at(world) == {"a": (), "b": (), "c": ()}
+
+    in_world(main)
+
+
+@pytest.mark.parametrize("shown", [0, -1, 1])
+def test_a_broker_that_claims_a_client_without_the_epoch_of_its_host_makes_no_edge(shown: int) -> None:
+    async def main(world: World) -> None:
+        async with tidings.connect(world.url("b"), name="phone"):
+            hosts = world.network.brokers["b"].features["hosts"]
+            assert isinstance(hosts, Hosts)
+            epoch = hosts.epoch_of("phone")
+            now = hosts.context.now()
+            claim = Claim("phone", "phone", "c", now, now, before=shown and epoch + shown, forced=True)
+            answers: list[bytes | None] = []
+            hosts.visit(pack(Claims((claim,))), answers.append)
+            assert answers[0] is not None
+            assert read_ruling(answers[0]).ceded == {"phone": epoch}
+            assert seen_at(world) == {"a": (), "b": (), "c": ()}, "it is let go, but nobody has confirmed a move"
 
     in_world(main)
 
