@@ -61,6 +61,10 @@ class Context:
         """The link of an attached client."""
         return self._broker.client(name)
 
+    def is_away(self, client: Link) -> bool:
+        """Whether the connection of an attached client is lost or silent."""
+        return client in self._broker.absent
+
     @property
     def log(self) -> Log | None:
         """The disk, if this broker has one."""
