@@ -40,15 +40,18 @@ from tidings.wire import Envelope
 
 from ._catalogue import COUNTS, Count, count_named
 from ._counting import Counting, Tally
+from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
 from ._forms import Ranges
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
+from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
 from ._options import AggregationOptions
 from ._shares import Below, check_bound
 from ._subject import Subject
 from ._surroundings import surroundings
 from ._windows import is_question
+from .deploying import Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -89,8 +92,16 @@ class Aggregation(Feature):
     name = FEATURE
     fail_stop = False
 
-    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS) -> None:
+    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS, deployments: Deployments | None = None) -> None:
         self.options = options
+        self._deployments = deployments
+        registry = deployments.registry if deployments is not None else Registry(lambda given: None)
+        self._registry = registry
+        self.named = NamedWatches(registry, self, functools.partial(deployed_subject, registry))
+        """What clients watch by the name of something deployed."""
+        if deployments is not None:
+            deployments.changed = self.named.changed
+            deployments.watches = self.named.watching
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
@@ -414,6 +425,9 @@ class Aggregation(Feature):
         bound = check_bound(watch.max_error)
         if len(watch.id) > MAX_ID:
             raise ArgumentRefused(f"an id of {len(watch.id):,} characters; at most {MAX_ID} are allowed")
+        if is_name(watch.aggregate):
+            self._watch_named(link, watch)
+            return
         if is_question(watch.aggregate):
             version = QUESTION_VERSION
             if bound:
@@ -421,6 +435,14 @@ class Aggregation(Feature):
         else:
             version = count_named(watch.aggregate).version
         subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope)
+        self._check_room(link, watch)
+        self._check(subject)
+        request: Request[Link] = Request(link, watch.id, bound)
+        self._requests.setdefault(link, {})[watch.id] = request
+        self.engine.register(subject, request)
+
+    def _check_room(self, link: Link, watch: Watch) -> None:
+        """Raise `TidingsError` unless the client may have one more watch under this id."""
         self._may_look(link)
         own = self._requests.get(link, {})
         if watch.id in own:
@@ -430,10 +452,40 @@ class Aggregation(Feature):
                 f"a client may watch at most {self.options.max_watches:,} values at a time; end some, or raise "
                 "max_watches in [aggregation]"
             )
-        self._check(subject)
-        request: Request[Link] = Request(link, watch.id, bound)
-        self._requests.setdefault(link, {})[watch.id] = request
+
+    def _watch_named(self, link: Link, watch: Watch) -> None:
+        """A client watches something deployed, by its name."""
+        if watch.key or watch.probe or watch.max_error:
+            raise AggregateError(
+                f"{watch.aggregate} measures what its definition says, exactly; leave filter, probe and max_error out"
+            )
+        self._check_room(link, watch)
+        place = self.named.newest(watch.aggregate)
+        self._check(deployed_subject(self._registry, place, watch.scope))
+        self._requests.setdefault(link, {})[watch.id] = self.named.watch(link, watch.id, watch.aggregate, watch.scope)
+
+    # --- what watches by name ask of their broker -----------------------------------------------------
+
+    def register(self, subject: Subject, request: NamedRequest) -> None:
+        """Ask for a subject."""
         self.engine.register(subject, request)
+
+    def release(self, request: NamedRequest) -> None:
+        """Ask no longer."""
+        self._untold.pop(request, None)
+        self.engine.cancel(request)
+
+    def serves(self, request: NamedRequest) -> None:
+        """From now on this request serves its watch."""
+        self._requests[request.link][request.id] = request
+
+    def finished(self, watch: NamedWatch, reason: str) -> None:
+        """No version serves a watch any more."""
+        own = self._requests[watch.link]
+        del own[watch.id]
+        if not own:
+            del self._requests[watch.link]
+        self._send(watch.link, Declined(watch.id, "AggregateError", reason))
 
     def _may_look(self, link: Link) -> None:
         if link.guard is not None and not link.guard.administer:
@@ -447,8 +499,11 @@ class Aggregation(Feature):
         if (request := own.pop(id, None)) is not None:
             if not own:
                 del self._requests[link]
-            self._untold.pop(request, None)
-            self.engine.cancel(request)
+            if isinstance(request, NamedRequest):
+                self.named.unwatch(request.watch)
+            else:
+                self._untold.pop(request, None)
+                self.engine.cancel(request)
 
     def _end_requests(self, link: Link) -> None:
         for id in list(self._requests.get(link, ())):
@@ -467,8 +522,12 @@ class Aggregation(Feature):
                 self._untold[request] = None
             elif (found := self.engine.result(request)) is not None:
                 (value, error, _, window), complete = found
-                self.counters["results"] += 1
                 version, now = request.state.subject.version, self.context.now()
+                if isinstance(request, NamedRequest):
+                    version = request.place.version
+                    if not self.named.told(request, complete):
+                        continue
+                self.counters["results"] += 1
                 self._send(request.link, Result(request.id, value, error, complete, version, now, window))
         if self._untold:
             self._tell_in(TELL_AGAIN)
@@ -492,7 +551,7 @@ class Aggregation(Feature):
         """What is kept, by name: nothing, once nobody asks for anything."""
         held = {
             "subjects": not self.engine.is_empty,
-            "requests": bool(self._requests or self._untold),
+            "requests": bool(self._requests or self._untold or len(self.named)),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
             "advice": bool(self._advised or self._unbegun),
@@ -501,9 +560,18 @@ class Aggregation(Feature):
 
     def _seen(self, id: str) -> Seen:
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
+        offered += self._deployed()
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
         return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics)
+
+    def _deployed(self) -> Iterator[Offered]:
+        for name in sorted({place.name for place in self._registry.places}):
+            for place in self._registry.versions(name)[:1]:
+                statement = self._registry.statement(place)
+                assert statement is not None
+                about = statement.source if statement.manifest.tier is Tier.EXPRESSION else "Python"
+                yield Offered(*place, f"{about:.200}, deployed by {statement.signer}")
 
     def _shown(self, state: State[Link]) -> Watched:
         subject = state.subject

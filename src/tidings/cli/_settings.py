@@ -374,6 +374,8 @@ AGGREGATION: dict[str, Reader] = {
     "max_watches": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
+    "max_deployed": integer(1, 10_000),
+    "deployments_per_second": number(0.01, 10_000),
 }
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,

@@ -10,6 +10,7 @@ from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
+from ._deploying import Deployment
 from ._receipt import Receipt, RefusedByService
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
@@ -33,6 +34,7 @@ __all__ = [
     "ClientNotOpen",
     "ClientStatistics",
     "ConnectionFailed",
+    "Deployment",
     "GraphKind",
     "Misfit",
     "NotAdmitted",

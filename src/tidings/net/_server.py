@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, Deployments
 from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
@@ -134,7 +134,10 @@ class Server:
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
         if options.aggregation.enabled:
-            features.append(Aggregation(options.aggregation))
+            deployments = Deployments(options.aggregation)
+            if journal is not None:
+                deployments.on_audit = journal.deployed
+            features += [deployments, Aggregation(options.aggregation, deployments)]
         self.host = Host(options, epoch, self._store, features)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
