@@ -128,7 +128,7 @@ class Generator:
 
 def _witness(aggregate: Aggregate[Any]) -> dict[str, Value]:
     """Attributes that pass the filter of a definition of the catalogue."""
-    where = aggregate.where or EVERYTHING
+    where = EVERYTHING if aggregate.where == "" else aggregate.where
     try:
         found = (Filter.parse(where) if isinstance(where, str) else where).witness()
     except TidingsError:
