@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tidings.aggregation import AggregationOptions
 from tidings.broker import RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.model import TidingsError
 from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, clashes
 
@@ -86,6 +87,7 @@ class _Loader:
             "history": HistoryOptions(**tables["history"]),
             "caching": self._caching(tables["caching"]),
             "aggregation": AggregationOptions(**tables["aggregation"]),
+            "mobility": MobilityOptions(**tables["mobility"]),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }

@@ -17,10 +17,11 @@ from tidings.aggregation import Policy
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
+from tidings.mobility import GraphMode, Scheme, Window
 from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
-from tidings.wire import MAX_BODY
+from tidings.wire import MAX_BODY, MAX_SILENCE, MIN_SILENCE
 
 from . import _times
 from ._signers import signers_in
@@ -243,6 +244,16 @@ def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def silences(value: Any, directory: Path) -> dict[str, float]:
+    """Patterns of names, and seconds for each."""
+    remedy = 'write patterns of names with seconds, like silence = { "phone-*" = 3 }; * stands for any text'
+    _expect(value, (dict,), remedy)
+    if len(value) > MAX_PATTERNS:
+        raise Bad(f"{len(value)} patterns of names", f"write at most {MAX_PATTERNS}; * stands for any text")
+    read = number(MIN_SILENCE, MAX_SILENCE)
+    return {text(pattern, directory): read(seconds, directory) for pattern, seconds in value.items()}
+
+
 def promoted(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of attributes, each as `name` or `name:kind`."""
     found = texts(value, directory)
@@ -377,6 +388,24 @@ AGGREGATION: dict[str, Reader] = {
     "max_deployed": integer(1, 10_000),
     "deployments_per_second": number(0.01, 10_000),
 }
+MOBILITY: dict[str, Reader] = {
+    "scheme": choice(Scheme),
+    "roamers": patterns,
+    "t_timeout": duration(1, 1e7),
+    "dummy_self_expiry": duration(1, 1e7),
+    "buffer_bytes": size,
+    "window": choice(Window),
+    "merge_dedup": boolean,
+    "as_documented": boolean,
+    "graph_mode": choice(GraphMode),
+    "directed": boolean,
+    "graph_file": file,
+    "edge_timeout": duration(1, 1e10),
+    "max_degree": integer(0, 10_000),
+    "new_edge_interval": duration(0, 1e7),
+    "place": text,
+    "silence": silences,
+}
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
     "tls": TLS,
@@ -385,6 +414,7 @@ TABLES: dict[str, dict[str, Reader]] = {
     "history": HISTORY,
     "caching": CACHING,
     "aggregation": AGGREGATION,
+    "mobility": MOBILITY,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

@@ -8,7 +8,8 @@ identities before anybody comes here, and every claim carries name and identity.
 
 *A client with an epoch* is let in at once. It names the broker where it was last, which is told. If that one hosts it
 under the very epoch that the client shows, it lets go, and there can be no third: the epoch was handed from one broker
-to the next. In all other cases every broker is told by a wave.
+to the next. In all other cases every broker is told by a wave. What a host still has to tell goes with the client: if
+its own claim is open, or somebody was out of its reach whom the new host can reach, the new host tells everybody.
 
 *A client without an epoch* (a new process, or one that has lost its memory) has to wait: the host is asked, by a wave.
 Whoever hosts the name pings that connection. If it is silent, away or out of reach, the newcomer is let in; if it
@@ -51,7 +52,7 @@ import msgspec
 from tidings.broker import Advice, Feature, Joinpoint, Link, Tree, WaveKind
 from tidings.wire import TAKEN_OVER, pack
 
-from ._claims import MAX_CLAIMS, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
+from ._claims import MAX_CLAIMS, MAX_UNREACHED, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
 
 ASK_TIME = 2_000_000
 """Microseconds within which a client without an epoch is answered."""
@@ -120,6 +121,23 @@ class Denied(NamedTuple):
 Verdict: TypeAlias = Admitted | Denied
 
 
+class Moved(NamedTuple):
+    """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
+
+    client: str
+    owner: str
+    old: str
+    new: str
+    epoch: int
+    """Under which the new broker hosts it."""
+    away: int
+    """Microseconds for which it was away, as far as its old broker had noticed."""
+    edge_known: bool = False
+    """At the new broker: whether the old one knows the edge now,"""
+    learned_at: int = 0
+    """and when the client made its last new edge; 0: not lately."""
+
+
 @dataclass(slots=True, eq=False)
 class _Hosted:
     """A client that is attached here."""
@@ -133,6 +151,7 @@ class _Hosted:
     sure: bool
     """Whether nobody else hosts it, as far as brokers could be reached."""
     away: bool = False
+    away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
 
@@ -175,6 +194,10 @@ class Hosts(Feature):
         """Set by the runtime: ping a client. What it returns says whether the client has answered, None: not yet."""
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
+        self.on_move: list[Callable[[Moved], None]] = []
+        """Called at both brokers when a client has moved from one to the other, and the old one has confirmed it."""
+        self.edge_of: Callable[[Moved], tuple[bool, int]] = lambda moved: (False, 0)
+        """Asked at the old broker after that: what `Moved` says at the new one."""
         self.taken_over = 0
         """How many clients were given away to other brokers, or to another process."""
         self.refused = 0
@@ -232,7 +255,7 @@ class Hosts(Feature):
                 decide(_denied(held, newcomer))
             else:
                 epoch = max(newcomer.epoch + 1, here.epoch + 1, self.context.now())
-                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=True))
+                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=here.sure))
 
         if here.owner != newcomer.owner:
             judge(alive=True)
@@ -325,7 +348,9 @@ class Hosts(Feature):
             objection = held.get(claim.name)
             if not claim.epoch:
                 self._answered(self._asking[claim.name], objection, ruling.ceded.get(claim.name, 0), complete)
-            elif objection is not None:
+                continue
+            self._came_from(self._hosted[claim.name].last, claim, ruling)
+            if objection is not None:
                 self._give_way(claim, objection)
             elif complete:
                 self._hosted[claim.name].sure = True
@@ -401,12 +426,27 @@ class Hosts(Feature):
         del self._told_last[ruling.number]
         if not self._stands(claim):
             return
+        self._came_from(source, claim, ruling)
         if ruling.held:
             self._give_way(claim, ruling.held[0])
-        elif ruling.ceded.get(claim.name) == claim.before:
+        elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
             self._hosted[claim.name].sure = True
         else:
             self._tell_all(claim)  # it was not the host: somebody else may be
+
+    def _came_from(self, old: str, claim: Claim, ruling: Ruling) -> None:
+        """Whoever has let a client go under the epoch that it shows is the broker that gave it that epoch."""
+        if old and ruling.ceded.get(claim.name) == claim.before and all(one.name != claim.name for one in ruling.held):
+            edge = ruling.edges.get(claim.name, (False, 0))
+            self._tell_move(Moved(*_way(claim, old), ruling.away.get(claim.name, 0), *edge))
+
+    def _tell_move(self, moved: Moved) -> None:
+        for told in self.on_move:
+            told(moved)
+
+    def _left_untold(self, claim: Claim, ruling: Ruling) -> bool:
+        """Whether the old host had not told everybody that this broker can reach."""
+        return claim.name in ruling.unsure or not self.context.tree.hops.keys().isdisjoint(ruling.unreached)
 
     def _read(self, body: bytes) -> Claims | None:
         try:
@@ -422,6 +462,9 @@ class Hosts(Feature):
         """Judge each claim, some after a ping; then say what came of it."""
         held: list[Held] = []
         ceded: dict[str, int] = {}
+        unsure: list[str] = []
+        away: dict[str, int] = {}
+        edges: dict[str, tuple[bool, int]] = {}
         foreign = [claim for claim in claims.claims if claim.broker != self.context.name]
         left = len(foreign) + 1
 
@@ -429,15 +472,23 @@ class Hosts(Feature):
             nonlocal left
             left -= 1
             if not left:
-                done(Ruling(tuple(held), ceded))
+                unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if ceded else ()
+                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached, away=away, edges=edges))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
                 held.append(objection)
             elif (hosted := self._hosted.get(claim.name)) is not None:
                 ceded[claim.name] = hosted.epoch
+                if not hosted.sure or len(self._parted) > MAX_UNREACHED:
+                    unsure.append(claim.name)
+                away[claim.name] = max(self.context.now() - hosted.away_since, 0) if hosted.away else 0
                 self.taken_over += 1
                 self._note_move(claim)
+                if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
+                    moved = Moved(*_way(claim, self.context.name), away[claim.name])
+                    self._tell_move(moved)
+                    edges[claim.name] = self.edge_of(moved)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
             one_less()
 
@@ -534,6 +585,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             hosted.away = away
+            hosted.away_since = self.context.now()
 
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
@@ -549,9 +601,14 @@ class Hosts(Feature):
         since = min(parted) - PARTING
         for hosted in self._hosted.values():
             if hosted.at >= since and not hosted.ended:
+                hosted.sure = False  # until those who came were told; the next host tells them if this one does not
                 self._queue.append((self._claim(hosted, fencing=True), 0))
         if self._queue:
             self.context.call_later(0, self._start_wave)  # the tree is being adopted
+
+
+def _way(claim: Claim, old: str) -> tuple[str, str, str, str, int]:
+    return claim.name, claim.owner, old, claim.broker, claim.epoch
 
 
 def _from_the_future(newcomer: Newcomer, now: int) -> str:
