@@ -25,7 +25,7 @@ from tidings.wire import (
 from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
 
 if TYPE_CHECKING:
-    from ._link import Link
+    from ._uplink import Uplink
 
 log = logging.getLogger("tidings.client")
 
@@ -36,7 +36,7 @@ HANDSHAKE = 5.0
 class Connection(Stream):
     """One connection of a link, from its hello on."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Uplink) -> None:
         super().__init__()
         self.link = link
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()

@@ -11,10 +11,10 @@ from tidings.wire import Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
 from ._durable import Durables
-from ._link import Link
 from ._questions import Questions
 from ._subscription import Subscription
 from ._terms import Terms
+from ._uplink import Uplink
 
 _T = TypeVar("_T")
 
@@ -24,7 +24,7 @@ log = logging.getLogger("tidings.client")
 class Subscriptions:
     """All that have not ended, by id."""
 
-    def __init__(self, local: LocalBroker, link: Link, questions: Questions) -> None:
+    def __init__(self, local: LocalBroker, link: Uplink, questions: Questions) -> None:
         self._local = local
         self._link = link
         self._by_id: dict[str, Subscription[Any]] = {}

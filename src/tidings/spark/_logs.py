@@ -14,7 +14,7 @@ from tidings.wire import Envelope
 from ._brokers import Place, abandon, connected
 from ._errors import GapInStream, SourceError
 from ._options import Options
-from ._shape import Shape
+from ._shape import TableShape
 
 if TYPE_CHECKING:
     from ._pushed import Pushed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def read(
     options: Options,
     part: LogPart,
-    shape: Shape,
+    shape: TableShape,
     pushed: Pushed | None,
     read_file: Callable[[Piece], Iterator[pa.RecordBatch]],
 ) -> Iterator[pa.RecordBatch]:
