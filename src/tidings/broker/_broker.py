@@ -26,7 +26,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, Position, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -65,7 +65,7 @@ from ._statistics import Statistics
 from .forwarding import NO_HOP, Crossing, Delivery, Ordering, Publications, Remembering
 from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
 from .outlets import Holds, Recovery
-from .overlay import Adjacency, Gathering, Position, Progress, Tree, Waves
+from .overlay import Adjacency, Gathering, Progress, Tree, Waves
 
 
 class Role(enum.Enum):

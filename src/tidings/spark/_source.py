@@ -21,6 +21,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.types import LongType, StructField, StructType
 
+from tidings.model import Position
+
 from ._options import Options
 
 if TYPE_CHECKING:
@@ -104,8 +106,8 @@ class LogPart(InputPartition):
 
     url: str
     origin: str
-    after: tuple[int, int]
-    upto: tuple[int, int]
+    after: Position
+    upto: Position
 
 
 @dataclass

@@ -30,12 +30,12 @@ from tidings.scopes._graph import CLIENT, Graph, is_client
 from tidings.scopes._messages import Answer, Ask, Mode, Transaction, encode
 from tidings.scopes._warnings import warnings
 from tidings.scopes._written_names import check_names
+from tidings.scopes.language import check_definition
 
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
 from ._rights import admitted, check_rights
 from ._view import Plan
-from .language import check_definition
 
 if TYPE_CHECKING:
     from ._service import Scopes
