@@ -27,6 +27,7 @@ from ._arguments import choice_of, filter_of, integer_of, microseconds_of, name_
 from ._carried import WRITE_SECONDS, Carried, Keeping
 from ._incoming import Incoming
 from ._inquiries import Inquiries
+from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
@@ -79,6 +80,7 @@ class Client(Inquiries):
             on_disconnect=settings.on_disconnect,
             on_reconnect=settings.on_reconnect,
             take_over=settings.take_over,
+            silence=settings.silence,
         )
         self._life = Lifecycle(lambda: self.name)
         self._link.on_failure = self._lost
@@ -102,6 +104,7 @@ class Client(Inquiries):
         self.aggregates = Aggregates(lambda body: self._link.send(Frame(Extension(FEATURE, body))), self._check)
         """Questions about the traffic: how many would hear this?"""
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
+        self._moves = Moves(self._local, self._link)
         self._local.observer = Incoming(
             self._publications,
             self._subscriptions,
@@ -109,6 +112,7 @@ class Client(Inquiries):
             self._questions,
             admin=self.admin,
             aggregates=self.aggregates,
+            moves=self._moves,
         )
         self._keeping = Keeping(settings.state) if settings.state is not None else None
         self._writer: asyncio.Task[None] | None = None
@@ -129,6 +133,15 @@ class Client(Inquiries):
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._link.connected
+
+    @property
+    def moved(self) -> Moves:
+        """The moves of this client from broker to broker: `async for move in client.moved`.
+
+        Each iteration gets the moves that end from then on, with what they have cost: see `Move`. It ends when the
+        client is closed.
+        """
+        return self._moves
 
     # --- coming and going -----------------------------------------------------------------------------
 
@@ -246,6 +259,18 @@ class Client(Inquiries):
             address.check_token()
         self._check()
         await self._link.move(address)
+
+    async def check(self) -> bool:
+        """Find out at once whether the connection works: for applications that hear of a new network.
+
+        The broker has a second to answer; otherwise, or if there is no connection, the brokers of the client are tried
+        at once. Returns when the client is connected: True if the connection worked, False if it is another one.
+        Subscriptions continue without loss or repetition. There is no need to call this: see `silence` of
+        `tidings.connect`. A client whose application does not keep up with what comes cannot hear an answer, and takes
+        its connection for a good one.
+        """
+        self._check()
+        return await self._link.check()
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal whose receipt was not awaited."""
@@ -481,6 +506,7 @@ class Client(Inquiries):
         self._failed(error)
 
     def _failed(self, error: ConnectionFailed) -> None:
+        self._moves.end()
         self._subscriptions.finish(error)
         self._publications.failed(error)
         self._advertisements.failed(error)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tidings.wire import (
+    BEATS,
     SERIALISERS,
     TAKEN_OVER,
     UNREADABLE,
@@ -76,6 +77,7 @@ class Uplink:
         on_disconnect: OnDisconnect | None = None,
         on_reconnect: OnReconnect | None = None,
         take_over: bool = False,
+        silence: float | None = None,
     ) -> None:
         self.name = name
         """What this client is called; "" until a broker has given it a name, if it was given none."""
@@ -98,13 +100,21 @@ class Uplink:
         self._connection: Connection | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._heartbeat = 10.0
+        self._silence = silence
+        self._hurry = asyncio.Event()
+        """Set when the application wants a connection now."""
+        self._parted: float | None = None
+        """Since when there is no broker, if there was one."""
+        self._here = asyncio.Event()
+        """Set when there is a connection, or will never be one."""
         self._paused = False
         self.flowing = False
         """Whether more may be sent; if not, wait for `flow`."""
         self._moved = asyncio.Event()
         self.frames = 0
         """How many frames have come."""
+        self._acks = 0
+        """How often the broker has acknowledged something."""
         self.reconnects = 0
         self.broker = ""
         self.failure: ConnectionFailed | None = None
@@ -116,6 +126,9 @@ class Uplink:
         """Called when a connection is lost."""
         self.on_resumed: Callable[[], None] = lambda: None
         """Called when the session goes on over another one."""
+        self.on_moved: Callable[[str, Welcome, float], None] = lambda old, welcome, since: None
+        """Called when another broker than the last one has let this client in: the old one, and since when that was
+        gone."""
 
     @property
     def connected(self) -> bool:
@@ -142,7 +155,7 @@ class Uplink:
     async def _tried(self) -> dict[Address, ConnectionFailed]:
         """Try every address once, until one takes this client; otherwise what was wrong with each."""
         problems: dict[Address, ConnectionFailed] = {}
-        for address in self._addresses:
+        for address in list(self._addresses):
             try:
                 await self._connect(address)
             except ConnectionFailed as error:
@@ -165,6 +178,7 @@ class Uplink:
         self.flowing = False
         self._moving = connection is not None
         if connection is not None:
+            self._parted = connection.loop.time()
             connection.abort()
             await connection.gone
         await self.flow()
@@ -174,6 +188,22 @@ class Uplink:
             raise ConnectionFailed(
                 f"{address} did not let the client '{self.name}' in; it is connected to broker '{self.broker}' now"
             )
+
+    async def check(self) -> bool:
+        """Find out at once whether the connection works, and open another if not; return whether it does.
+
+        Without a connection, the brokers are tried at once. Returns when there is one.
+        """
+        connection = self._connection
+        if connection is not None and await connection.answers():
+            return True
+        self._hurry.set()
+        while (self._connection is connection or self._connection is None) and self.failure is None:
+            self._here.clear()
+            await self._here.wait()
+        if self.failure is not None:
+            raise self.failure
+        return False
 
     async def close(self, reason: ConnectionFailed) -> None:
         """Say goodbye and end everything; whoever still wants something of this link hears the reason."""
@@ -252,6 +282,7 @@ class Uplink:
         self.failure = self.failure or failure
         self.flowing = False
         self._moved.set()
+        self._here.set()
 
     @property
     def waiting(self) -> int:
@@ -294,6 +325,7 @@ class Uplink:
                 receive(frame)
             elif kind == Part.ACK:
                 session.acknowledge(ack_number(payload))
+                self._acks += 1
                 self._look()
             elif kind == Part.PING:
                 connection.pong()
@@ -334,10 +366,11 @@ class Uplink:
             attached=self.attached,
             last=self.broker,
             take_over=self._take_over and not self.attached,
+            silence=self._silence or 0.0,
         )
-        connection = Connection(self)
+        connection = Connection(self, address)
         try:
-            await connection.dial(address, self._tls, hello)
+            await connection.dial(self._tls, hello)
         finally:
             if connection is not self._connection:
                 connection.answer.cancel()  # an answer that comes now is too late
@@ -345,12 +378,17 @@ class Uplink:
 
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
         """A broker lets this client in."""
-        self._heartbeat = welcome.heartbeat
+        own = welcome.heartbeat if self._silence is None else self._silence / BEATS
+        connection.watch(min(own, welcome.heartbeat))  # a broker that knows nothing of silences says its own
         self._serialiser = SERIALISERS[welcome.serialiser]
         self._connection = connection
+        self._moving = False
+        # The broker that is connected now is asked first the next time.
+        self._addresses = [connection.address, *(one for one in self._addresses if one != connection.address)]
         if self._paused:
             connection.pause()
-        self.broker = welcome.name
+        old, self.broker = self.broker, welcome.name
+        since, self._parted = self._parted, None
         self.attached = welcome.attached
         self.name = self.name or welcome.client  # from now on, at every broker
         if welcome.resumed and self._session is not None:
@@ -362,6 +400,9 @@ class Uplink:
             self._outbox.clear()  # the local broker knows what of it must be sent again
             self._renewed(welcome)
         self._look()
+        if since is not None and old != self.broker:
+            self.on_moved(old, welcome, since)
+        self._here.set()
 
     async def _keep(self) -> None:
         """Watch the connection; open another when it is lost: at once, if that one was good for anything."""
@@ -370,19 +411,22 @@ class Uplink:
         while True:
             connection = self._connection
             if connection is not None:
-                frames, began = self.frames, connection.loop.time()
-                await connection.watch(self._heartbeat)
-                good = self.frames > frames or connection.loop.time() > began + LAST_RETRY
+                heard, began = self.frames + self._acks, connection.loop.time()
+                await asyncio.wait([connection.gone])
+                good = self.frames + self._acks > heard or connection.loop.time() > began + LAST_RETRY
                 wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
                     self._connection = None
                 lost = connection.loop.time()
+                if self._parted is None:
+                    silent = connection.vigil is not None and connection.vigil.gave_up
+                    self._parted = connection.last_heard if silent else lost
                 self._disconnected(connection)
                 if connection.farewell is not None and not connection.farewell.retry:
                     self._fail(_end_of(connection.farewell))
                     return
             self._look()
-            wait = await _pause(wait)
+            wait = await self._back_off(wait)
             try:
                 await self._reconnect()
             except NotAdmitted as error:
@@ -423,7 +467,7 @@ class Uplink:
         report = began + OFFLINE_SOON
         while True:
             problems: list[ConnectionFailed] = []
-            for address in self._addresses:
+            for address in list(self._addresses):
                 try:
                     await self._connect(address)
                 except TakenOver:
@@ -433,9 +477,6 @@ class Uplink:
                     problems.append(error)
                     continue
                 self.reconnects += 1
-                # The broker that is connected now is asked first the next time.
-                self._addresses.remove(address)
-                self._addresses.insert(0, address)
                 return
             if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems):
                 raise problems[0]
@@ -445,7 +486,17 @@ class Uplink:
                 why = "; ".join(map(str, problems))
                 text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
                 log.warning(text, self.name, now - began, why)
-            wait = await _pause(wait)
+            wait = await self._back_off(wait)
+
+    async def _back_off(self, seconds: float) -> float:
+        """Wait about so long, unless the application is in a hurry; how long to wait the next time."""
+        try:
+            async with asyncio.timeout(_jittered(seconds)):
+                await self._hurry.wait()
+        except TimeoutError:
+            return min(seconds * 2, LAST_RETRY)
+        self._hurry.clear()
+        return FIRST_RETRY
 
     def _fail(self, error: ConnectionFailed) -> None:
         self._end(error)
@@ -477,5 +528,9 @@ def _all_of(problems: Mapping[Address, ConnectionFailed], waited: float) -> Conn
 
 async def _pause(seconds: float) -> float:
     """Wait about so long; how long to wait the next time."""
-    await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+    await asyncio.sleep(_jittered(seconds))
     return min(seconds * 2, LAST_RETRY)
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

@@ -27,6 +27,7 @@ from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
 from ._aggregates import Aggregates
+from ._moves import Moves
 from ._receipt import Receipt
 from ._subscription import Subscription
 from ._thread import BATCH, LoopThread, closed, waiting_for
@@ -65,6 +66,11 @@ class Client:
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._twin.connected
+
+    @property
+    def moved(self) -> Moves:
+        """The moves of this client from broker to broker; see `tidings.Client.moved`."""
+        return Moves(self._thread, self._twin)
 
     def __enter__(self) -> Client:
         if self._closed:
@@ -236,6 +242,7 @@ class Client:
     status = waiting_for(asynchronous.Client.status)
     browse = waiting_for(asynchronous.Client.browse)
     move = waiting_for(asynchronous.Client.move)
+    check = waiting_for(asynchronous.Client.check)
     measure_log = waiting_for(asynchronous.Client.measure_log)
 
     def read_log(
@@ -281,6 +288,7 @@ def connect(
     attributes: Mapping[str, object] | None = None,
     take_over: bool = False,
     state: AnyState | None = None,
+    silence: float | None = None,
 ) -> Client:
     """Return a blocking client of the service, already connected. Use it with `with`, or call `close`.
 
@@ -303,6 +311,7 @@ def connect(
             attributes=attributes,
             take_over=take_over,
             state=state,
+            silence=silence,
         )
     )
 

@@ -1,5 +1,6 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
+from ._arrivals import ARRIVALS, CatchingUp, CaughtUp, read_arrival
 from ._attribute_decoding import attribute_decoder, attribute_decoder_of_many, body_test
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
@@ -28,8 +29,11 @@ from ._frame import (
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
 from ._hello import (
+    BEATS,
     MAX_BROUGHT,
     MAX_HELLO,
+    MAX_SILENCE,
+    MIN_SILENCE,
     TAKEN_OVER,
     VERSION,
     Hello,
@@ -110,6 +114,8 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "ARRIVALS",
+    "BEATS",
     "CLIENT_COST",
     "DEFAULT_PORT",
     "HEADER",
@@ -121,7 +127,9 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_SILENCE",
     "MAX_TABLES",
+    "MIN_SILENCE",
     "MSGPACK",
     "NO_ANSWER",
     "SERIALISERS",
@@ -134,6 +142,8 @@ __all__ = [
     "AnyMessage",
     "Attach",
     "Browse",
+    "CatchingUp",
+    "CaughtUp",
     "Consistency",
     "Counters",
     "Deliver",
@@ -218,6 +228,7 @@ __all__ = [
     "is_local",
     "pack",
     "part",
+    "read_arrival",
     "read_times",
     "register_filter_model",
     "times",
