@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from tidings.broker import Link
-from tidings.model import AggregateError
+from tidings.model import AggregateError, TidingsError
 
 from ._engine import Request
 from ._measurements import QUESTION_VERSION
@@ -66,7 +66,7 @@ class Asking(Protocol):
     """What watches by name need of the broker around them."""
 
     def register(self, subject: Subject, request: NamedRequest) -> None:
-        """Ask for a subject."""
+        """Ask for a subject, or raise `TidingsError` if the client may not."""
         ...
 
     def release(self, request: NamedRequest) -> None:
@@ -112,8 +112,8 @@ class NamedWatches:
         place = self.newest(name)
         watch = NamedWatch(link, id, name, scope)
         watch.current = NamedRequest(watch, place)
-        self._watches.setdefault(name, {})[watch] = None
         self._asking.register(self._subject_of(place, scope), watch.current)
+        self._watches.setdefault(name, {})[watch] = None
         return watch.current
 
     def unwatch(self, watch: NamedWatch) -> None:
@@ -154,8 +154,14 @@ class NamedWatches:
         if newest == watch.current.place:
             return
         if watch.candidate is None:
-            watch.candidate = NamedRequest(watch, newest)
-            self._asking.register(self._subject_of(newest, watch.scope), watch.candidate)
+            candidate = NamedRequest(watch, newest)
+            try:
+                self._asking.register(self._subject_of(newest, watch.scope), candidate)
+            except TidingsError as error:  # it measures what this client may not
+                self.unwatch(watch)
+                self._asking.finished(watch, f"{newest}: {error}")
+                return
+            watch.candidate = candidate
         if watch.current.place not in running:
             self._switch(watch)
 

@@ -26,7 +26,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, Position, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -58,14 +58,14 @@ from tidings.wire import (
 from ._bounds import TURN_STEPS
 from ._context import Context
 from ._doors import Doors
-from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Step, observe, ordered, weave
+from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Proceed, observe, ordered, weave
 from ._links import Link
 from ._runtime import Runtime, Timer
 from ._statistics import Statistics
 from .forwarding import NO_HOP, Crossing, Delivery, Ordering, Publications, Remembering
 from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
 from .outlets import Holds, Recovery
-from .overlay import Adjacency, Gathering, Position, Progress, Tree, Waves
+from .overlay import Adjacency, Gathering, Progress, Tree, Waves
 
 
 class Role(enum.Enum):
@@ -112,28 +112,28 @@ class Broker:
     """One broker of the network."""
 
     # The steps that can be advised; see `Joinpoint`.
-    at_subscribe: Step
-    at_ad_add: Step
-    at_sub_add: Step
-    at_ad_del: Step
-    at_sub_del: Step
-    at_pub_match: Step
-    at_pub_send: Step
-    at_sub_send: Step
-    at_unsub_send: Step
-    at_ad_send: Step
-    at_unad_send: Step
-    at_attach: Step
-    at_detach: Step
-    at_away: Step
-    at_back: Step
-    at_adopt: Step
-    at_deliver: Step
-    at_ack: Step
-    at_cross: Step
-    at_graph: Step
-    at_link: Step
-    at_tree: Step
+    at_subscribe: Proceed
+    at_ad_add: Proceed
+    at_sub_add: Proceed
+    at_ad_del: Proceed
+    at_sub_del: Proceed
+    at_pub_match: Proceed
+    at_pub_send: Proceed
+    at_sub_send: Proceed
+    at_unsub_send: Proceed
+    at_ad_send: Proceed
+    at_unad_send: Proceed
+    at_attach: Proceed
+    at_detach: Proceed
+    at_away: Proceed
+    at_back: Proceed
+    at_adopt: Proceed
+    at_deliver: Proceed
+    at_ack: Proceed
+    at_cross: Proceed
+    at_graph: Proceed
+    at_link: Proceed
+    at_tree: Proceed
     at_published: Callable[[Envelope, Link], None] | None
 
     def __init__(
@@ -165,6 +165,8 @@ class Broker:
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self._clients: dict[str, Link] = {}
+        self.absent: set[Link] = set()
+        """The clients whose connections are lost or silent."""
         self._principals: dict[str, dict[Link, None]] = {}
         """The attached clients that stand for somebody."""
         self.publications = Publications(self.epoch, runtime.log, name=name, publishes=role is not Role.INNER)
@@ -212,7 +214,7 @@ class Broker:
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
-        self._defaults: dict[Joinpoint, Step] = {
+        self._defaults: dict[Joinpoint, Proceed] = {
             Joinpoint.SUBSCRIBE: self.registrations.subscribe,
             Joinpoint.AD_ADD: self.entries.ad_add,
             Joinpoint.SUB_ADD: self.entries.sub_add,
@@ -468,6 +470,7 @@ class Broker:
         self.ordering.abandon(link)
         self.registrations.end(link)
         self.scoping.detached(link)
+        self.absent.discard(link)
         del self._clients[link.name]
         standing = self._principals[link.principal]
         del standing[link]
@@ -486,10 +489,10 @@ class Broker:
             self.at_back(link)
 
     def _away(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.add(link)
 
     def _back(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.discard(link)
 
     def _adopt(self, old: Link, new: Link) -> None:
         self.registrations.adopt(old, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from tidings.model import Position
 from tidings.wire import AnyMessage, Envelope, Extension, Frame
 
 from ._inside import InnerClient, adopt, guard_of
@@ -61,6 +62,10 @@ class Context:
         """The link of an attached client."""
         return self._broker.client(name)
 
+    def is_away(self, client: Link) -> bool:
+        """Whether the connection of an attached client is lost or silent."""
+        return client in self._broker.absent
+
     @property
     def log(self) -> Log | None:
         """The disk, if this broker has one."""
@@ -95,6 +100,10 @@ class Context:
         """What an attached client subscribes to."""
         return self._broker.registrations.subscriptions(client).values()
 
+    def is_owed(self, client: Link) -> bool:
+        """Whether an origin owes something to a subscription of an attached client."""
+        return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
+
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
         return self._broker.registrations.advertisements(client).values()
@@ -110,7 +119,7 @@ class Context:
         return [entry for table in self._broker.scoping.tables.values() for entry in table.advertisements]
 
     @property
-    def progress(self) -> dict[str, tuple[int, int]]:
+    def progress(self) -> dict[str, Position]:
         """For each origin, the (epoch, seq) up to which everything has passed here."""
         return self._broker.progress.seen
 

@@ -11,6 +11,7 @@ from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
 from ._deploying import Deployment
+from ._moves import Move, Moves
 from ._receipt import Receipt, RefusedByService
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
@@ -37,6 +38,8 @@ __all__ = [
     "Deployment",
     "GraphKind",
     "Misfit",
+    "Move",
+    "Moves",
     "NotAdmitted",
     "OnDisconnect",
     "OnReconnect",

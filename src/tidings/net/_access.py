@@ -17,7 +17,7 @@ from ._patterns import matches
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AccessEntry:
     """Somebody who may connect."""
 
     name: str
@@ -32,6 +32,8 @@ class Identity:
     """Patterns of the names that it may use besides its own and those below it; `*` stands for any characters."""
     attributes: tuple[str, ...] = ()
     """Patterns of the attributes that its clients may bring when they connect."""
+    count: tuple[str, ...] = ()
+    """Patterns of the scopes in which it may ask how many there are; `root` is the root scope."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -41,6 +43,10 @@ class Identity:
     def may_be_called(self, name: str, *, broker: bool = False) -> bool:
         """Whether this name belongs to it. Brokers have a name each: none below another."""
         return any(matches(pattern, name) for pattern in ((self.name, *self.names) if broker else self.patterns))
+
+    def may_count(self, scope: str) -> bool:
+        """Whether it may ask how many there are in a scope."""
+        return any(matches(pattern, scope or "root") for pattern in self.count)
 
     def check_publish(self, notification: Notification) -> None:
         """Raise `AccessDenied` unless it may publish this."""
@@ -68,15 +74,15 @@ class Identity:
                 )
 
 
-ANYBODY = Identity("anybody", administer=True, broker=True, attributes=("*",))
+ANYBODY = AccessEntry("anybody", administer=True, broker=True, attributes=("*",))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The identities, by token and by certificate subject."""
 
-    tokens: Mapping[str, Identity] = field(default_factory=dict)
-    certificates: Mapping[str, Identity] = field(default_factory=dict)
+    tokens: Mapping[str, AccessEntry] = field(default_factory=dict)
+    certificates: Mapping[str, AccessEntry] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -84,11 +90,11 @@ class Access:
         return not self.tokens and not self.certificates
 
     @property
-    def identities(self) -> list[Identity]:
+    def identities(self) -> list[AccessEntry]:
         """All of them, each once."""
         return list(dict.fromkeys((*self.tokens.values(), *self.certificates.values())))
 
-    def identify(self, token: str | None, subject: str | None) -> Identity:
+    def identify(self, token: str | None, subject: str | None) -> AccessEntry:
         """Who this is, or `AccessDenied`. All tokens are compared, each in constant time."""
         if self.open:
             return ANYBODY

@@ -132,12 +132,16 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
+        aggregation = None
         if options.aggregation.enabled:
             deployments = Deployments(options.aggregation)
             if journal is not None:
                 deployments.on_audit = journal.deployed
-            features += [deployments, Aggregation(options.aggregation, deployments)]
+            aggregation = Aggregation(options.aggregation, deployments)
+            features += [deployments, aggregation]
         self.host = Host(options, epoch, self._store, features)
+        if aggregation is not None:
+            aggregation.serve(self.host.hosts)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None
