@@ -151,6 +151,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
@@ -158,6 +159,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
             offered=True,
         )
         self._measurements = Measurements(
@@ -306,13 +308,13 @@ class Aggregation(Feature):
 
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
-        tally = self._tallies[subject] = Tally(
-            key_of(subject),
-            subject.scope,
-            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
-            away=subject.away,
-        )
+        tally = self._tallies[subject] = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
+
+    def _counted(self, tally: Tally) -> None:
+        """Something is counted, or another number."""
+        count = count_named(tally.subject.aggregate)
+        self.engine.changed(tally.subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally))
 
     def _is_whole(self, tally: Tally) -> bool:
         """Whether no client is counted that another broker may count as well."""
