@@ -99,6 +99,10 @@ class Context:
         """What an attached client subscribes to."""
         return self._broker.registrations.subscriptions(client).values()
 
+    def is_owed(self, client: Link) -> bool:
+        """Whether an origin owes something to a subscription of an attached client."""
+        return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
+
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
         return self._broker.registrations.advertisements(client).values()

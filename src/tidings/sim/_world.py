@@ -27,7 +27,7 @@ from typing import Any
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
-from tidings.mobility import Following, Hosts, Neighbourhood
+from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, TidingsError
 from tidings.scopes import Scopes
 from tidings.wire import Frame
@@ -101,7 +101,7 @@ def _features(authority: str) -> tuple[Feature, ...]:
     hosts, aggregation = Hosts(), Aggregation()
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
-    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, following, neighbourhood
+    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, following, neighbourhood, Arrivals()
 
 
 class World(Mishaps):
