@@ -5,7 +5,6 @@ Ratios are of one run. `--full` draws the curves over bounds and routing algorit
 
 from __future__ import annotations
 
-import functools
 import gc
 import math
 import random
@@ -225,7 +224,10 @@ def _traffic(
     publications = round(rate * seconds * 2 * len(shape.links) / LINKS_PER_EVENT)
     for _ in range(publications):
         client, topic = rng.choice(clients), _topic(rng)
-        publish = functools.partial(client.publish, topic=topic, n=1)
+
+        def publish(client: SimClient = client, topic: int = topic) -> None:
+            client.publish(topic=topic, n=1)
+
         network.scheduler.after(int(rng.uniform(0, seconds) * 1_000_000), publish)
     network.run(seconds + 1)
     ridden = alone = 0
