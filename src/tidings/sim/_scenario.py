@@ -204,7 +204,8 @@ class Scenario:
     @property
     def _riding(self) -> Riding:
         """On what updates ride: on everything, as by default, or by one of the other levels."""
-        return random.Random(f"riding {self.seed}").choice((*Riding, Riding.EVERYTHING))
+        levels = [*Riding, Riding.EVERYTHING]
+        return random.Random(f"riding {self.seed}").choice(levels)
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
