@@ -174,13 +174,21 @@ class Context:
         """
         self._broker.doors.attach(link, self._feature.name, data)
 
-    def ride(self, link: Link, produce: Callable[[], bytes | None], within: int) -> None:
+    def ride(
+        self,
+        link: Link,
+        produce: Callable[[], bytes | None],
+        within: int,
+        carries: Callable[[AnyMessage], bool] = lambda message: True,
+    ) -> None:
         """Let the next message to a neighbour carry what `produce` gives when it leaves; None: nothing any more.
+
+        `carries` says which messages may; by default all.
 
         If no message leaves within so many microseconds, what `produce` gives then goes by itself. The neighbour gets
         it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
         """
-        self._broker.doors.ride(link, self._feature.name, produce, within)
+        self._broker.doors.ride(link, self._feature.name, produce, within, carries)
 
     def send_to(self, broker: str, body: bytes) -> bool:
         """Send a message of this feature to any broker; it gets it in `on_routed`. False: it cannot be reached now.

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Riding
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Hosts
@@ -197,9 +197,15 @@ class Scenario:
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
-            aggregation = Aggregation()
+            aggregation = Aggregation(AggregationOptions(ride_on=self._riding))
             aggregation.serve(hosts)
             yield aggregation
+
+    @property
+    def _riding(self) -> Riding:
+        """On what updates ride: on everything, as by default, or by one of the other levels."""
+        levels: list[Riding] = [*Riding, Riding.EVERYTHING]
+        return random.Random(f"riding {self.seed}").choice(levels)
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
