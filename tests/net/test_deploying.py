@@ -19,7 +19,7 @@ from tidings import sync
 from tidings.aggregation import AggregationOptions
 from tidings.cli import app
 from tidings.cli._errors import ExitCode
-from tidings.net import Access, Identity, Options, Server, serve
+from tidings.net import Access, AccessEntry, Options, Server, serve
 from tidings.store import JournalKind, Store
 
 QUESTION = "count(), max(load) BY rack WINDOW 200ms WHERE type = 'load'"
@@ -109,9 +109,9 @@ def command(address: str, *words: str, env: dict[str, str] | None = None) -> Res
 def test_the_command_line_deploys_and_ends_questions_for_those_who_may() -> None:
     access = Access(
         tokens={
-            "t-acme": Identity("acme", deploy=True),
-            "t-user": Identity("user"),
-            "t-root": Identity("root", administer=True),
+            "t-acme": AccessEntry("acme", deploy=True),
+            "t-user": AccessEntry("user"),
+            "t-root": AccessEntry("root", administer=True),
         }
     )
     acme, user, root = ({"TIDINGS_TOKEN": token} for token in access.tokens)
