@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from bench._counting_index import CountingIndex
+from bench._naive_index import NaiveIndex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -14,10 +16,8 @@ from soaking import SOAK_SECONDS, soak_seeds
 from tidings import _native
 from tidings.matching import (
     CompiledIndex,
-    CountingIndex,
     Index,
     Matcher,
-    NaiveIndex,
     _compiled,
     _estimate,
     _index,

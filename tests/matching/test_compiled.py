@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from bench._naive_index import NaiveIndex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matching_world import random_filter, random_notification
@@ -20,7 +21,7 @@ from soaking import SOAK_SECONDS, soak_seeds
 
 from tidings import _native
 from tidings._native import build
-from tidings.matching import CompiledIndex, Index, NaiveIndex, make_index
+from tidings.matching import CompiledIndex, Index, make_index
 from tidings.matching._atom import atom_of
 from tidings.model import (
     EVERYTHING,

@@ -1,4 +1,4 @@
-"""What the extension offers. Its meaning is that of `tidings.matching.NaiveIndex`."""
+"""What the extension offers. Its meaning is that of `bench._naive_index.NaiveIndex`."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any

@@ -3,14 +3,12 @@
 from tidings import _native
 
 from ._compiled import CompiledIndex
-from ._counting import CountingIndex
 from ._garbage import Calm
 from ._index import Index
 from ._matcher import K, Matcher
-from ._naive import NaiveIndex
 from ._points import Points
 
-__all__ = ["Calm", "CompiledIndex", "CountingIndex", "Index", "Matcher", "NaiveIndex", "Points", "make_index"]
+__all__ = ["Calm", "CompiledIndex", "Index", "Matcher", "Points", "make_index"]
 
 
 def make_index() -> Matcher[K]:
