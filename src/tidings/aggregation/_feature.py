@@ -271,15 +271,20 @@ class Aggregation(Feature):
         if scoping.flat or ROOT_SCOPE in scoping.memberships(link.principal):
             self._measurements.published(envelope)
 
-    def _on_adopt(self, proceed: Callable[..., None], old: Link, new: Link) -> None:
+    def _on_adopt(
+        self, proceed: Callable[..., None], old: Link, new: Link, only: frozenset[Registration] | None
+    ) -> None:
+        def chosen(registrations: Iterable[Registration]) -> list[tuple[str, Entry]]:
+            return list(_entries(one for one in registrations if only is None or one in only))
+
         moving = [
-            (self._subscriptions, list(_entries(self.context.subscribed(old)))),
-            (self._advertisements, list(_entries(self.context.advertised(old)))),
+            (self._subscriptions, chosen(self.context.subscribed(old))),
+            (self._advertisements, chosen(self.context.advertised(old))),
         ]
         for counting, entries in moving:
             for _, entry in entries:
                 counting.removed(entry)
-        proceed(old, new)
+        proceed(old, new, only)
         for counting, entries in moving:
             for scope, entry in entries:
                 counting.added(scope, entry)

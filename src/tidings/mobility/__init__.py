@@ -5,6 +5,7 @@ from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_
 from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._options import MobilityOptions, Scheme, Window
+from ._roaming import Roaming
 
 __all__ = [
     "Admitted",
@@ -20,6 +21,7 @@ __all__ = [
     "NeighbourGraph",
     "Newcomer",
     "Outcome",
+    "Roaming",
     "Scheme",
     "Verdict",
     "Window",

@@ -45,7 +45,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -151,6 +151,22 @@ class _Asking:
     """Whether it asks for the second time."""
 
 
+class Watcher(Protocol):
+    """Who wants to know where clients go."""
+
+    def arrived(self, link: Link, admitted: Admitted) -> None:
+        """A client has been attached here, and says nothing yet."""
+
+    def claimed(self, claim: Claim) -> None:
+        """Another broker hosts a client; this one may have hosted it."""
+
+    def handed_over(self, claim: Claim) -> None:
+        """This broker has let a client go to another one, which has shown the epoch that it was given here."""
+
+    def confirmed(self, client: str, old: str) -> None:
+        """The old broker of a client that has come here has hosted it under the epoch that the client showed."""
+
+
 class Hosts(Feature):
     """Who is attached to this broker, under which epoch; and nowhere else."""
 
@@ -176,6 +192,7 @@ class Hosts(Feature):
         """Set by the runtime: ping a client. What it returns says whether the client has answered, None: not yet."""
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
+        self.watcher: Watcher | None = None
         self.taken_over = 0
         """How many clients were given away to other brokers, or to another process."""
         self.refused = 0
@@ -262,6 +279,8 @@ class Hosts(Feature):
         hosted = _Hosted(link, link.owner, admitted.epoch, now, admitted.shown, admitted.last, admitted.sure)
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
+        if self.watcher is not None:
+            self.watcher.arrived(link, admitted)
         if admitted.sure:
             return
         claim = self._claim(hosted, fencing=admitted.fencing)
@@ -402,6 +421,8 @@ class Hosts(Feature):
         del self._told_last[ruling.number]
         if not self._stands(claim):
             return
+        if self.watcher is not None and claim.before and ruling.ceded.get(claim.name) == claim.before:
+            self.watcher.confirmed(claim.name, source)
         if ruling.held:
             self._give_way(claim, ruling.held[0])
         elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
@@ -447,7 +468,11 @@ class Hosts(Feature):
                     unsure.append(claim.name)
                 self.taken_over += 1
                 self._note_move(claim)
+                if self.watcher is not None and claim.epoch and claim.before == hosted.epoch:
+                    self.watcher.handed_over(claim)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
+            if objection is None and claim.epoch and self.watcher is not None:
+                self.watcher.claimed(claim)
             one_less()
 
         for claim in foreign:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
+from tidings.broker import Advice, Entry, Feature, Joinpoint, Link, Registration
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
 from tidings.store import JournalKind, JournalRecord, Plain, Store, StoreError
@@ -70,12 +70,13 @@ class Journal(Feature):
 
         return advice
 
-    def _adopted(self, proceed: Callable[[], Any], old: Link, new: Link) -> Any:
+    def _adopted(self, proceed: Callable[[], Any], old: Link, new: Link, only: frozenset[Registration] | None) -> Any:
         """For whoever reads the journal, one client has ended what another has begun."""
         kinds = (JournalKind.UNSUBSCRIBE, JournalKind.SUBSCRIBE), (JournalKind.UNADVERTISE, JournalKind.ADVERTISE)
         tables = self.context.scoping.tables.values()
         books = [(book, *kinds[book.advertisement]) for table in tables for book in table.books]
         moved = [(book.scope, entry, ended, begun) for book, ended, begun in books for entry in book.of(old)]
+        moved = [one for one in moved if only is None or one[1].registration in only]
         result = proceed()
         for scope, entry, ended, begun in moved:
             described = self._described(entry)

@@ -25,7 +25,7 @@ whatever is lost can be noticed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
@@ -34,7 +34,7 @@ from tidings.model import TidingsError
 from tidings.wire import Envelope, Fetched, Mark
 
 from . import _debts as limits
-from ._backlog import Kept
+from ._backlog import Kept, position_of
 from ._debts import Debts
 from ._fetching import Fetching
 from ._handing_over import give_up, hand_over
@@ -201,6 +201,19 @@ class Recovery:
         """A subscription has a new filter: it is owed what passes both."""
         for suspension in list(self._debts.to(old).values()):
             self._debts.replace(suspension, old, new)
+
+    def owe(self, entry: Registration, origin: str, since: Position, held: Iterable[Envelope]) -> None:
+        """An origin owes a subscription what follows a position, in the place of what it owed it before."""
+        follows = list(held)
+        if (known := self._debts.to(entry).get(origin)) is not None:
+            follows += known.held.release(entry)
+            self._debts.drop(known, entry)
+            self._fewer_owed(known)
+        suspension = self._suspend(origin, since, entry, owner=entry.link.owner)
+        for envelope in follows:
+            if position_of(envelope) > since:
+                suspension.held.keep(envelope, [entry])
+        self._resuming.add(suspension)
 
     def _fewer_owed(self, suspension: Suspension) -> None:
         if not suspension.owed:
