@@ -2,8 +2,10 @@
 
 from ._following import Following
 from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
-from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
+from ._handoffs import HandOff, pseudonym
+from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
+from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme, Window
 from ._roaming import Roaming
 
@@ -16,18 +18,23 @@ __all__ = [
     "GraphFile",
     "GraphMode",
     "GraphOptions",
+    "HandOff",
     "Hosts",
     "MobilityOptions",
+    "Moved",
     "NeighbourGraph",
+    "Neighbourhood",
     "Newcomer",
     "Outcome",
     "Roaming",
     "Scheme",
     "Verdict",
+    "Whole",
     "Window",
     "as_dot",
     "as_json",
     "edges_of",
     "graph_file",
+    "pseudonym",
     "read_graph",
 ]

@@ -28,7 +28,7 @@ from ._copies import (
     Whose,
 )
 from ._copy import Copy
-from ._neighbour_graph import NeighbourGraph
+from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions
 from ._protocol import Do, Hosting, Noticed, of_client
 
@@ -90,10 +90,12 @@ class _Client:
 class Controlling:
     """The clients of one broker, and where there are copies of them."""
 
-    def __init__(self, feature: Woven, options: MobilityOptions, graph: NeighbourGraph, homes: HomeCopies) -> None:
+    def __init__(
+        self, feature: Woven, options: MobilityOptions, neighbourhood: Neighbourhood, homes: HomeCopies
+    ) -> None:
         self._feature = feature
         self._options = options
-        self._graph = graph
+        self._neighbourhood = neighbourhood
         self._homes = homes
         self._clients: dict[str, _Client] = {}
         self._moved: dict[str, int] = {}
@@ -236,7 +238,8 @@ class Controlling:
         if not self._options.copies(name, moved=name in self._moved):
             return set()
         here = self._context.name
-        return {one for one in self._graph.neighbours(here) if one in self._context.tree.hops and one != here}
+        known = self._neighbourhood.graph.neighbours(here)
+        return {one for one in known if one in self._context.tree.hops and one != here}
 
     def _tell_soon(self, client: _Client) -> None:
         if not client.telling and (client.told or self._neighbours(client)):

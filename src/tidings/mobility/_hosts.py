@@ -121,6 +121,23 @@ class Denied(NamedTuple):
 Verdict: TypeAlias = Admitted | Denied
 
 
+class Moved(NamedTuple):
+    """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
+
+    client: str
+    owner: str
+    old: str
+    new: str
+    epoch: int
+    """Under which the new broker hosts it."""
+    away: int
+    """Microseconds for which it was away, as far as its old broker had noticed."""
+    edge_known: bool = False
+    """At the new broker: whether the old one knows the edge now,"""
+    learned_at: int = 0
+    """and when the client made its last new edge; 0: not lately."""
+
+
 @dataclass(slots=True, eq=False)
 class _Hosted:
     """A client that is attached here."""
@@ -134,6 +151,7 @@ class _Hosted:
     sure: bool
     """Whether nobody else hosts it, as far as brokers could be reached."""
     away: bool = False
+    away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
 
@@ -159,12 +177,6 @@ class Watcher(Protocol):
 
     def claimed(self, claim: Claim) -> None:
         """Another broker hosts a client; this one may have hosted it."""
-
-    def handed_over(self, claim: Claim) -> None:
-        """This broker has let a client go to another one, which has shown the epoch that it was given here."""
-
-    def confirmed(self, client: str, old: str) -> None:
-        """The old broker of a client that has come here has hosted it under the epoch that the client showed."""
 
 
 class Hosts(Feature):
@@ -193,6 +205,10 @@ class Hosts(Feature):
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
         self.watcher: Watcher | None = None
+        self.on_move: list[Callable[[Moved], None]] = []
+        """Called at both brokers when a client has moved from one to the other, and the old one has confirmed it."""
+        self.edge_of: Callable[[Moved], tuple[bool, int]] = lambda moved: (False, 0)
+        """Asked at the old broker after that: what `Moved` says at the new one."""
         self.taken_over = 0
         """How many clients were given away to other brokers, or to another process."""
         self.refused = 0
@@ -345,7 +361,9 @@ class Hosts(Feature):
             objection = held.get(claim.name)
             if not claim.epoch:
                 self._answered(self._asking[claim.name], objection, ruling.ceded.get(claim.name, 0), complete)
-            elif objection is not None:
+                continue
+            self._came_from(self._hosted[claim.name].last, claim, ruling)
+            if objection is not None:
                 self._give_way(claim, objection)
             elif complete:
                 self._hosted[claim.name].sure = True
@@ -421,14 +439,23 @@ class Hosts(Feature):
         del self._told_last[ruling.number]
         if not self._stands(claim):
             return
-        if self.watcher is not None and claim.before and ruling.ceded.get(claim.name) == claim.before:
-            self.watcher.confirmed(claim.name, source)
+        self._came_from(source, claim, ruling)
         if ruling.held:
             self._give_way(claim, ruling.held[0])
         elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
             self._hosted[claim.name].sure = True
         else:
             self._tell_all(claim)  # it was not the host: somebody else may be
+
+    def _came_from(self, old: str, claim: Claim, ruling: Ruling) -> None:
+        """Whoever has let a client go under the epoch that it shows is the broker that gave it that epoch."""
+        if old and ruling.ceded.get(claim.name) == claim.before and all(one.name != claim.name for one in ruling.held):
+            edge = ruling.edges.get(claim.name, (False, 0))
+            self._tell_move(Moved(*_way(claim, old), ruling.away.get(claim.name, 0), *edge))
+
+    def _tell_move(self, moved: Moved) -> None:
+        for told in self.on_move:
+            told(moved)
 
     def _left_untold(self, claim: Claim, ruling: Ruling) -> bool:
         """Whether the old host had not told everybody that this broker can reach."""
@@ -449,6 +476,8 @@ class Hosts(Feature):
         held: list[Held] = []
         ceded: dict[str, int] = {}
         unsure: list[str] = []
+        away: dict[str, int] = {}
+        edges: dict[str, tuple[bool, int]] = {}
         foreign = [claim for claim in claims.claims if claim.broker != self.context.name]
         left = len(foreign) + 1
 
@@ -457,7 +486,7 @@ class Hosts(Feature):
             left -= 1
             if not left:
                 unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if ceded else ()
-                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached))
+                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached, away=away, edges=edges))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
@@ -466,10 +495,13 @@ class Hosts(Feature):
                 ceded[claim.name] = hosted.epoch
                 if not hosted.sure or len(self._parted) > MAX_UNREACHED:
                     unsure.append(claim.name)
+                away[claim.name] = max(self.context.now() - hosted.away_since, 0) if hosted.away else 0
                 self.taken_over += 1
                 self._note_move(claim)
-                if self.watcher is not None and claim.epoch and claim.before == hosted.epoch:
-                    self.watcher.handed_over(claim)
+                if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
+                    moved = Moved(*_way(claim, self.context.name), away[claim.name])
+                    self._tell_move(moved)
+                    edges[claim.name] = self.edge_of(moved)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
             if objection is None and claim.epoch and self.watcher is not None:
                 self.watcher.claimed(claim)
@@ -568,6 +600,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             hosted.away = away
+            hosted.away_since = self.context.now()
 
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
@@ -587,6 +620,10 @@ class Hosts(Feature):
                 self._queue.append((self._claim(hosted, fencing=True), 0))
         if self._queue:
             self.context.call_later(0, self._start_wave)  # the tree is being adopted
+
+
+def _way(claim: Claim, old: str) -> tuple[str, str, str, str, int]:
+    return claim.name, claim.owner, old, claim.broker, claim.epoch
 
 
 def _from_the_future(newcomer: Newcomer, now: int) -> str:

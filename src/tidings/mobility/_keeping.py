@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidings.broker import Context, Guard, Link, Registration
 from tidings.model import TidingsError
@@ -28,7 +29,7 @@ from ._copies import (
 )
 from ._copy import SUFFIX, Copy
 from ._hosts import Hosts
-from ._neighbour_graph import NeighbourGraph, Outcome
+from ._neighbour_graph import Outcome
 from ._options import MobilityOptions
 from ._protocol import Copied, Do, Heard, of_copy
 
@@ -55,11 +56,26 @@ class _Handing:
     link: Link
     elsewhere: bool
     """Whether the client comes from another broker."""
+    at: int
+    """When the client arrived."""
     subscribed: dict[str, Registration] = field(default_factory=dict)
     advertised: dict[str, Registration] = field(default_factory=dict)
     taken: int = 0
+    missed: int = 0
+    taken_at: int = 0
+    """When the last subscription was."""
     owed: bool = False
     """Whether an origin had to be asked."""
+
+
+class Found(NamedTuple):
+    """What a client found at the broker to which it has come."""
+
+    outcome: Outcome
+    missed: int = 0
+    """How many notifications its copy handed over."""
+    pause: int = 0
+    """Microseconds from its arrival until everything was handed over."""
 
 
 class Keeping:
@@ -70,7 +86,6 @@ class Keeping:
         feature: Woven,
         options: MobilityOptions,
         hosts: Hosts,
-        graph: NeighbourGraph,
         *,
         guard_of: Callable[[str], Guard | None],
         warn: Callable[[str], None],
@@ -78,7 +93,6 @@ class Keeping:
         self._feature = feature
         self._options = options
         self._hosts = hosts
-        self._graph = graph
         self._guard_of = guard_of
         self._warn = warn
         self.copies: dict[str, Copy] = {}
@@ -93,6 +107,8 @@ class Keeping:
         self._record_bytes: dict[str, int] = {}
         """By identity."""
         self.outcomes = dict.fromkeys(Outcome, 0)
+        self.found: Callable[[str, Found], None] = lambda client, found: None
+        """Called with what a client has found that has come from another broker."""
         self.refused = 0
         """How many copies were not taken, at a limit or because the client may not do here what it does elsewhere."""
 
@@ -357,14 +373,14 @@ class Keeping:
             copy = home
         if copy is None or copy.inner is None:
             if elsewhere:
-                self._count_outcome(Outcome.MISS if copy is None else Outcome.EARLY)
+                self._tell(name, Found(Outcome.MISS if copy is None else Outcome.EARLY))
             if copy is not None:
                 copy.close()
             return
         if copy.expiry is not None:
             copy.expiry.cancel()
             copy.expiry = None
-        handing = _Handing(copy, link, elsewhere)
+        handing = _Handing(copy, link, elsewhere, self._context.now())
         handing.subscribed = {one.id: one for one in self._context.subscribed(copy.inner.link)}
         handing.advertised = {one.id: one for one in self._context.advertised(copy.inner.link)}
         self.handing[name] = handing
@@ -387,12 +403,13 @@ class Keeping:
             return
         if handing.elsewhere:
             ready = handing.taken and not handing.owed
-            self._count_outcome(Outcome.HIT if ready else Outcome.EARLY)
+            outcome = Outcome.HIT if ready else Outcome.EARLY
+            self._tell(name, Found(outcome, handing.missed, max(handing.taken_at - handing.at, 0)))
         handing.copy.close()
 
-    def _count_outcome(self, outcome: Outcome) -> None:
-        self.outcomes[outcome] += 1
-        self._graph.arrived(outcome)
+    def _tell(self, name: str, found: Found) -> None:
+        self.outcomes[found.outcome] += 1
+        self.found(name, found)
 
     def stand_in(self, link: Link, message: Subscribe | Advertise) -> Registration | None:
         """A client that has arrived announces something that its copy may have; what it adopts."""
@@ -416,6 +433,7 @@ class Keeping:
             if not self._hand_over(handing, registration, message.after):
                 return None
         handing.taken += 1
+        handing.taken_at = self._context.now()
         if not handing.subscribed and not handing.advertised:
             self._context.call_later(0, lambda: self._time_is_up(handing))
         return registration
@@ -438,6 +456,7 @@ class Keeping:
             if origin in late:
                 late[origin].append(envelope)
             elif _position(envelope) > after.get(origin, _NOWHERE):
+                handing.missed += 1
                 context.deliver(registration, envelope)
         for origin, envelopes in late.items():
             since = owed[origin] if origin in owed else max(_before(envelopes[0]), after.get(origin, _NOWHERE))

@@ -16,9 +16,10 @@ from tidings.model import EventKey
 from ._claims import Claim
 from ._controlling import Controlling
 from ._copies import Missing, Standing, Whose, read_saying
-from ._hosts import Admitted, Hosts
-from ._keeping import Keeping
-from ._neighbour_graph import NeighbourGraph
+from ._handoffs import seen
+from ._hosts import Admitted, Hosts, Moved
+from ._keeping import Found, Keeping
+from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions
 
 _CHANGES = (Joinpoint.SUB_ADD, Joinpoint.SUB_DEL, Joinpoint.AD_ADD, Joinpoint.AD_DEL)
@@ -33,22 +34,29 @@ class Roaming(Feature):
         self,
         options: MobilityOptions,
         hosts: Hosts,
-        graph: NeighbourGraph | None = None,
+        neighbourhood: Neighbourhood,
         *,
         guard_of: Callable[[str], Guard | None] = lambda owner: None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none."""
         self._hosts = hosts
-        self._warn = warn
-        self.graph = graph if graph is not None else NeighbourGraph(options.graph)
-        self.keeping = Keeping(self, options, hosts, self.graph, guard_of=guard_of, warn=warn)
-        self.controlling = Controlling(self, options, self.graph, self.keeping)
+        self._neighbourhood = neighbourhood
+        self.keeping = Keeping(self, options, hosts, guard_of=guard_of, warn=warn)
+        self.controlling = Controlling(self, options, neighbourhood, self.keeping)
         self._woven = False
+        self._moves: dict[str, Moved] = {}
+        """Moves of clients to this broker, of which it is not known yet what these found."""
+        self._found: dict[str, Found] = {}
+        """What clients found of whom it is not known yet that they have moved."""
+        hosts.watcher = self
+        hosts.on_move.append(self._on_move)
+        neighbourhood.reported = True
+        neighbourhood.on_change.append(lambda change: self._on_neighbours())
+        self.keeping.found = self._on_found
 
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
-        self._hosts.watcher = self
         self.context.stand_in(self.keeping.stand_in)
         self._weave()
 
@@ -63,7 +71,7 @@ class Roaming(Feature):
 
     def _weave(self) -> None:
         """Follow what clients subscribe to and acknowledge, once there is somebody who wants to know."""
-        wanted = bool(self.graph.neighbours(self.context.name))
+        wanted = bool(self._neighbourhood.graph.neighbours(self.context.name))
         if wanted == self._woven:
             return
         self._woven = wanted
@@ -84,6 +92,8 @@ class Roaming(Feature):
 
     def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
         self.keeping.gone(link)
+        self._moves.pop(link.name, None)
+        self._found.pop(link.name, None)
         proceed(link)
         self.controlling.detached(link)
 
@@ -113,21 +123,30 @@ class Roaming(Feature):
         """Another broker hosts a client."""
         self.controlling.moved(Whose(claim.name, claim.owner, claim.epoch), claim.broker)
 
-    def handed_over(self, claim: Claim) -> None:
-        """A client has gone from here to another broker, which is a neighbour from now on."""
-        self._learn(self.context.name, claim.broker, claim.name)
+    def _on_neighbours(self) -> None:
+        """This broker has got or lost neighbours."""
+        self._weave()
+        self.controlling.reconcile()
 
-    def confirmed(self, client: str, old: str) -> None:
-        """A client has come here from another broker, which is a neighbour from now on."""
-        self._learn(old, self.context.name, client)
+    def _on_move(self, moved: Moved) -> None:
+        """A client has moved, and its old broker has confirmed it."""
+        if moved.new == self.context.name:
+            self._moves[moved.client] = moved
+            self._report(moved.client)
 
-    def _learn(self, old: str, new: str, client: str) -> None:
-        now = self.context.now()
-        removed = self.graph.expire(now).removed
-        learned = self.graph.learn(old, new, now, client=client)
-        if removed or learned.added or learned.removed:
-            self._weave()
-            self.controlling.reconcile()
+    def _on_found(self, client: str, found: Found) -> None:
+        """A client has come from elsewhere, and this is what it found."""
+        self._found[client] = found
+        self._report(client)
+
+    def _report(self, client: str) -> None:
+        """Report a hand-off when both are known: that it was one, and what came of it."""
+        if client in self._moves and client in self._found:
+            moved, found = self._moves.pop(client), self._found.pop(client)
+            hand_off = seen(moved, self.context.now())
+            self._neighbourhood.handed_off(
+                hand_off._replace(outcome=found.outcome, missed=found.missed, pause=found.pause)
+            )
 
     # --- what other brokers say -----------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
-from tidings.mobility import Hosts, MobilityOptions, Roaming, Scheme
+from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.scopes import Scopes
 
 from ._aggregates import broken_aggregates, kept_aggregates
@@ -178,6 +178,8 @@ class Scenario:
             weather=self.weather,
             features=lambda name: self._features(),
         )
+        if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
+            network.silence = random.Random(f"silence {self.seed}").choice((0.05, 1.0, network.silence))
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker))
         for one, two in self.shape.links:
@@ -195,11 +197,20 @@ class Scenario:
             hosts = Hosts()
             yield hosts
             if self.mobility.scheme is Scheme.PROACTIVE:
-                yield Roaming(self.mobility, hosts)
+                neighbourhood = Neighbourhood(hosts, self.mobility.graph, self._edges())
+                yield neighbourhood
+                yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
             yield Aggregation()
+
+    def _edges(self) -> list[Edge]:
+        """The neighbour graph that brokers begin with: all of it, or nothing."""
+        borders = sorted(self.shape.borders) if self.seed % 2 else []
+        both = self.mobility.directed
+        pairs = [(one, two) for one in borders for two in borders if one < two or (both and one > two)]
+        return [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in pairs]
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
