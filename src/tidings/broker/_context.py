@@ -218,9 +218,9 @@ class Context:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         return self._broker.marks_of(registrations)
 
-    def is_owed(self, registration: Registration) -> Collection[str]:
-        """The origins that owe a subscription something."""
-        return [origin for origin, _ in self._broker.recovery.debts(registration)]
+    def owed(self, registration: Registration) -> dict[str, Position]:
+        """The origins that owe a subscription something, each with the position behind which it does."""
+        return self._broker.recovery.owed_since(registration)
 
     def may_owe(self, client: Link, more: int) -> bool:
         """Whether so many more origins may owe a client something."""

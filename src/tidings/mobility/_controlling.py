@@ -165,7 +165,7 @@ class Controlling:
         if client is None or client.link is not link or of_client(client.state, Noticed.LEAVES) is None:
             return
         self._look(client)
-        if not self._neighbours(client):
+        if not self._known_neighbours(client):
             return
         home = self._homes.open_home(link, client.whose)
         if home is None:
@@ -233,13 +233,14 @@ class Controlling:
     # --- copies ---------------------------------------------------------------------------------------
 
     def _neighbours(self, client: _Client) -> set[str]:
-        """Where there should be copies of a client."""
+        """Where there should be copies of a client, as far as brokers can be reached."""
+        return {one for one in self._known_neighbours(client) if one in self._context.tree.hops}
+
+    def _known_neighbours(self, client: _Client) -> tuple[str, ...]:
         name = client.whose.name
         if not self._options.copies(name, moved=name in self._moved):
-            return set()
-        here = self._context.name
-        known = self._neighbourhood.graph.neighbours(here)
-        return {one for one in known if one in self._context.tree.hops and one != here}
+            return ()
+        return self._neighbourhood.graph.neighbours(self._context.name)
 
     def _tell_soon(self, client: _Client) -> None:
         if not client.telling and (client.told or self._neighbours(client)):

@@ -43,6 +43,8 @@ class Copy(Holder):
     def receive(self, frame: Frame) -> None:
         """The broker sends something to whoever listens for the client."""
         message = frame.message
+        if self.inner is None:
+            return  # it is being closed
         if type(message) is Deliver:
             self._buffer.add(message.envelope, self, message.subscriptions)
         elif isinstance(message, Gap):
@@ -53,12 +55,12 @@ class Copy(Holder):
 
     def close(self) -> None:
         """Listen no longer, and release what is held. In a turn."""
-        self._buffer.release(self)
-        self.overwritten.clear()
-        self.torn.clear()
         if self.expiry is not None:
             self.expiry.cancel()
             self.expiry = None
         if (inner := self.inner) is not None:
             self.inner = None
             inner.close()
+        self._buffer.release(self)
+        self.overwritten.clear()
+        self.torn.clear()

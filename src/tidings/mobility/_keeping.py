@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tidings.broker import Context, Guard, Link, Registration
 from tidings.model import TidingsError
-from tidings.wire import Advertise, Envelope, Frame, Subscribe, pack, unpacker
+from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack, unpacker
 
 from ._buffer import SharedBuffer
 from ._controlling import SECOND, Woven
@@ -109,6 +109,8 @@ class Keeping:
         self.outcomes = dict.fromkeys(Outcome, 0)
         self.found: Callable[[str, Found], None] = lambda client, found: None
         """Called with what a client has found that has come from another broker."""
+        self.adopted: Callable[[Link], None] = lambda link: None
+        """Called when a client has adopted a subscription."""
         self.refused = 0
         """How many copies were not taken, at a limit or because the client may not do here what it does elsewhere."""
 
@@ -338,9 +340,8 @@ class Keeping:
                 for id in ids:
                     owing.setdefault((id, origin), []).append(envelope)
                 continue
-            for id in ids:
-                if id in registrations:
-                    context.deliver(registrations[id], envelope)
+            if wanting := tuple(id for id in ids if id in registrations):
+                context.tell(link, Deliver(envelope, wanting))  # it has passed DELIVER before
         for (id, origin), envelopes in owing.items():
             if id in registrations:
                 lacks = origin in copy.torn or origin in copy.overwritten
@@ -457,25 +458,24 @@ class Keeping:
                 late[origin].append(envelope)
             elif _position(envelope) > after.get(origin, _NOWHERE):
                 handing.missed += 1
-                context.deliver(registration, envelope)
+                context.tell(link, Deliver(envelope, (registration.id,)))  # it has passed DELIVER before
         for origin, envelopes in late.items():
             since = owed[origin] if origin in owed else max(_before(envelopes[0]), after.get(origin, _NOWHERE))
             context.owe(registration, origin, since, envelopes)
-        handing.owed = handing.owed or bool(owed)
+        handing.owed = handing.owed or bool(context.owed(registration))
+        self.adopted(link)
         return True
 
     def _lacking(self, copy: Copy, registration: Registration, after: dict[str, Position]) -> dict[str, Position]:
         """The origins of which the copy may lack something that the client has not seen, and from where on."""
         context = self._context
         lacking: dict[str, Position] = {}
-        owing = set(context.is_owed(registration))
-        here = context.marks_of(())
+        reached = context.marks_of([registration])  # behind that, what is owed to the copy is owed to the client
         for origin, position in after.items():
             complete = (
-                origin not in owing
-                and origin not in copy.torn
+                origin not in copy.torn
                 and copy.since.get(origin, (position[0] + 1, 0)) <= position
-                and copy.overwritten.get(origin, _NOWHERE) <= position <= here.get(origin, _NOWHERE)
+                and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
             )
             if not complete:
                 lacking[origin] = position

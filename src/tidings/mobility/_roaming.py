@@ -22,6 +22,9 @@ from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions
 
+SAY_AGAIN = (300_000, 3_000_000)
+"""Microseconds after a new tree when controllers say which copies they want: twice, because some brokers on the way may
+not be ready the first time."""
 _CHANGES = (Joinpoint.SUB_ADD, Joinpoint.SUB_DEL, Joinpoint.AD_ADD, Joinpoint.AD_DEL)
 
 
@@ -54,6 +57,7 @@ class Roaming(Feature):
         neighbourhood.reported = True
         neighbourhood.on_change.append(lambda change: self._on_neighbours())
         self.keeping.found = self._on_found
+        self.keeping.adopted = self.controlling.changed
 
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
@@ -109,7 +113,12 @@ class Roaming(Feature):
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
         self.keeping.new_tree()
-        self.context.call_later(0, self.controlling.say_again)
+        for delay in SAY_AGAIN:
+            self.context.call_later(delay, lambda: self._say_again(new))
+
+    def _say_again(self, tree: Tree) -> None:
+        if self.context.tree is tree:
+            self.controlling.say_again()
 
     # --- what hosts say -------------------------------------------------------------------------------
 

@@ -87,6 +87,10 @@ class Recovery:
         """The origins that owe a subscription something, each with whether it has been asked for it."""
         return [(origin, one.number is not None) for origin, one in self._debts.to(entry).items()]
 
+    def owed_since(self, entry: Registration) -> dict[str, Position]:
+        """The origins that owe a subscription something, each with the position behind which it does."""
+        return {origin: one.since for origin, one in self._debts.to(entry).items()}
+
     # --- live traffic ---------------------------------------------------------------------------------
 
     def passed(self, envelope: Envelope, *, several: bool = False) -> None:
