@@ -167,6 +167,8 @@ class Broker:
         self.stand_in: Callable[[Link, Subscribe | Advertise], Registration | None] = lambda link, message: None
         """Gives a registration that a client has just adopted from one who stands for it; see `Context.stand_in`."""
         self._clients: dict[str, Link] = {}
+        self.absent: set[Link] = set()
+        """The clients whose connections are lost or silent."""
         self._principals: dict[str, dict[Link, None]] = {}
         """The attached clients that stand for somebody."""
         self.publications = Publications(self.epoch, runtime.log, name=name, publishes=role is not Role.INNER)
@@ -470,6 +472,7 @@ class Broker:
         self.ordering.abandon(link)
         self.registrations.end(link)
         self.scoping.detached(link)
+        self.absent.discard(link)
         del self._clients[link.name]
         standing = self._principals[link.principal]
         del standing[link]
@@ -488,10 +491,10 @@ class Broker:
             self.at_back(link)
 
     def _away(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.add(link)
 
     def _back(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.discard(link)
 
     def _adopt(self, old: Link, new: Link, only: frozenset[Registration] | None) -> None:
         self.registrations.adopt(old, new, only)

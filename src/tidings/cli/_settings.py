@@ -17,7 +17,7 @@ from tidings.aggregation import Policy
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
-from tidings.mobility import GraphMode, Scheme, Window
+from tidings.mobility import GraphMode, Scheme
 from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -345,6 +345,7 @@ ACCESS: dict[str, Reader] = {
     "deploy": boolean,
     "names": patterns,
     "attributes": patterns,
+    "count": patterns,
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
@@ -383,18 +384,17 @@ AGGREGATION: dict[str, Reader] = {
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
+    "threshold": integer(1, 1_000_000),
+    "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
 }
 MOBILITY: dict[str, Reader] = {
-    "scheme": choice(Scheme),
+    "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),
     "roamers": patterns,
     "t_timeout": duration(1, 1e7),
     "dummy_self_expiry": duration(1, 1e7),
     "buffer_bytes": size,
-    "window": choice(Window),
-    "merge_dedup": boolean,
-    "as_documented": boolean,
     "graph_mode": choice(GraphMode),
     "directed": boolean,
     "graph_file": file,

@@ -1,16 +1,18 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
+from ._arrivals import Arrivals
 from ._following import Following
 from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
 from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._neighbourhood import Neighbourhood, Whole
-from ._options import MobilityOptions, Scheme, Window
+from ._options import MobilityOptions, Scheme
 from ._roaming import Roaming
 
 __all__ = [
     "Admitted",
+    "Arrivals",
     "Change",
     "Denied",
     "Edge",
@@ -30,7 +32,6 @@ __all__ = [
     "Scheme",
     "Verdict",
     "Whole",
-    "Window",
     "as_dot",
     "as_json",
     "edges_of",

@@ -30,7 +30,7 @@ from ._plan import Plan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
-from ._scope_plan import ScopePlan
+from ._scope_plan import NAMES, ScopePlan
 from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
@@ -144,7 +144,9 @@ class Scenario:
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""
         rng = random.Random(f"watching {self.seed}")
-        plan = WatchPlan(rng, self.shape, dict(self.clients), advertisements=self.routing.advertisements)
+        scopes = NAMES if self.authority else ()
+        advertisements = self.routing.advertisements
+        plan = WatchPlan(rng, self.shape, dict(self.clients), advertisements=advertisements, scopes=scopes)
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
@@ -179,7 +181,7 @@ class Scenario:
             features=lambda name: self._features(),
         )
         if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
-            network.silence = random.Random(f"silence {self.seed}").choice((0.05, 1.0, network.silence))
+            network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker))
         for one, two in self.shape.links:
@@ -193,8 +195,8 @@ class Scenario:
     def _features(self) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
+        hosts = Hosts()
         if self.roaming:
-            hosts = Hosts()
             yield hosts
             if self.mobility.scheme is Scheme.PROACTIVE:
                 neighbourhood = Neighbourhood(hosts, self.mobility.graph, self._edges())
@@ -203,7 +205,9 @@ class Scenario:
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
-            yield Aggregation()
+            aggregation = Aggregation()
+            aggregation.serve(hosts)
+            yield aggregation
 
     def _edges(self) -> list[Edge]:
         """The neighbour graph that brokers begin with: all of it, or nothing."""
