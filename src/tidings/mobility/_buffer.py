@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tidings.model import Position
 from tidings.wire import Envelope
-
-from ._copies import Position
 
 REFERENCE_BYTES = 64
 """What a reference counts for."""
@@ -110,7 +109,7 @@ class SharedBuffer:
     def _overwrite(self, number: int) -> None:
         held = self._held[number]
         identity = held.envelope.identity
-        position = (identity.epoch, identity.seq)
+        position = Position(identity.epoch, identity.seq)
         if self._overwrote is not None:
             self._overwrote(held.envelope, held.holders)
         for holder in list(held.holders):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidings.broker import Context, Link, Timer
-from tidings.model import EventKey
+from tidings.model import EventKey, Position
 from tidings.wire import pack
 
 from ._copies import (
@@ -19,7 +19,6 @@ from ._copies import (
     Deactivate,
     Delete,
     Offered,
-    Position,
     Propagate,
     Said,
     Saying,
@@ -157,7 +156,7 @@ class Controlling:
         """What has reached the process of a client."""
         client = self._clients.get(link.name)
         if client is not None and client.link is link:
-            client.acknowledged[key.origin] = (key.epoch, key.seq)
+            client.acknowledged[key.origin] = Position(key.epoch, key.seq)
 
     def left(self, link: Link) -> None:
         """A client is away."""

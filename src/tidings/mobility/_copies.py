@@ -6,14 +6,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import Duplicates, Matches
+from tidings.model import Duplicates, Matches, Position
 from tidings.wire import unpacker
 
 MAX_STANDING = 1_000
 """The most copies in one `Standing`."""
-
-Position: TypeAlias = tuple[int, int]
-"""How far one has come in what an origin published: epoch, number."""
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidings.broker import InnerClient, Timer
+from tidings.model import Position
 from tidings.wire import Deliver, Frame, Gap, Refused
 
 from ._buffer import Holder, SharedBuffer
-from ._copies import Position, Whose
+from ._copies import Whose
 from ._protocol import Copied
 
 SUFFIX = "/~copy"
@@ -48,7 +49,7 @@ class Copy(Holder):
         if type(message) is Deliver:
             self._buffer.add(message.envelope, self, message.subscriptions)
         elif isinstance(message, Gap):
-            before = (message.epoch, message.first - 1)
+            before = Position(message.epoch, message.first - 1)
             self.torn[message.origin] = min(before, self.torn.get(message.origin, before))
         elif isinstance(message, Refused):
             self._refused()

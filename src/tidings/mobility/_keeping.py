@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidings.broker import Context, Guard, Link, Registration
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack, unpacker
 
 from ._buffer import SharedBuffer
@@ -21,7 +21,6 @@ from ._copies import (
     Deactivate,
     Delete,
     Missing,
-    Position,
     Propagate,
     Saying,
     Standing,
@@ -43,7 +42,7 @@ MAX_TOMBSTONES = 100_000
 """The most tombstones; at the limit the oldest goes."""
 HANDING_TIME = 5_000_000
 """Microseconds after the arrival of a client within which it announces what it subscribes to."""
-_NOWHERE: Position = (0, 0)
+_NOWHERE = Position(0, 0)
 
 _read_record = unpacker(Propagate)
 
@@ -497,9 +496,9 @@ def _event(said: Propagate | Activate | Deactivate | Delete, newer: bool) -> Hea
 
 
 def _position(envelope: Envelope) -> Position:
-    return envelope.identity.epoch, envelope.identity.seq
+    return Position(envelope.identity.epoch, envelope.identity.seq)
 
 
 def _before(envelope: Envelope) -> Position:
     epoch, seq = _position(envelope)
-    return epoch, seq - 1
+    return Position(epoch, seq - 1)
