@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._engine import Engine, Port, Request, State, Terms, Update
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
-    from ._options import AggregationOptions
+    from ._options import AggregationOptions, Isolation
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
@@ -23,7 +23,7 @@ _MODULES = {
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
-    "_options": ("AggregationOptions",),
+    "_options": ("AggregationOptions", "Isolation"),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
@@ -39,6 +39,7 @@ __all__ = [
     "Deployments",
     "Engine",
     "Form",
+    "Isolation",
     "Points",
     "Policy",
     "Port",
