@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidings._native import describe
 from tidings.aggregation import Aggregation
 from tidings.broker import Link, Table
 from tidings.history import Strict
@@ -152,6 +153,7 @@ class Reporter:
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
+            engine=describe(),
         )
 
     def store(self) -> dict[str, int] | None:
