@@ -89,9 +89,8 @@ async def silence(asked: asyncio.Future[Status], interval: float) -> AsyncIterat
 def rates(before: Status, now: Status) -> dict[str, float]:
     """Messages per second between two looks at the same incarnation of a broker."""
     if before.epoch != now.epoch:
-        before = msgspec.structs.replace(
-            now, uptime=0.0, counters=msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
-        )
+        counters = msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
+        before = msgspec.structs.replace(now, uptime=0.0, counters=counters, mobility={})
     seconds = max(now.uptime - before.uptime, 0.001)
 
     def rate(direction: str, *kinds: str) -> float:
@@ -107,7 +106,18 @@ def rates(before: Status, now: Status) -> dict[str, float]:
         "to_neighbours": rate("messages_out", "Notify"),
         "messages_in": rate("messages_in"),
         "messages_out": rate("messages_out"),
+        "hand_offs": round((_moved(now, "hand_offs") - _moved(before, "hand_offs")) / seconds, 1),
     }
+
+
+def hit_rate(status: Status) -> float | None:
+    """The share of clients that found a copy that was ready when they came; None: nothing was kept ready for any."""
+    found = [_moved(status, outcome) for outcome in ("hits", "early", "misses")]
+    return found[0] / sum(found) if sum(found) else None
+
+
+def _moved(status: Status, name: str) -> int:
+    return status.mobility.get(name, 0)
 
 
 def view(before: Status, now: Status) -> Group:
@@ -115,6 +125,8 @@ def view(before: Status, now: Status) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold")
     found = rates(before, now)
     for name in found:
-        table.add_column(name.replace("_", " "), justify="right")
-    table.add_row(*(f"{value:,.0f}/s" for value in found.values()))
+        table.add_column(name.replace("hand_offs", "hand-offs").replace("_", " "), justify="right")
+    table.add_column("hits", justify="right")
+    hits = hit_rate(now)
+    table.add_row(*(f"{value:,.0f}/s" for value in found.values()), "-" if hits is None else f"{hits:.0%}")
     return Group(summary(now), Text(), table, Text(), peers_table(now, SHOWN_PEERS))

@@ -3,7 +3,7 @@
 from ._following import Following
 from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
-from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
+from ._hosts import Admitted, Denied, HostedClient, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme, Window
@@ -18,6 +18,7 @@ __all__ = [
     "GraphMode",
     "GraphOptions",
     "HandOff",
+    "HostedClient",
     "Hosts",
     "MobilityOptions",
     "Moved",

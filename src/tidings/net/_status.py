@@ -94,6 +94,10 @@ class Reporter:
             "durables_moved": host.following.moved_here,
         }
 
+    def graph_quality(self) -> tuple[float, float]:
+        """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""
+        return self._server.movement.quality()
+
     def memory(self) -> Memory:
         """What clients take, and what was done for want of room."""
         server = self._server
@@ -152,6 +156,7 @@ class Reporter:
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
+            mobility=server.movement.counted(),
         )
 
     def store(self) -> dict[str, int] | None:
