@@ -124,9 +124,9 @@ def view(before: Status, now: Status) -> Group:
     """One screen."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     found = rates(before, now)
+    moved, hits = found.pop("hand_offs"), hit_rate(now)
     for name in found:
-        table.add_column(name.replace("hand_offs", "hand-offs").replace("_", " "), justify="right")
-    table.add_column("hits", justify="right")
-    hits = hit_rate(now)
-    table.add_row(*(f"{value:,.0f}/s" for value in found.values()), "-" if hits is None else f"{hits:.0%}")
-    return Group(summary(now), Text(), table, Text(), peers_table(now, SHOWN_PEERS))
+        table.add_column(name.replace("_", " "), justify="right")
+    table.add_row(*(f"{value:,.0f}/s" for value in found.values()))
+    lines = [Text(f"hand-offs {moved:,.1f}/s, hits {'-' if hits is None else f'{hits:.0%}'}")] if now.mobility else []
+    return Group(summary(now), Text(), table, *lines, Text(), peers_table(now, SHOWN_PEERS))

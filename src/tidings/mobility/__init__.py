@@ -1,7 +1,7 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
 from ._following import Following
-from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
+from ._graph_file import EdgeLine, GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
 from ._hosts import Admitted, Denied, HostedClient, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
@@ -13,6 +13,7 @@ __all__ = [
     "Change",
     "Denied",
     "Edge",
+    "EdgeLine",
     "Following",
     "GraphFile",
     "GraphMode",
