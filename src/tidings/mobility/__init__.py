@@ -1,5 +1,6 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
+from ._arrivals import Arrivals
 from ._following import Following
 from ._graph_file import EdgeLine, GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
@@ -10,6 +11,7 @@ from ._options import MobilityOptions, Scheme, Window
 
 __all__ = [
     "Admitted",
+    "Arrivals",
     "Change",
     "Denied",
     "Edge",

@@ -204,6 +204,12 @@ class Hosts(Feature):
         """Set by the runtime: ping a client. What it returns says whether the client has answered, None: not yet."""
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
+        self.unsettled: dict[str, Link] = {}
+        """The clients here that another broker may host as well: their claims are under way."""
+        self.settled: Callable[[Link], None] = lambda link: None
+        """Called when that is no longer so for one of them."""
+        self.ceded: Callable[[Link], None] = lambda link: None
+        """Called when a client is given away, before anybody is told so."""
         self.on_move: list[Callable[[Moved], None]] = []
         """Called at both brokers when a client has moved from one to the other, and the old one has confirmed it."""
         self.edge_of: Callable[[Moved], tuple[bool, int]] = lambda moved: (False, 0)
@@ -228,6 +234,11 @@ class Hosts(Feature):
 
     def __len__(self) -> int:
         return len(self._hosted)
+
+    def has_left(self, link: Link) -> bool:
+        """Whether a client was given away, and its connection here is about to end."""
+        hosted = self._hosted.get(link.name)
+        return hosted is not None and hosted.link is link and hosted.ended
 
     def epoch_of(self, name: str) -> int:
         """The epoch under which a client is hosted here; 0: it is not."""
@@ -303,6 +314,7 @@ class Hosts(Feature):
         self.told(link.name, hosted.epoch, True)
         if admitted.sure:
             return
+        self.unsettled[link.name] = link
         claim = self._claim(hosted, fencing=admitted.fencing)
         last = admitted.last
         if last and last != self.context.name and len(self._told_last) < MAX_ASKING:
@@ -371,8 +383,11 @@ class Hosts(Feature):
                 self._give_way(claim, objection)
             elif complete:
                 self._hosted[claim.name].sure = True
+                self._settle(claim.name)
             elif repeats < MAX_REPEATS:
                 self._repeat(claim, repeats + 1)
+            else:
+                self._settle(claim.name)
 
     def _repeat(self, claim: Claim, repeats: int) -> None:
         def again() -> None:
@@ -448,6 +463,7 @@ class Hosts(Feature):
             self._give_way(claim, ruling.held[0])
         elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
             self._hosted[claim.name].sure = True
+            self._settle(claim.name)
         else:
             self._tell_all(claim)  # it was not the host: somebody else may be
 
@@ -583,9 +599,15 @@ class Hosts(Feature):
 
         self.context.call_later(0, look)
 
+    def _settle(self, name: str) -> None:
+        """Nobody else hosts a client, as far as anybody can be asked."""
+        if (link := self.unsettled.pop(name, None)) is not None:
+            self.settled(link)
+
     def _end(self, hosted: _Hosted, reason: str) -> None:
         if not hosted.ended:
             hosted.ended = True
+            self.ceded(hosted.link)
             self.end(hosted.link, reason)
 
     # --- clients and brokers that come and go ---------------------------------------------------------
@@ -595,6 +617,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             del self._hosted[link.name]
+            self.unsettled.pop(link.name, None)
             self.told(link.name, hosted.epoch, False)
 
     def _on_absence(self, proceed: Callable[..., None], link: Link, *, away: bool) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
-from tidings.mobility import Edge, Following, Hosts, Neighbourhood
+from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood
 from tidings.model import TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
@@ -116,13 +116,16 @@ class Host:
         """Lets durable subscriptions follow their clients."""
         self.neighbourhood = Neighbourhood(self.hosts, options.mobility.graph, neighbours)
         """Where clients go, and come from."""
+        self.arrivals = Arrivals()
+        """Tells clients that have moved when they have everything."""
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes, self.hosts, self.following, self.neighbourhood],
+            features=[*features, self.governance.scopes, *moving],
         )
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up

@@ -135,10 +135,12 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
-        if options.aggregation.enabled:
-            features.append(Aggregation(options.aggregation))
+        aggregation = Aggregation(options.aggregation) if options.aggregation.enabled else None
+        features += [aggregation] if aggregation is not None else []
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)
+        if aggregation is not None:
+            aggregation.serve(self.host.hosts)
         if journal is not None:
             self.host.neighbourhood.on_hand_off.append(journal.handed_off)
             self.host.governance.scopes.on_audit = journal.audited

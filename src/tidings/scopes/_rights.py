@@ -81,14 +81,14 @@ def check_rights(graph: Graph, ask: Ask) -> None:
 def _lacking(graph: Graph, who: str, change: AnyChange) -> list[str]:
     """What somebody would have to administer to make a change, and does not; empty: it may."""
     guarded = _guarded(graph, change)
-    lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not _administers(graph, who, scope)]
+    lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not administers(graph, who, scope)]
     if isinstance(change, Leave) and len(lacking) < len(guarded):
         return []
     if isinstance(change, Join) and is_client(change.member) and change.member != client_node(who):
         # A scope sees what its members publish: who makes others members must administer all that they are in. These
         # may be hidden from whoever asks, so they are not named.
         known = graph.superscopes(change.member)
-        if not all(_administers(graph, who, scope) for scope in known or (ROOT_SCOPE,)):
+        if not all(administers(graph, who, scope) for scope in known or (ROOT_SCOPE,)):
             lacking.append(
                 f"every scope that '{change.member}' is in"
                 if known
@@ -121,7 +121,7 @@ def _guarded(graph: Graph, change: AnyChange) -> list[str]:
             return [change.scope]
 
 
-def _administers(graph: Graph, who: str, scope: str) -> bool:
+def administers(graph: Graph, who: str, scope: str) -> bool:
     """Whether a client administers a scope, or the scope that it was made in."""
     while who:
         known = graph.scopes.get(scope)
@@ -135,7 +135,7 @@ def _administers(graph: Graph, who: str, scope: str) -> bool:
 
 def administers_some_of(graph: Graph, who: str, node: str) -> bool:
     """Whether a client administers a scope that a node is a member of."""
-    return any(_administers(graph, who, scope) for scope in graph.superscopes(node))
+    return any(administers(graph, who, scope) for scope in graph.superscopes(node))
 
 
 def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
@@ -178,7 +178,7 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
         return graph
     mine, whole = graph.above(client_node(client)), graph
     for scope in list(graph.scopes.values()):
-        if scope.hidden and scope.id not in mine and not _administers(whole, client, scope.id):
+        if scope.hidden and scope.id not in mine and not administers(whole, client, scope.id):
             for member in list(graph.members(scope.id)):
                 graph = graph.without_edge(member, scope.id)
             for above in list(graph.superscopes(scope.id)):
@@ -205,7 +205,7 @@ def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, 
 
     def may_know(name: str) -> bool:
         place = name.rpartition("/")[0]
-        if name in deployed or _administers(whole, client, place):
+        if name in deployed or administers(whole, client, place):
             return True
         hidden = any(above in whole.scopes and above not in shown.scopes for above in _places(place))
         return deploys and not hidden and name not in secret
