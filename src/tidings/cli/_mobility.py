@@ -139,7 +139,7 @@ def _weights(file: GraphFile, evenly: bool) -> Weights:
 
 
 def _show_plan(found: Forecast) -> None:
-    table = Table(box=None)
+    table = Table(box=None, pad_edge=False)
     for title in ("broker", "clients", "copies", "active", "buffer", "messages/s"):
         table.add_column(title, justify="left" if title == "broker" else "right")
     for one in sorted(found.brokers, key=lambda one: one.broker):
