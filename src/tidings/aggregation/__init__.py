@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
     from ._options import AggregationOptions
+    from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
     from ._windows import is_question, question_of
@@ -21,6 +22,7 @@ _MODULES = {
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
     "_options": ("AggregationOptions",),
+    "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
     "_windows": ("is_question", "question_of"),
@@ -40,6 +42,7 @@ __all__ = [
     "Ranges",
     "Read",
     "Request",
+    "Riding",
     "Split",
     "State",
     "Subject",

@@ -50,6 +50,7 @@ from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
 from ._options import AggregationOptions
 from ._places import Places
+from ._riding import Counted, Riding, Traffic
 from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
@@ -67,6 +68,7 @@ from .messages import (
     Result,
     Seen,
     Told,
+    Travelled,
     Tune,
     Unwatch,
     Watch,
@@ -118,6 +120,8 @@ class Aggregation(Feature):
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
+        self.counted = Counted()
+        """What was told, by aggregate and neighbour."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
         self._hosting: Hosting | None = None
         self._watching: Counter[str] = Counter()
@@ -147,6 +151,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
@@ -154,6 +159,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
             offered=True,
         )
         self._measurements = Measurements(
@@ -225,7 +231,18 @@ class Aggregation(Feature):
         """There is something to tell a neighbour."""
         if not self.context.is_open(link):
             return  # the tree is changing in this turn: what was said on its links is about to be void
-        self.context.ride(link, functools.partial(self._produce, link), round(self.options.ride_within * 1_000_000))
+        riding = self.options.ride_on
+        if riding is Riding.NOTHING:
+            for update in self.engine.produce(link, ROOM):
+                self.counters["updates_sent"] += 1
+                self._send(link, Told([update]))
+            return
+        within = 0 if riding is Riding.REGISTRATIONS else round(self.options.ride_within * 1_000_000)
+        self.context.ride(link, functools.partial(self._produce, link), within, riding.carries)
+
+    def traffic(self, subject: Subject, link: Link) -> Traffic:
+        """Where to count what is told of a subject on a link."""
+        return self.counted.of(subject.aggregate, link.name)
 
     def tell(self, request: Request[Link]) -> None:
         """There is something to tell a client."""
@@ -291,13 +308,13 @@ class Aggregation(Feature):
 
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
-        tally = self._tallies[subject] = Tally(
-            key_of(subject),
-            subject.scope,
-            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
-            away=subject.away,
-        )
+        tally = self._tallies[subject] = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
+
+    def _counted(self, tally: Tally) -> None:
+        """Something is counted, or another number."""
+        count = count_named(tally.subject.aggregate)
+        self.engine.changed(tally.subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally))
 
     def _is_whole(self, tally: Tally) -> bool:
         """Whether no client is counted that another broker may count as well."""
@@ -481,15 +498,15 @@ class Aggregation(Feature):
                 case Told(updates):
                     self.counters[f"updates_{came}"] += len(updates)
                     for update in updates:
-                        self._told(link, update)
+                        self._told(link, update, riding=came == "riding")
                 case _:
                     self.context.refused()
         except TidingsError:  # it is not of this version, or made up: nothing has changed, and this is incomplete there
             self.context.refused()
 
-    def _told(self, link: Link, update: Any) -> None:
+    def _told(self, link: Link, update: Any, *, riding: bool) -> None:
         try:
-            self.engine.told(link, update)
+            self.engine.told(link, update, riding=riding)
         except PartialRefused:
             self.counters["partials_refused"] += 1
             self.context.refused()
@@ -679,7 +696,11 @@ class Aggregation(Feature):
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
-        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics)
+        traffic = [
+            Travelled(aggregate, neighbour, one.sent, one.suppressed, one.ridden, one.alone)
+            for aggregate, neighbour, one in self.counted.rows()
+        ]
+        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics, traffic)
 
     def _shown(self, state: State[Link]) -> Watched:
         subject = state.subject

@@ -295,6 +295,7 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     if as_json:
         watched = [msgspec.structs.asdict(one) for one in found.watched]
         words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
+        words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
         print(printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode()))
         return
     console = Console(highlight=False, soft_wrap=True)
