@@ -16,7 +16,7 @@ from tidings import sync
 from tidings.cli import app
 from tidings.cli._errors import ExitCode
 from tidings.mobility import GraphMode, MobilityOptions, pseudonym
-from tidings.net import Access, Identity, Options, Server, StartError
+from tidings.net import Access, AccessEntry, Options, Server, StartError
 from tidings.store import JournalKind, StoreReader
 
 BUILDING = {
@@ -131,7 +131,7 @@ def test_a_graph_is_imported_and_forgotten_everywhere(tmp_path: Path) -> None:
 
 def test_only_administrators_see_and_change_how_clients_move(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDINGS_TOKEN", TOKEN)
-    access = Access(tokens={TOKEN: Identity("alice")})
+    access = Access(tokens={TOKEN: AccessEntry("alice")})
     with serving(Options(name="a", port=0, access=access)) as a:
         graph = json.dumps({"edges": []})
         for words in (["neighbours", "show"], ["neighbours", "import", "-"], ["mobility", "status"]):
