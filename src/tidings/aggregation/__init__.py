@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ._windows import is_question, question_of
 
 _MODULES = {
+    "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
@@ -32,7 +34,9 @@ _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
     "Aggregation",
     "AggregationOptions",
+    "Audited",
     "Below",
+    "Deployments",
     "Engine",
     "Form",
     "Points",
@@ -48,6 +52,7 @@ __all__ = [
     "Subject",
     "Terms",
     "Update",
+    "Workers",
     "check_bound",
     "is_question",
     "question_of",

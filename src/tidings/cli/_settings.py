@@ -389,6 +389,8 @@ AGGREGATION: dict[str, Reader] = {
     "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
+    "max_deployed": integer(1, 10_000),
+    "deployments_per_second": number(0.01, 10_000),
 }
 MOBILITY: dict[str, Reader] = {
     "scheme": choice(Scheme),

@@ -204,7 +204,7 @@ class Scenario:
     @property
     def _riding(self) -> Riding:
         """On what updates ride: on everything, as by default, or by one of the other levels."""
-        levels = [*Riding, Riding.EVERYTHING]
+        levels: list[Riding] = [*Riding, Riding.EVERYTHING]
         return random.Random(f"riding {self.seed}").choice(levels)
 
     def run(self, promises: Promises | None = None) -> Result:
