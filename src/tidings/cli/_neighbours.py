@@ -18,7 +18,7 @@ from tidings.model import TidingsError
 from tidings.wire import EdgeStatus, MobilityStatus
 
 from ._connection import AsJson, entering
-from ._errors import complain
+from ._errors import UsageError, complain
 from ._help import Commands
 from ._mine import mine
 from ._printable import printable
@@ -71,8 +71,11 @@ def export(
         Path | None, typer.Option(metavar="FILE", help="Write to this file.", show_default="standard output")
     ] = None,
     dot: AsDot = False,
+    as_json_too: Annotated[bool, typer.Option("--json", help="Write JSON, as without --dot.")] = False,
 ) -> None:
     """Write the neighbour graph as JSON, which `import`, `graph_file` and `tidings mobility plan` read."""
+    if dot and as_json_too:
+        raise UsageError("--dot and --json exclude each other; give one of them")
     found = file_of(_asked(client, lambda connected: connected.mobility()))
     text = as_dot(found) if dot else as_json(found)
     if out is None:
@@ -86,13 +89,14 @@ def export(
 def import_graph(
     client: tidings.Client,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A neighbour graph as JSON; - reads standard input.")],
+    as_json_too: AsJson = False,
 ) -> None:
     """Let all brokers have this graph in the place of what they have learned. They go on learning."""
     text = read_bytes(file, MAX_FILE)
     if len(text) > MAX_FILE:
         raise TidingsError(f"'{file}' is larger than {MAX_FILE:,} bytes; remove the edges of least weight")
     found = _asked(client, lambda connected: connected.import_neighbours(text, str(file)))
-    print(f"{len(found.edges):,} edges")
+    print(as_json(file_of(found)) if as_json_too else f"{len(found.edges):,} edges")
 
 
 @neighbours.command()
@@ -101,6 +105,7 @@ def forget(
     client: tidings.Client,
     name: Annotated[str, typer.Argument(metavar="BROKER", help="All edges of this broker,")],
     other: Annotated[str, typer.Argument(metavar="OTHER", help="or only the one between the two.")] = "",
+    as_json_too: AsJson = False,
 ) -> None:
     """Let all brokers forget edges. They are learned again if they are used; pinned ones stay."""
 
@@ -110,7 +115,8 @@ def forget(
             what = f"between '{name}' and '{other}'" if other else f"of broker '{name}'"
             raise TidingsError(f"there is no edge {what}; `tidings neighbours show` lists those there are")
         after = await connected.forget_neighbours(name, other)
-        print(f"{len(before.edges) - len(after.edges):,} edges forgotten")
+        forgotten = len(before.edges) - len(after.edges)
+        print(as_json(file_of(after)) if as_json_too else f"{forgotten:,} edges forgotten")
         return after
 
     _asked(client, ask)
