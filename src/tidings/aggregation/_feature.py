@@ -414,12 +414,17 @@ class Aggregation(Feature):
             (self._advertisements, self.context.advertised(link)),
         ]
 
-    def _on_adopt(self, proceed: Callable[..., None], old: Link, new: Link) -> None:
-        moving = [(counting, list(_entries(registrations))) for counting, registrations in self._registered(old)]
+    def _on_adopt(
+        self, proceed: Callable[..., None], old: Link, new: Link, only: frozenset[Registration] | None
+    ) -> None:
+        moving = [
+            (counting, list(_entries(one for one in registrations if only is None or one in only)))
+            for counting, registrations in self._registered(old)
+        ]
         for counting, entries in moving:
             for _, entry in entries:
                 counting.removed(entry)
-        proceed(old, new)
+        proceed(old, new, only)
         for counting, entries in moving:
             for scope, entry in entries:
                 counting.added(scope, entry)

@@ -72,6 +72,8 @@ def _broker(status: Status) -> Iterator[Metric]:
     info = GaugeMetricFamily("tidings_broker_info", "The broker; always 1.", labels=["name", "role", "version"])
     info.add_metric([status.name, status.role, status.version], 1)
     yield info
+    compiled = "1: the compiled engine matches notifications; 0: Python does."
+    yield _gauge("compiled_engine", compiled, status.engine.startswith("compiled"))
     yield _gauge("uptime_seconds", "Seconds since the broker started.", status.uptime)
     yield _gauge("clients", "Clients, connected or waited for.", status.clients)
     yield _gauge("neighbours", "Linked neighbour brokers.", status.brokers)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidings._native import describe
 from tidings.aggregation import Aggregation
 from tidings.broker import Link, Table
 from tidings.history import Strict
@@ -157,6 +158,7 @@ class Reporter:
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
             mobility=server.movement.counted(),
+            engine=describe(),
         )
 
     def store(self) -> dict[str, int] | None:
