@@ -95,6 +95,10 @@ class Reporter:
             "durables_moved": host.following.moved_here,
         }
 
+    def graph_quality(self) -> tuple[float, float]:
+        """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""
+        return self._server.movement.quality()
+
     def memory(self) -> Memory:
         """What clients take, and what was done for want of room."""
         server = self._server
@@ -153,6 +157,7 @@ class Reporter:
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
+            mobility=server.movement.counted(),
             engine=describe(),
         )
 
