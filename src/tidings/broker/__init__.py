@@ -1,6 +1,6 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
-from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
+from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
 from ._context import Context
 from ._durables import DurableRecord, Durables
@@ -94,6 +94,7 @@ __all__ = [
     "debts",
     "delivering",
     "from_past",
+    "is_located",
     "owed",
     "version_of",
 ]
