@@ -8,6 +8,7 @@ from ._inside import InnerClient
 from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
+from ._local_subscription import LocalSubscription
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
 from .forwarding import FROM_PAST, from_past, owed, version_of
@@ -69,6 +70,7 @@ __all__ = [
     "Link",
     "LinkKind",
     "LocalBroker",
+    "LocalSubscription",
     "Log",
     "Merging",
     "Observer",

@@ -260,28 +260,28 @@ class LocalBroker:
         """What a filter means here; `FilterError` if it speaks of `myloc`, and the border broker has no place."""
         return resolved(filter, self._place, self._broker)
 
-    def arrive(self, broker: str, place: Location | None) -> dict[str, Matches]:
+    def arrive(self, broker: str, place: Location | None) -> dict[str, LocalSubscription]:
         """The border broker that will be told everything stands here.
 
         At another place than before, each subscription that speaks of `myloc` begins a new stretch: it is owed nothing
-        of the place that it has left. Return the filters of these, as they are here. Where there is no place, they are
-        refused.
+        of the place that it has left. Return these. Where there is no place, they are refused.
         """
         before, self._place, self._broker = self._place, place, broker
         if place == before:
             return {}
         located = {id: one for id, one in self._subscriptions.items() if is_located(one.message.filter)}
-        begun: dict[str, Matches] = {}
+        begun: dict[str, LocalSubscription] = {}
         for id, subscription in located.items():
             try:
-                begun[id] = self.here(subscription.message.filter)
+                here = self.here(subscription.message.filter)
             except FilterError as error:
                 del self._subscriptions[id]
                 if self.observer is not None:
                     self.observer.refused(Refused(type(error).__name__, str(error), id))
             else:
                 self._requests += 1
-                subscription.begins_at(begun[id], self._requests)
+                subscription.begins_at(here, self._requests)
+                begun[id] = subscription
         return begun
 
     def announce(self) -> None:

@@ -57,8 +57,8 @@ class Checker:
         self._faults = Faults()
         self._observer = Observer()
         self._gaps = GapJudge(self._observer, self._faults, self._promises, self.excuses)
-        self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses)
         self._stretches = Stretches()
+        self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
@@ -74,8 +74,8 @@ class Checker:
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
-        if self._kept[ONCE]:
-            self.violations += self._stretches.note(record)
+        twice = list(self._stretches.note(record))
+        self.violations += twice if self._kept[ONCE] else ()
         self.violations += self._gaps.note(record)
         self.violations += self._past.note(record)
         if self._kept[ONE_HOST]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.broker import Link, LocalBroker
+from tidings.broker import Link, LocalBroker, LocalSubscription
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
 from tidings.model import ROOT_SCOPE, Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
@@ -70,7 +70,6 @@ class SimClient:
         """Called with the number of each publication that was acknowledged or refused."""
         self._stretches: dict[str, int] = {}
         """How often each subscription has begun anew at another place."""
-        self._terms: dict[str, Subscribed] = {}
         self.watches: dict[str, SimWatch] = {}
         """What it watches, by id."""
 
@@ -84,18 +83,20 @@ class SimClient:
         self._to_broker = pipe.send
         begun = self._local.arrive(broker, self._network.brokers[broker].place)
         self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, self._network.brokers[broker].epoch))
-        for id, filter in begun.items():
-            self._begins_at(id, filter)
+        for id, subscription in begun.items():
+            self._begins_at(id, subscription)
         self._local.announce()
         for watch in self.watches.values():
             watch.announce()
 
-    def _begins_at(self, id: str, filter: Matches) -> None:
+    def _begins_at(self, id: str, subscription: LocalSubscription) -> None:
         """A subscription begins anew at another place: in the trace it is another one."""
         self._trace.add(Op.UNSUB, self.name, subscription=self._id(id))
         self._stretches[id] = self._stretches.get(id, 0) + 1
         self.settled_ids.discard(id)
-        self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=filter, detail=self._terms[id])
+        message = subscription.message
+        terms = Subscribed(message.receive_own, message.past)
+        self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=subscription.filter, detail=terms)
 
     def _id(self, id: str) -> str:
         """How a subscription is called in the trace."""
@@ -177,11 +178,11 @@ class SimClient:
         if id is None:
             id = self._local.new_id()
         self.settled_ids.discard(id)
-        self._terms[id] = Subscribed(receive_own, None if self._remembers else past)
+        terms = Subscribed(receive_own, None if self._remembers else past)
         here = self._local.here(filter)
         if self._remembers:
             # Its own cache delivers before the call returns, and that is not the past that brokers promise.
-            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=self._terms[id])
+            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=terms)
         self._local.subscribe(
             filter,
             functools.partial(self._notify, id),
@@ -192,7 +193,7 @@ class SimClient:
             past=past,
         )
         if not self._remembers:
-            self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=here, detail=self._terms[id])
+            self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=here, detail=terms)
         return id
 
     def unsubscribe(self, id: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import LocalBroker, Observer
+from tidings.broker import LocalBroker, LocalSubscription, Observer
 from tidings.history.caching import RememberingLocalBroker
 from tidings.model import EventKey, Filter, Location, Matches, Notification
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
@@ -52,8 +52,8 @@ class Witness:
         self._announce, self._arrive = local.announce, local.arrive
         self._stretches: dict[str, int] = {}
         """How often each subscription has begun anew at another place."""
-        self._begun: dict[str, Matches] = {}
-        """Those that do so with what is announced next, and their filters there."""
+        self._begun: dict[str, LocalSubscription] = {}
+        """Those that do so with what is announced next."""
         changed: Any = local
         changed.observer = self
         changed.publish, changed.subscribe, changed.unsubscribe = self.publish, self.subscribe, self.unsubscribe
@@ -80,15 +80,14 @@ class Witness:
             self._life = self._life_of(self.name)
         self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, epoch))
         begun, self._begun = self._begun, {}
-        for id, filter in begun.items():
+        for id, subscription in begun.items():
             self._trace.add(Op.UNSUB, self.name, subscription=self._id(id))
             self._stretches[id] = self._stretches.get(id, 0) + 1
-            _, receive_own, past = self._subscriptions[id]
-            self._subscriptions[id] = (filter, receive_own, past)
+            self._subscriptions[id] = (subscription.filter, subscription.message.receive_own, subscription.message.past)
             self._began(id, self._subscriptions[id])
         self._announce()
 
-    def arrive(self, broker: str, place: Location | None) -> dict[str, Matches]:
+    def arrive(self, broker: str, place: Location | None) -> dict[str, LocalSubscription]:
         """A broker has let the client in, and says where it stands."""
         self._begun = self._arrive(broker, place)
         return self._begun
