@@ -11,7 +11,7 @@ from net.world import Raw, brokers, connected, options, running, take, until, ur
 import tidings
 from tidings.mobility import MobilityOptions
 from tidings.model import Filter, FilterError, Location, ScopeError
-from tidings.net import Access, Identity, Server, serve
+from tidings.net import Access, AccessEntry, Server, serve
 from tidings.sim import Network
 from tidings.wire import Refused, Settled, Subscribe, Welcome
 
@@ -152,8 +152,8 @@ async def test_a_broker_fills_it_in_for_clients_of_any_library() -> None:
 
 @running
 async def test_rights_are_held_against_the_place_that_it_means() -> None:
-    berlin = Identity("alice", subscribe=Filter.parse("place WITHIN LOCATION '/berlin'"))
-    access = Access({"a" * 16: berlin, "b" * 16: Identity("broker", broker=True)})
+    berlin = AccessEntry("alice", subscribe=Filter.parse("place WITHIN LOCATION '/berlin'"))
+    access = Access({"a" * 16: berlin, "b" * 16: AccessEntry("broker", broker=True)})
     places = {"/berlin/mitte": True, "/paris": False}
     for place, allowed in places.items():
         async with serve(options("b", access=access, mobility=MobilityOptions(place=place))) as server:

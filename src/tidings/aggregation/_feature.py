@@ -44,17 +44,21 @@ from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
 from ._counting import Counting, Tally, is_copy
+from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
+from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
 from ._options import AggregationOptions
 from ._places import Places
+from ._riding import Counted, Riding, Traffic
 from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
 from ._surroundings import surroundings
 from ._windows import is_question, where_of
+from .deploying import Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -67,6 +71,7 @@ from .messages import (
     Result,
     Seen,
     Told,
+    Travelled,
     Tune,
     Unwatch,
     Watch,
@@ -113,11 +118,21 @@ class Aggregation(Feature):
     name = FEATURE
     fail_stop = False
 
-    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS) -> None:
+    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS, deployments: Deployments | None = None) -> None:
         self.options = options
+        self._deployments = deployments
+        registry = deployments.registry if deployments is not None else Registry(lambda given: None)
+        self._registry = registry
+        self.named = NamedWatches(registry, self, functools.partial(deployed_subject, registry))
+        """What clients watch by the name of something deployed."""
+        if deployments is not None:
+            deployments.changed = self.named.changed
+            deployments.watches = self.named.watching
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
+        self.counted = Counted()
+        """What was told, by aggregate and neighbour."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
         self._hosting: Hosting | None = None
         self._watching: Counter[str] = Counter()
@@ -147,6 +162,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
@@ -154,6 +170,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
             offered=True,
         )
         self._measurements = Measurements(
@@ -225,7 +242,18 @@ class Aggregation(Feature):
         """There is something to tell a neighbour."""
         if not self.context.is_open(link):
             return  # the tree is changing in this turn: what was said on its links is about to be void
-        self.context.ride(link, functools.partial(self._produce, link), round(self.options.ride_within * 1_000_000))
+        riding = self.options.ride_on
+        if riding is Riding.NOTHING:
+            for update in self.engine.produce(link, ROOM):
+                self.counters["updates_sent"] += 1
+                self._send(link, Told([update]))
+            return
+        within = 0 if riding is Riding.REGISTRATIONS else round(self.options.ride_within * 1_000_000)
+        self.context.ride(link, functools.partial(self._produce, link), within, riding.carries)
+
+    def traffic(self, subject: Subject, link: Link) -> Traffic:
+        """Where to count what is told of a subject on a link."""
+        return self.counted.of(subject.aggregate, link.name)
 
     def tell(self, request: Request[Link]) -> None:
         """There is something to tell a client."""
@@ -291,13 +319,13 @@ class Aggregation(Feature):
 
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
-        tally = self._tallies[subject] = Tally(
-            key_of(subject),
-            subject.scope,
-            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
-            away=subject.away,
-        )
+        tally = self._tallies[subject] = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
+
+    def _counted(self, tally: Tally) -> None:
+        """Something is counted, or another number."""
+        count = count_named(tally.subject.aggregate)
+        self.engine.changed(tally.subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally))
 
     def _is_whole(self, tally: Tally) -> bool:
         """Whether no client is counted that another broker may count as well."""
@@ -481,15 +509,15 @@ class Aggregation(Feature):
                 case Told(updates):
                     self.counters[f"updates_{came}"] += len(updates)
                     for update in updates:
-                        self._told(link, update)
+                        self._told(link, update, riding=came == "riding")
                 case _:
                     self.context.refused()
         except TidingsError:  # it is not of this version, or made up: nothing has changed, and this is incomplete there
             self.context.refused()
 
-    def _told(self, link: Link, update: Any) -> None:
+    def _told(self, link: Link, update: Any, *, riding: bool) -> None:
         try:
-            self.engine.told(link, update)
+            self.engine.told(link, update, riding=riding)
         except PartialRefused:
             self.counters["partials_refused"] += 1
             self.context.refused()
@@ -568,6 +596,9 @@ class Aggregation(Feature):
         bound = check_bound(watch.max_error)
         if len(watch.id) > MAX_ID:
             raise ArgumentRefused(f"an id of {len(watch.id):,} characters; at most {MAX_ID} are allowed")
+        if is_name(watch.aggregate):
+            self._watch_named(link, watch)
+            return
         if is_question(watch.aggregate):
             version = QUESTION_VERSION
             if bound:
@@ -575,6 +606,20 @@ class Aggregation(Feature):
         else:
             version = count_named(watch.aggregate).version
         subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, away=watch.away)
+        threshold = self._check_watch(link, watch, subject)
+        request: Request[Link] = Request(link, watch.id, bound)
+        self._watches(link, request)
+        if threshold:
+            self._thresholds[request] = threshold
+        self.engine.register(subject, request)
+
+    def _watches(self, link: Link, request: Request[Link]) -> None:
+        """A client has one more watch."""
+        self._requests.setdefault(link, {})[request.id] = request
+        self._watching[link.owner] += 1
+
+    def _check_watch(self, link: Link, watch: Watch, subject: Subject) -> int:
+        """Below which numbers are withheld; `TidingsError` unless the client may have one more watch, of this."""
         threshold = self._may_ask(link, subject)
         own = self._requests.get(link, {})
         if watch.id in own:
@@ -587,12 +632,39 @@ class Aggregation(Feature):
         self._check_scope(subject)
         self._check(subject)
         self._rights.take(link)
-        request: Request[Link] = Request(link, watch.id, bound)
-        self._requests.setdefault(link, {})[watch.id] = request
-        self._watching[link.owner] += 1
-        if threshold:
-            self._thresholds[request] = threshold
+        return threshold
+
+    def _watch_named(self, link: Link, watch: Watch) -> None:
+        """A client watches something deployed, by its name."""
+        if watch.key or watch.probe or watch.max_error or watch.away:
+            raise AggregateError(
+                f"{watch.aggregate} measures what its definition says, exactly; leave filter, probe, away and "
+                "max_error out"
+            )
+        place = self.named.newest(watch.aggregate)
+        self._check_watch(link, watch, deployed_subject(self._registry, place, watch.scope))
+        self._watches(link, self.named.watch(link, watch.id, watch.aggregate, watch.scope))
+
+    # --- what watches by name ask of their broker -----------------------------------------------------
+
+    def register(self, subject: Subject, request: NamedRequest) -> None:
+        """Ask for a subject, or raise `TidingsError` if the client may not: a new version may measure more."""
+        self._may_ask(request.link, subject)
         self.engine.register(subject, request)
+
+    def release(self, request: NamedRequest) -> None:
+        """Ask no longer."""
+        self._untold.pop(request, None)
+        self.engine.cancel(request)
+
+    def serves(self, request: NamedRequest) -> None:
+        """From now on this request serves its watch."""
+        self._requests[request.link][request.id] = request
+
+    def finished(self, watch: NamedWatch, reason: str) -> None:
+        """No version serves a watch any more."""
+        self._forget_watch(watch.link, watch.id)
+        self._send(watch.link, Declined(watch.id, "AggregateError", reason))
 
     def _may_ask(self, link: Link, subject: Subject) -> int:
         """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
@@ -603,16 +675,25 @@ class Aggregation(Feature):
         return self._rights.threshold(link, subject.scope, view)
 
     def _unwatch(self, link: Link, id: str) -> None:
-        own = self._requests.get(link, {})
-        if (request := own.pop(id, None)) is not None:
-            if not own:
-                del self._requests[link]
-            self._watching[link.owner] -= 1
-            if not self._watching[link.owner]:
-                del self._watching[link.owner]
-            for kept in (self._untold, self._thresholds, self._silent):
-                kept.pop(request, None)
+        request = self._requests.get(link, {}).get(id)
+        if request is None:
+            return
+        self._forget_watch(link, id)
+        for kept in (self._untold, self._thresholds, self._silent):
+            kept.pop(request, None)
+        if isinstance(request, NamedRequest):
+            self.named.unwatch(request.watch)
+        else:
             self.engine.cancel(request)
+
+    def _forget_watch(self, link: Link, id: str) -> None:
+        own = self._requests[link]
+        del own[id]
+        if not own:
+            del self._requests[link]
+        self._watching[link.owner] -= 1
+        if not self._watching[link.owner]:
+            del self._watching[link.owner]
 
     def _end_requests(self, link: Link) -> None:
         for id in list(self._requests.get(link, ())):
@@ -638,6 +719,10 @@ class Aggregation(Feature):
         """Tell a client a value; or that there is one that is too small, and not how it changes."""
         value, error, _, window = read
         version, now = request.state.subject.version, self.context.now()
+        if isinstance(request, NamedRequest):
+            version = request.place.version
+            if not self.named.told(request, complete):
+                return
         threshold = self._thresholds.get(request, 0)
         if threshold and withheld(value - error, value + error, threshold):
             self.counters["withheld"] += 1
@@ -668,7 +753,9 @@ class Aggregation(Feature):
         """What is kept, by name: nothing, once nobody asks for anything."""
         held = {
             "subjects": not self.engine.is_empty,
-            "requests": bool(self._requests or self._watching or self._untold or self._thresholds or self._silent),
+            "requests": bool(
+                self._requests or self._watching or self._untold or self._thresholds or self._silent or len(self.named)
+            ),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
             "advice": bool(self._advised or self._unbegun),
@@ -677,9 +764,22 @@ class Aggregation(Feature):
 
     def _seen(self, id: str) -> Seen:
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
+        offered += self._deployed()
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
-        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics)
+        traffic = [
+            Travelled(aggregate, neighbour, one.sent, one.suppressed, one.ridden, one.alone)
+            for aggregate, neighbour, one in self.counted.rows()
+        ]
+        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics, traffic)
+
+    def _deployed(self) -> Iterator[Offered]:
+        for name in sorted({place.name for place in self._registry.places}):
+            for place in self._registry.versions(name)[:1]:
+                statement = self._registry.statement(place)
+                assert statement is not None
+                about = statement.source if statement.manifest.tier is Tier.EXPRESSION else "Python"
+                yield Offered(*place, f"{about:.200}, deployed by {statement.signer}")
 
     def _shown(self, state: State[Link]) -> Watched:
         subject = state.subject

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from tidings.model import Position
 from tidings.wire import AnyMessage, Envelope, Extension, Frame
 
 from ._inside import InnerClient, adopt, guard_of
@@ -118,7 +119,7 @@ class Context:
         return [entry for table in self._broker.scoping.tables.values() for entry in table.advertisements]
 
     @property
-    def progress(self) -> dict[str, tuple[int, int]]:
+    def progress(self) -> dict[str, Position]:
         """For each origin, the (epoch, seq) up to which everything has passed here."""
         return self._broker.progress.seen
 
@@ -173,13 +174,21 @@ class Context:
         """
         self._broker.doors.attach(link, self._feature.name, data)
 
-    def ride(self, link: Link, produce: Callable[[], bytes | None], within: int) -> None:
+    def ride(
+        self,
+        link: Link,
+        produce: Callable[[], bytes | None],
+        within: int,
+        carries: Callable[[AnyMessage], bool] = lambda message: True,
+    ) -> None:
         """Let the next message to a neighbour carry what `produce` gives when it leaves; None: nothing any more.
+
+        `carries` says which messages may; by default all.
 
         If no message leaves within so many microseconds, what `produce` gives then goes by itself. The neighbour gets
         it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
         """
-        self._broker.doors.ride(link, self._feature.name, produce, within)
+        self._broker.doors.ride(link, self._feature.name, produce, within, carries)
 
     def send_to(self, broker: str, body: bytes) -> bool:
         """Send a message of this feature to any broker; it gets it in `on_routed`. False: it cannot be reached now.

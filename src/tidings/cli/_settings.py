@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Policy
+from tidings.aggregation import Policy, Riding
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
@@ -390,6 +390,7 @@ CACHING: dict[str, Reader] = {
 AGGREGATION: dict[str, Reader] = {
     "enabled": boolean,
     "ride_within": duration(0, 1),
+    "ride_on": choice(Riding),
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
@@ -397,6 +398,8 @@ AGGREGATION: dict[str, Reader] = {
     "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
+    "max_deployed": integer(1, 10_000),
+    "deployments_per_second": number(0.01, 10_000),
 }
 MOBILITY: dict[str, Reader] = {
     "scheme": choice(Scheme),

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tidings.aggregation import Audited
 from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
@@ -102,6 +103,14 @@ class Journal(Feature):
             self._store.record(JournalRecord(JournalKind.SCOPE, entry.at, entry.who, what))
         except StoreError as error:  # the graph has a log of its own
             log.warning("cannot write a change of the scope graph to the journal: %s", error)
+
+    def deployed(self, audited: Audited) -> None:
+        """Somebody has deployed or ended something, or was refused."""
+        what: dict[str, Plain] = {name: value for name, value in audited._asdict().items() if name not in ("at", "who")}
+        try:
+            self._store.record(JournalRecord(JournalKind.DEPLOY, audited.at, audited.who, what))
+        except StoreError as error:  # the statement has a place of its own on disk
+            log.warning("cannot write a deployment to the journal: %s", error)
 
     def _described(self, entry: Entry) -> dict[str, Plain]:
         """What a client has asked for, as it did; what its scope makes of the filter follows from the graph."""

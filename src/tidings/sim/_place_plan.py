@@ -6,7 +6,7 @@ import random
 
 from tidings.model import Filter, Location, Notification
 
-from ._steps import Step, Verb
+from ._actions import Action, Verb
 
 PLACES = tuple(Location(path) for path in ("/x/1", "/x/2", "/y/1", "/y/1/a"))
 
@@ -16,12 +16,12 @@ def places(rng: random.Random, brokers: tuple[str, ...]) -> dict[str, Location]:
     return {broker: rng.choice(PLACES) for broker in brokers}
 
 
-def located(rng: random.Random, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def located(rng: random.Random, steps: tuple[Action, ...]) -> tuple[Action, ...]:
     """The same steps, but publications speak of places, and most subscriptions of their own."""
     return tuple(_located(rng, step) for step in steps)
 
 
-def _located(rng: random.Random, step: Step) -> Step:
+def _located(rng: random.Random, step: Action) -> Action:
     if step.notification is not None and rng.random() < 0.9:
         where = Notification({**step.notification, "place": rng.choice(PLACES)})
         return step._replace(notification=where)
