@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ._windows import is_question, question_of
 
 _MODULES = {
+    "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
@@ -36,7 +38,9 @@ __all__ = [
     "SUPPLIED",
     "Aggregation",
     "AggregationOptions",
+    "Audited",
     "Below",
+    "Deployments",
     "Engine",
     "Form",
     "Points",
@@ -52,6 +56,7 @@ __all__ = [
     "Subject",
     "Terms",
     "Update",
+    "Workers",
     "check_bound",
     "is_question",
     "question_of",

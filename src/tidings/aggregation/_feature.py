@@ -46,10 +46,12 @@ from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
 from ._counting import Counting, Tally, is_copy
+from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
+from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
 from ._options import AggregationOptions
 from ._places import Places, Way
 from ._riding import Counted, Riding, Traffic
@@ -60,6 +62,7 @@ from ._supplied import SUPPLIED
 from ._surroundings import surroundings
 from ._windows import is_question, tells_of_people, where_of
 from .definitions import pseudonym
+from .deploying import Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -119,8 +122,16 @@ class Aggregation(Feature):
     name = FEATURE
     fail_stop = False
 
-    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS) -> None:
+    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS, deployments: Deployments | None = None) -> None:
         self.options = options
+        self._deployments = deployments
+        registry = deployments.registry if deployments is not None else Registry(lambda given: None)
+        self._registry = registry
+        self.named = NamedWatches(registry, self, functools.partial(deployed_subject, registry))
+        """What clients watch by the name of something deployed."""
+        if deployments is not None:
+            deployments.changed = self.named.changed
+            deployments.watches = self.named.watching
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
@@ -429,12 +440,17 @@ class Aggregation(Feature):
             (self._advertisements, self.context.advertised(link)),
         ]
 
-    def _on_adopt(self, proceed: Callable[..., None], old: Link, new: Link) -> None:
-        moving = [(counting, list(_entries(registrations))) for counting, registrations in self._registered(old)]
+    def _on_adopt(
+        self, proceed: Callable[..., None], old: Link, new: Link, only: frozenset[Registration] | None
+    ) -> None:
+        moving = [
+            (counting, list(_entries(one for one in registrations if only is None or one in only)))
+            for counting, registrations in self._registered(old)
+        ]
         for counting, entries in moving:
             for _, entry in entries:
                 counting.removed(entry)
-        proceed(old, new)
+        proceed(old, new, only)
         for counting, entries in moving:
             for scope, entry in entries:
                 counting.added(scope, entry)
@@ -617,6 +633,9 @@ class Aggregation(Feature):
         bound = check_bound(watch.max_error)
         if len(watch.id) > MAX_ID:
             raise ArgumentRefused(f"an id of {len(watch.id):,} characters; at most {MAX_ID} are allowed")
+        if is_name(watch.aggregate):
+            self._watch_named(link, watch)
+            return
         if is_question(watch.aggregate):
             version = QUESTION_VERSION
             if bound:
@@ -624,6 +643,20 @@ class Aggregation(Feature):
         else:
             version = count_named(watch.aggregate).version
         subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, away=watch.away)
+        threshold = self._check_watch(link, watch, subject)
+        request: Request[Link] = Request(link, watch.id, bound)
+        self._watches(link, request)
+        if threshold:
+            self._thresholds[request] = threshold
+        self.engine.register(subject, request)
+
+    def _watches(self, link: Link, request: Request[Link]) -> None:
+        """A client has one more watch."""
+        self._requests.setdefault(link, {})[request.id] = request
+        self._watching[link.owner] += 1
+
+    def _check_watch(self, link: Link, watch: Watch, subject: Subject) -> int:
+        """Below which numbers are withheld; `TidingsError` unless the client may have one more watch, of this."""
         threshold = self._may_ask(link, subject)
         own = self._requests.get(link, {})
         if watch.id in own:
@@ -636,12 +669,39 @@ class Aggregation(Feature):
         self._check_scope(subject)
         self._check(subject)
         self._rights.take(link)
-        request: Request[Link] = Request(link, watch.id, bound)
-        self._requests.setdefault(link, {})[watch.id] = request
-        self._watching[link.owner] += 1
-        if threshold:
-            self._thresholds[request] = threshold
+        return threshold
+
+    def _watch_named(self, link: Link, watch: Watch) -> None:
+        """A client watches something deployed, by its name."""
+        if watch.key or watch.probe or watch.max_error or watch.away:
+            raise AggregateError(
+                f"{watch.aggregate} measures what its definition says, exactly; leave filter, probe, away and "
+                "max_error out"
+            )
+        place = self.named.newest(watch.aggregate)
+        self._check_watch(link, watch, deployed_subject(self._registry, place, watch.scope))
+        self._watches(link, self.named.watch(link, watch.id, watch.aggregate, watch.scope))
+
+    # --- what watches by name ask of their broker -----------------------------------------------------
+
+    def register(self, subject: Subject, request: NamedRequest) -> None:
+        """Ask for a subject, or raise `TidingsError` if the client may not: a new version may measure more."""
+        self._may_ask(request.link, subject)
         self.engine.register(subject, request)
+
+    def release(self, request: NamedRequest) -> None:
+        """Ask no longer."""
+        self._untold.pop(request, None)
+        self.engine.cancel(request)
+
+    def serves(self, request: NamedRequest) -> None:
+        """From now on this request serves its watch."""
+        self._requests[request.link][request.id] = request
+
+    def finished(self, watch: NamedWatch, reason: str) -> None:
+        """No version serves a watch any more."""
+        self._forget_watch(watch.link, watch.id)
+        self._send(watch.link, Declined(watch.id, "AggregateError", reason))
 
     def _may_ask(self, link: Link, subject: Subject) -> int:
         """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
@@ -655,16 +715,25 @@ class Aggregation(Feature):
         return 0
 
     def _unwatch(self, link: Link, id: str) -> None:
-        own = self._requests.get(link, {})
-        if (request := own.pop(id, None)) is not None:
-            if not own:
-                del self._requests[link]
-            self._watching[link.owner] -= 1
-            if not self._watching[link.owner]:
-                del self._watching[link.owner]
-            for kept in (self._untold, self._thresholds, self._silent):
-                kept.pop(request, None)
+        request = self._requests.get(link, {}).get(id)
+        if request is None:
+            return
+        self._forget_watch(link, id)
+        for kept in (self._untold, self._thresholds, self._silent):
+            kept.pop(request, None)
+        if isinstance(request, NamedRequest):
+            self.named.unwatch(request.watch)
+        else:
             self.engine.cancel(request)
+
+    def _forget_watch(self, link: Link, id: str) -> None:
+        own = self._requests[link]
+        del own[id]
+        if not own:
+            del self._requests[link]
+        self._watching[link.owner] -= 1
+        if not self._watching[link.owner]:
+            del self._watching[link.owner]
 
     def _end_requests(self, link: Link) -> None:
         for id in list(self._requests.get(link, ())):
@@ -690,6 +759,10 @@ class Aggregation(Feature):
         """Tell a client a value; or that there is one that is too small, and not how it changes."""
         value, error, _, window = read
         version, now = request.state.subject.version, self.context.now()
+        if isinstance(request, NamedRequest):
+            version = request.place.version
+            if not self.named.told(request, complete):
+                return
         threshold = self._thresholds.get(request, 0)
         if threshold and withheld(value - error, value + error, threshold):
             self.counters["withheld"] += 1
@@ -720,7 +793,9 @@ class Aggregation(Feature):
         """What is kept, by name: nothing, once nobody asks for anything."""
         held = {
             "subjects": not self.engine.is_empty,
-            "requests": bool(self._requests or self._watching or self._untold or self._thresholds or self._silent),
+            "requests": bool(
+                self._requests or self._watching or self._untold or self._thresholds or self._silent or len(self.named)
+            ),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
             "advice": bool(self._advised or self._unbegun),
@@ -730,6 +805,7 @@ class Aggregation(Feature):
     def _seen(self, id: str) -> Seen:
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
         offered += [Offered(one.name, QUESTION_VERSION, one.about) for one in SUPPLIED.values()]
+        offered += self._deployed()
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
         traffic = [
@@ -737,6 +813,14 @@ class Aggregation(Feature):
             for aggregate, neighbour, one in self.counted.rows()
         ]
         return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics, traffic)
+
+    def _deployed(self) -> Iterator[Offered]:
+        for name in sorted({place.name for place in self._registry.places}):
+            for place in self._registry.versions(name)[:1]:
+                statement = self._registry.statement(place)
+                assert statement is not None
+                about = statement.source if statement.manifest.tier is Tier.EXPRESSION else "Python"
+                yield Offered(*place, f"{about:.200}, deployed by {statement.signer}")
 
     def _shown(self, state: State[Link]) -> Watched:
         subject = state.subject

@@ -33,3 +33,7 @@ class AggregationOptions:
     """What signatures call this network; it must have a name where there are signers."""
     signer: tuple[Signer, ...] = ()
     """Whose code this broker takes."""
+    max_deployed: int = 100
+    """The most versions of one tenant that run at a time."""
+    deployments_per_second: float = 10.0
+    """How often clients of this broker may deploy and end something of one tenant."""

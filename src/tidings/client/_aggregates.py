@@ -39,6 +39,7 @@ from tidings.model import ROOT_SCOPE, AggregateError, ArgumentRefused, Filter, F
 from tidings.wire import Refused, encode_body
 
 from ._arguments import filter_of, name_of, shown, timeout_of
+from ._deploying import Deploying
 from ._pending import Pending
 from ._receipt import error_of
 
@@ -178,10 +179,17 @@ class AggregateWatch(AsyncIterator[AggregateValue]):
         self._on_end(self._request.id)
 
 
-class Aggregates:
+class Aggregates(Deploying):
     """The aggregates of the network, as far as this client may see them."""
 
-    def __init__(self, send: Callable[[bytes], None], check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        check: Callable[[], None],
+        deploy: Callable[[bytes], None] = lambda body: None,
+    ) -> None:
+        """`send` and `deploy` send a message about values, and one about deployments."""
+        super().__init__(deploy, check)
         self._send = send
         self._check = check
         self._watches: dict[str, AggregateWatch] = {}
@@ -381,13 +389,16 @@ class Aggregates:
         """The session is new."""
         for watch in self._watches.values():
             watch.ask_again()
-        self._looks.failed(AggregateError("the connection was lost before the answer came; ask again"))
+        lost = AggregateError("the connection was lost before the answer came; ask again")
+        self._looks.failed(lost)
+        self.deploying_failed(lost)
 
     def failed(self, error: TidingsError) -> None:
         """Nothing will come any more."""
         for watch in [*self._watches.values()]:
             watch.refused(error)
         self._looks.failed(error)
+        self.deploying_failed(error)
 
 
 def _key(filter: Filter | str) -> str:

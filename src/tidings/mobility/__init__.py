@@ -7,7 +7,8 @@ from ._handoffs import HandOff, pseudonym
 from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._neighbourhood import Neighbourhood, Whole
-from ._options import MobilityOptions, Scheme, Window
+from ._options import MobilityOptions, Scheme
+from ._roaming import Roaming
 
 __all__ = [
     "Admitted",
@@ -27,10 +28,10 @@ __all__ = [
     "Neighbourhood",
     "Newcomer",
     "Outcome",
+    "Roaming",
     "Scheme",
     "Verdict",
     "Whole",
-    "Window",
     "as_dot",
     "as_json",
     "edges_of",

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, Deployments
 from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
@@ -132,8 +132,14 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
-        aggregation = Aggregation(options.aggregation) if options.aggregation.enabled else None
-        self.host = Host(options, epoch, self._store, [*features, *([aggregation] if aggregation is not None else [])])
+        aggregation = None
+        if options.aggregation.enabled:
+            deployments = Deployments(options.aggregation)
+            if journal is not None:
+                deployments.on_audit = journal.deployed
+            aggregation = Aggregation(options.aggregation, deployments)
+            features += [deployments, aggregation]
+        self.host = Host(options, epoch, self._store, features)
         if aggregation is not None:
             aggregation.serve(self.host.hosts)
         if journal is not None:
