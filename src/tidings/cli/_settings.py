@@ -17,7 +17,7 @@ from tidings.aggregation import Policy, Riding
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
-from tidings.mobility import GraphMode, Scheme, Window
+from tidings.mobility import GraphMode, Scheme
 from tidings.model import Filter, FilterError, FilterSyntaxError, Location, TidingsError, ValueRefused
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -402,14 +402,11 @@ AGGREGATION: dict[str, Reader] = {
     "deployments_per_second": number(0.01, 10_000),
 }
 MOBILITY: dict[str, Reader] = {
-    "scheme": choice(Scheme),
+    "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),
     "roamers": patterns,
     "t_timeout": duration(1, 1e7),
     "dummy_self_expiry": duration(1, 1e7),
     "buffer_bytes": size,
-    "window": choice(Window),
-    "merge_dedup": boolean,
-    "as_documented": boolean,
     "graph_mode": choice(GraphMode),
     "directed": boolean,
     "graph_file": file,
