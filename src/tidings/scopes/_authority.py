@@ -208,12 +208,13 @@ class Authority:
         request.reply(answer)
         self._service.context.call_later(0, self._next)
 
-    def done(self, request: _Request, transaction: Transaction, version: int) -> None:
-        """A change has taken effect everywhere."""
+    def done(self, request: _Request, transaction: Transaction) -> None:
+        """A change has taken effect everywhere. Its version is told, not the one in which brokers came to carry a scope
+        by it: that is what the log tells, and what is undone."""
         asked = request.ask.changes
         granted = transaction.changes if transaction.changes != asked else ()
         found = tuple(warnings(self._service.graph, since=transaction.version))
-        self._end(request, Answer(request.ask.request, version, granted, warnings=found))
+        self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
 
     def failed(self, request: _Request, reason: str) -> None:
         """A change was given up before anything had happened."""
@@ -318,7 +319,7 @@ class _Change:
             self._done()
 
     def _done(self) -> None:
-        self._authority.done(self._request, self._transactions[0], self._version)
+        self._authority.done(self._request, self._transactions[0])
 
     def _wave(
         self, kind: str, body: bytes, then: Callable[[], None], otherwise: Callable[[], None] | None = None

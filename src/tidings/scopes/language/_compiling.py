@@ -31,6 +31,7 @@ from tidings.model import (
 from tidings.scopes._applying import apply, kept_labels
 from tidings.scopes._audit import described
 from tidings.scopes._changes import AnyChange
+from tidings.scopes._difference import difference
 from tidings.scopes._graph import Graph, is_client
 
 from ._altering import Alteration
@@ -38,7 +39,6 @@ from ._checking import check_statement, misfits_in
 from ._coupling import OpenPoint, agrees, open_points
 from ._definitions import altered, definition_of, text_of
 from ._deploying import Deployment
-from ._difference import difference
 from ._extensions import Extensions
 from ._filters import Reading
 from ._ledger import Ledger
