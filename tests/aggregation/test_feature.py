@@ -473,7 +473,7 @@ class Allowed:
     """A guard of somebody who may do nothing special."""
 
     name = "somebody"
-    administer = False
+    administer = deploy = False
 
     def check_publish(self, notification: object) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from serving import serving
@@ -179,3 +180,50 @@ def test_rules_that_make_no_sense_are_explained(address: str, words: tuple[str, 
     done = aggregate(address, "watch", "subscriber_count", *words)
     assert done.exit_code == ExitCode.USAGE
     assert complaint in done.stderr
+
+
+LAWFUL = """
+from tidings.aggregation.definitions import Aggregate, Tumbling
+
+class Readings(Aggregate):
+    name, version = "acme.readings", "1.0.0"
+    window = Tumbling("1s")
+    def key(self, record): return ""
+    def zero(self): return 0
+    def lift(self, record): return 1
+    def combine(self, a, b): return a + b
+"""
+
+
+def test_a_key_is_made_once_and_read_by_its_owner_only(tmp_path: Path) -> None:
+    file = tmp_path / "acme.key"
+    made = CliRunner().invoke(app, ["aggregate", "keygen", str(file)])
+    assert made.exit_code == 0, made.stderr
+    assert made.stdout.startswith("tidings-public:")
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_text()
+    again = CliRunner().invoke(app, ["aggregate", "keygen", str(file)])
+    assert again.exit_code == ExitCode.USAGE
+    assert "exists, and a key is never overwritten; name another file" in again.stderr
+    assert file.read_text() == before
+    assert before.strip() not in made.stdout
+
+
+@pytest.mark.req("AGG-181")
+def test_check_shows_the_smallest_case_in_which_a_law_is_broken(tmp_path: Path) -> None:
+    file = tmp_path / "readings.py"
+    file.write_text(LAWFUL)
+    good = CliRunner().invoke(app, ["aggregate", "check", str(file), "--json"])
+    assert good.exit_code == 0, good.stderr
+    found = json.loads(good.stdout)
+    assert (found["class"], len(found["digest"])) == ("Readings", 64)
+    assert "seccomp" in found["layers"]
+    file.write_text(LAWFUL.replace("a + b", "a - b"))
+    broken = CliRunner().invoke(app, ["aggregate", "check", str(file)])
+    assert broken.exit_code == ExitCode.FAILED
+    assert "acme.readings 1.0.0 breaks a law: " in broken.stderr
+    assert "  a = " in broken.stderr
+    assert "  c = nothing" in broken.stderr  # as little as possible
+    file.write_text("import socket\n" + LAWFUL)
+    refused = CliRunner().invoke(app, ["aggregate", "check", str(file)])
+    assert f"{file}, line 1: socket cannot be imported by a worker; it has bisect" in refused.stderr

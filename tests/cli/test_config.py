@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import dataclasses
 import json
@@ -30,14 +31,17 @@ from tidings.cli._settings import (
     ENTRIES,
     HISTORY,
     LIMITS,
+    MOBILITY,
     ROUTING,
     STORE,
     TABLES,
     TLS,
     TOP,
 )
-from tidings.cli._settings_text import described
+from tidings.cli._settings_text import as_toml, described
+from tidings.cli._signers import KEYS
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.net import ArchiveOptions, Identity, Limits, Options, Server, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -51,6 +55,8 @@ SECTIONS = {
     "`[history]`": HISTORY,
     "`[caching]`": CACHING,
     "`[aggregation]`": AGGREGATION,
+    "`[[aggregation.signer]]`": KEYS,
+    "`[mobility]`": MOBILITY,
     "`[limits]`": LIMITS,
 }
 
@@ -99,6 +105,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
         ("`[history]`", settings["history"]),
         ("`[caching]`", settings["caching"]),
         ("`[aggregation]`", settings["aggregation"]),
+        ("`[mobility]`", settings["mobility"]),
         ("`[limits]`", settings["limits"]),
     ):
         for key, default in page[title].items():
@@ -118,6 +125,7 @@ def test_every_option_can_be_set_by_the_file() -> None:
     assert {field.name for field in dataclasses.fields(ArchiveOptions)} == set(ARCHIVE)
     assert {field.name for field in dataclasses.fields(HistoryOptions)} == set(HISTORY)
     assert {field.name for field in dataclasses.fields(AggregationOptions)} == set(AGGREGATION)
+    assert {field.name for field in dataclasses.fields(MobilityOptions)} == set(MOBILITY)
     nested = {"limits", *(field.name for field in dataclasses.fields(CacheLimits))}
     of_history = {"timer", "max_answer"}
     assert {field.name for field in dataclasses.fields(StrategyOptions)} | nested == {*CACHING, "limits", *of_history}
@@ -459,3 +467,60 @@ def test_lines_are_found_whatever_stands_between(parts: list[tuple[str, str]]) -
         text += f"{key} = {value}\n"
     found = lines_of(text)
     assert {path: found.get(path) for path in expected} == expected
+
+
+PUBLIC = "tidings-public:" + base64.b64encode(bytes(range(32))).decode()
+
+
+def test_signers_are_read_and_written_down_again(tmp_path: Path) -> None:
+    text = f"""[aggregation]
+network = "plant"
+[[aggregation.signer]]
+identity = "acme"
+keys = ["{PUBLIC}"]
+[[aggregation.signer]]
+identity = "operator"
+keys = ["{PUBLIC}", "{PUBLIC}"]
+tier = 3
+tenants = ["ops"]
+"""
+    options = load(written(tmp_path, text)).options
+    acme, operator = options.aggregation.signer
+    assert (acme.identity, acme.keys, acme.tier, acme.tenants) == ("acme", (PUBLIC,), 2, ())
+    assert (operator.identity, operator.tier, operator.tenants) == ("operator", 3, ("ops",))
+    again = written(
+        tmp_path,
+        as_toml(
+            described(Configuration(options))["aggregation"]
+            and {"aggregation": described(Configuration(options))["aggregation"]}
+        ),
+    )
+    assert load(again).options.aggregation == options.aggregation
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("keys = []", "line 3: aggregation.signer: entry 1: the identity is missing"),
+        ('identity = "a"', "keys is not a list of texts; write the public keys"),
+        ('identity = "a"\nkeys = []', "signer 'a' has 0 keys; give it 1 or 2"),
+        (f'identity = "a"\nkeys = ["{PUBLIC}", "{PUBLIC}", "{PUBLIC}"]', "signer 'a' has 3 keys; give it 1 or 2"),
+        ('identity = "a"\nkeys = ["secret"]', "'secret'... is not a public key; make one with"),
+        (f'identity = "a"\nkeys = ["{PUBLIC}"]\ntier = 7', "tier 7 is none; write 1 for expressions"),
+        (f'identity = "a"\nkeys = ["{PUBLIC}"]\nteir = 2', "'teir' is unknown; did you mean tier?"),
+        (
+            f'identity = "a"\nkeys = ["{PUBLIC}"]\n[[aggregation.signer]]\nidentity = "a"\nkeys = ["{PUBLIC}"]',
+            "entry 2: 'a' appears twice; give it two keys in one entry",
+        ),
+    ],
+)
+def test_signers_that_cannot_be_used_are_refused_with_the_place(tmp_path: Path, entry: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load(written(tmp_path, f'[aggregation]\nnetwork = "plant"\n[[aggregation.signer]]\n{entry}\n'))
+    assert said in "\n".join(map(str, refused.value.problems))
+
+
+def test_signers_need_a_network_with_a_name(tmp_path: Path) -> None:
+    entry = f'[[aggregation.signer]]\nidentity = "a"\nkeys = ["{PUBLIC}"]\n'
+    with pytest.raises(ConfigurationError, match="signatures are made for one network, and this one has no name"):
+        load(written(tmp_path, entry))

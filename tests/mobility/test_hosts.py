@@ -52,6 +52,8 @@ def test_a_name_that_is_in_use_elsewhere_is_refused_with_where_and_since_when() 
     in_world(main)
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 @pytest.mark.parametrize("second", BROKERS)
 def test_who_takes_over_is_served_and_the_other_one_ends_for_good(second: str) -> None:
     async def main(world: World) -> None:
@@ -265,6 +267,45 @@ def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     assert at(world) == ["c"]
     assert sent.count("Routed") == 4  # there and back, over two links each
     assert "Wave" not in sent
+
+
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
+def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
+    """The phone leaves `a`, which is cut off, for `c`; and when the link is back `c` for `b`, before `c` has told."""
+    world = network()
+    phone = world.add_client("phone", "a")
+    world.run(100)  # `a` has had it for so long that it does not claim it when it is back
+    world.cut("a", "b")
+    world.run(1)
+    phone.vanish(noticed=600, kept=600)
+    phone.attach("c")
+    world.run(1)
+    assert at(world) == ["a", "c"]
+    hosts(world, "c")._waves = module.MAX_WAVES  # so many are under way that its claim has to wait
+    world.heal("a", "b")
+    world.run(1)
+    phone.vanish(noticed=600, kept=600)
+    phone.attach("b")
+    world.run(10)
+    assert at(world) == ["b"]
+
+
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
+def test_an_old_host_names_whom_it_could_not_reach() -> None:
+    """`b` hosts the phone and has lost sight of `a`, which the next host reaches."""
+    world = network()
+    phone = world.add_client("phone", "b")
+    world.run()
+    hosts(world, "b")._parted["a"] = world.scheduler.now
+    sent: list[str] = []
+    world.tap = lambda name, link, frame: sent.append(type(frame.message).__name__)
+    phone.vanish(noticed=600, kept=600)
+    phone.attach("c")
+    world.run(1)
+    assert at(world) == ["c"]
+    assert "Wave" in sent
 
 
 def test_a_stale_epoch_is_refused_while_the_name_is_attached_and_only_then() -> None:

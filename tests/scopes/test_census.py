@@ -40,7 +40,7 @@ PLACES = {"x": "a", "y": "b", "z": "c"}
 class Reader:
     """Somebody who administers nothing by right, and may publish readings only."""
 
-    name, administer = "reader", False
+    name, administer, deploy = "reader", False, False
 
     def check_publish(self, notification: Notification) -> None: ...
 

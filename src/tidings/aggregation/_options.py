@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._shares import Policy
+from .deploying import Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,7 @@ class AggregationOptions:
     """The most subjects that are watched at this broker, by its clients or through it."""
     max_watches: int = 10_000
     """The most watches of one client."""
+    network: str = ""
+    """What signatures call this network; it must have a name where there are signers."""
+    signer: tuple[Signer, ...] = ()
+    """Whose code this broker takes."""

@@ -33,6 +33,11 @@ class Guard(Protocol):
         """Whether it may see and change everything."""
         ...
 
+    @property
+    def deploy(self) -> bool:
+        """Whether it may deploy aggregates, and end them."""
+        ...
+
     def check_publish(self, notification: Notification) -> None:
         """May it publish this?"""
         ...

@@ -21,6 +21,7 @@ from tidings.aggregation.messages import Seen, Watched
 from tidings.client import AggregateValue, AggregateWatch
 from tidings.model import BoundError, Filter, duration
 
+from ._aggregate_keys import check, keygen
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
@@ -29,6 +30,8 @@ from ._printable import printable, printable_json
 from ._values import notification_of
 
 aggregate = Commands(help="Ask about the traffic: how many subscribe to this?")
+aggregate.command()(check)
+aggregate.command()(keygen)
 
 Name = Annotated[
     str,

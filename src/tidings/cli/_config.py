@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tidings.aggregation import AggregationOptions
 from tidings.broker import RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.model import TidingsError
 from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, clashes
 
@@ -86,6 +87,7 @@ class _Loader:
             "history": HistoryOptions(**tables["history"]),
             "caching": self._caching(tables["caching"]),
             "aggregation": AggregationOptions(**tables["aggregation"]),
+            "mobility": MobilityOptions(**tables["mobility"]),
             "access": access,
             "neighbour_token": self._token((), "neighbour_token", top),
         }
@@ -123,7 +125,7 @@ class _Loader:
         return ConfigurationError(self._file, [Problem(line, "file", problem, remedy)])
 
     def _complain(self, path: KeyPath, problem: str, remedy: str, *, warning: bool = False) -> None:
-        known = path
+        known = (*path, 0) if (*path, 0) in self._lines else path  # of many tables, the first
         while known and known not in self._lines:
             known = known[:-1]
         self._problems.append(Problem(self._lines.get(known, 1), _spelled(path), problem, remedy, warning))

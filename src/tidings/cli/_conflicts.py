@@ -42,6 +42,7 @@ def conflicts(options: Options) -> Iterator[Conflict]:
     yield from _neighbours(options)
     yield from _access(options)
     yield from _archive(options)
+    yield from _signers(options)
     try:
         list(history_features(options))
     except FeatureError as error:
@@ -56,6 +57,19 @@ def _archive(options: Options) -> Iterator[Conflict]:
         yield Conflict("archive", "archiving needs pyarrow", "in a clone of Tidings, run: pip install '.[archive]'")
     if options.data is not None and options.archive.directory.resolve() == options.data.resolve():
         yield Conflict("archive", "the archive is in the directory of the store", "give it a directory of its own")
+
+
+def _signers(options: Options) -> Iterator[Conflict]:
+    if not options.aggregation.signer:
+        return
+    if not options.aggregation.network:
+        yield Conflict(
+            "aggregation", "signatures are made for one network, and this one has no name", 'add network = "plant"'
+        )
+    if importlib.util.find_spec("cryptography") is None:
+        yield Conflict(
+            "aggregation", "signatures need cryptography", "in a clone of Tidings, run: pip install '.[aggregation]'"
+        )
 
 
 def _ports(options: Options) -> Iterator[Conflict]:

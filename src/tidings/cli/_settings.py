@@ -14,14 +14,17 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from tidings.aggregation import Policy
+from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
-from tidings.model import Filter, FilterError, FilterSyntaxError
+from tidings.mobility import GraphMode, Scheme, Window
+from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY
 
 from . import _times
+from ._signers import signers_in
 
 Reader: TypeAlias = Callable[[Any, Path], Any]
 
@@ -267,6 +270,19 @@ def variable(value: Any, directory: Path) -> str:
     return str(value)
 
 
+def signers(value: Any, directory: Path) -> tuple[Signer, ...]:
+    """Whom a broker trusts with code."""
+    remedy = "write [[aggregation.signer]] above each entry"
+    _expect(value, (list,), remedy)
+    if not all(isinstance(one, dict) for one in value):
+        raise Bad("this is a list of tables", remedy)
+    try:
+        return signers_in(value)
+    except TidingsError as error:
+        problem, _, remedy = str(error).partition("; ")
+        raise Bad(problem, remedy) from None
+
+
 def _limit(field: dataclasses.Field[Any]) -> Reader:
     if field.type == "int":
         return integer(1, 2**40)
@@ -316,6 +332,7 @@ ACCESS: dict[str, Reader] = {
     "subscribe": filter_text,
     "administer": boolean,
     "broker": boolean,
+    "deploy": boolean,
     "names": patterns,
     "attributes": patterns,
 }
@@ -356,6 +373,25 @@ AGGREGATION: dict[str, Reader] = {
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
+    "network": text,
+    "signer": signers,
+}
+MOBILITY: dict[str, Reader] = {
+    "scheme": choice(Scheme),
+    "roamers": patterns,
+    "t_timeout": duration(1, 1e7),
+    "dummy_self_expiry": duration(1, 1e7),
+    "buffer_bytes": size,
+    "window": choice(Window),
+    "merge_dedup": boolean,
+    "as_documented": boolean,
+    "graph_mode": choice(GraphMode),
+    "directed": boolean,
+    "graph_file": file,
+    "edge_timeout": duration(1, 1e10),
+    "max_degree": integer(0, 10_000),
+    "new_edge_interval": duration(0, 1e7),
+    "place": text,
 }
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,
@@ -365,6 +401,7 @@ TABLES: dict[str, dict[str, Reader]] = {
     "history": HISTORY,
     "caching": CACHING,
     "aggregation": AGGREGATION,
+    "mobility": MOBILITY,
     "limits": LIMITS,
 }
 ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}

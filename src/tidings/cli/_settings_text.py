@@ -8,8 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tidings.aggregation import AggregationOptions
 from tidings.history import HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.net import ArchiveOptions, Bounds, StoreOptions
 
 from ._config import Configuration
@@ -26,7 +29,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
             entry = identities.setdefault(identity.name, {"name": identity.name})
             entry[form] = "(hidden)" if form == "token" else credential
             entry.update(publish=str(identity.publish), subscribe=str(identity.subscribe))
-            entry.update(administer=identity.administer, broker=identity.broker)
+            entry.update(administer=identity.administer, broker=identity.broker, deploy=identity.deploy)
             entry.update(names=list(identity.names), attributes=list(identity.attributes))
     tls = (
         {}
@@ -57,14 +60,15 @@ def described(configuration: Configuration) -> dict[str, Any]:
         **({"archive": _told(options.archive)} if options.archive is not None else {}),
         "history": _told(options.history),
         "caching": _caching(options.caching),
-        "aggregation": _told(options.aggregation),
+        "aggregation": _aggregation(options.aggregation),
+        "mobility": _told(options.mobility),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
     }
 
 
 def _told(
-    options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions,
+    options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions | MobilityOptions,
 ) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
     values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
@@ -75,6 +79,16 @@ def _caching(options: StrategyOptions) -> dict[str, Any]:
     """Without what stands in `[history]`."""
     values = _told(options)
     return {**values.pop("limits"), **{key: values[key] for key in values if key in CACHING}}
+
+
+def _aggregation(options: AggregationOptions) -> dict[str, Any]:
+    """With the signers, which are tables of their own, if there are any."""
+    values = _told(dataclasses.replace(options, signer=()))
+    del values["signer"]
+    if not options.network:
+        del values["network"]
+    signers = [msgspec.to_builtins(one) for one in options.signer]
+    return {**values, **({"signer": signers} if signers else {})}
 
 
 def _plain(value: Any) -> Any:
@@ -99,11 +113,21 @@ def as_toml(settings: dict[str, Any]) -> str:
     lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not _is_table(value)]
     for key, value in settings.items():
         if isinstance(value, dict):
-            lines += ["", f"[{key}]", *(f"{name} = {_value(item)}" for name, item in value.items())]
+            plain = {name: item for name, item in value.items() if not _is_table(item)}
+            lines += ["", f"[{key}]", *(f"{name} = {_value(item)}" for name, item in plain.items())]
+            for name, entries in value.items():
+                if _is_table(entries):
+                    lines += _entries(f"{key}.{name}", entries)
         elif _is_table(value):
-            for entry in value:
-                lines += ["", f"[[{key}]]", *(f"{name} = {_value(item)}" for name, item in entry.items())]
+            lines += _entries(key, value)
     return "\n".join(lines)
+
+
+def _entries(key: str, entries: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for entry in entries:
+        lines += ["", f"[[{key}]]", *(f"{name} = {_value(item)}" for name, item in entry.items())]
+    return lines
 
 
 def _is_table(value: Any) -> bool:

@@ -8,6 +8,8 @@ from tidings.wire import unpacker
 
 MAX_CLAIMS = 500
 """The most claims in one message."""
+MAX_UNREACHED = 64
+"""The most brokers that a ruling names as out of reach; with more of them, nothing that is ceded counts as sure."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +59,10 @@ class Ruling(msgspec.Struct, frozen=True, array_like=True, tag="ruling"):
     ceded: dict[str, int] = {}
     """Clients that they hosted and let go, with the epochs under which they had them."""
     number: int = 0
+    unsure: tuple[str, ...] = ()
+    """Those of `ceded` whose claim was still open: the new host has to tell everybody."""
+    unreached: tuple[str, ...] = ()
+    """Brokers that the old host cannot reach, and that may have been told nothing."""
 
 
 read_claims = unpacker(Claims)
@@ -80,4 +86,5 @@ def combined(rulings: list[Ruling]) -> Ruling:
                 held[one.name] = one
         for name, epoch in ruling.ceded.items():
             ceded[name] = max(epoch, ceded.get(name, 0))
-    return Ruling(tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())))
+    unsure = {name for ruling in rulings for name in ruling.unsure}
+    return Ruling(tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())), unsure=tuple(sorted(unsure)))

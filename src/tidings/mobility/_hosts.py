@@ -8,7 +8,8 @@ identities before anybody comes here, and every claim carries name and identity.
 
 *A client with an epoch* is let in at once. It names the broker where it was last, which is told. If that one hosts it
 under the very epoch that the client shows, it lets go, and there can be no third: the epoch was handed from one broker
-to the next. In all other cases every broker is told by a wave.
+to the next. In all other cases every broker is told by a wave. What a host still has to tell goes with the client: if
+its own claim is open, or somebody was out of its reach whom the new host can reach, the new host tells everybody.
 
 *A client without an epoch* (a new process, or one that has lost its memory) has to wait: the host is asked, by a wave.
 Whoever hosts the name pings that connection. If it is silent, away or out of reach, the newcomer is let in; if it
@@ -51,7 +52,7 @@ import msgspec
 from tidings.broker import Advice, Feature, Joinpoint, Link, Tree, WaveKind
 from tidings.wire import TAKEN_OVER, pack
 
-from ._claims import MAX_CLAIMS, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
+from ._claims import MAX_CLAIMS, MAX_UNREACHED, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
 
 ASK_TIME = 2_000_000
 """Microseconds within which a client without an epoch is answered."""
@@ -232,7 +233,7 @@ class Hosts(Feature):
                 decide(_denied(held, newcomer))
             else:
                 epoch = max(newcomer.epoch + 1, here.epoch + 1, self.context.now())
-                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=True))
+                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=here.sure))
 
         if here.owner != newcomer.owner:
             judge(alive=True)
@@ -403,10 +404,14 @@ class Hosts(Feature):
             return
         if ruling.held:
             self._give_way(claim, ruling.held[0])
-        elif ruling.ceded.get(claim.name) == claim.before:
+        elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
             self._hosted[claim.name].sure = True
         else:
             self._tell_all(claim)  # it was not the host: somebody else may be
+
+    def _left_untold(self, claim: Claim, ruling: Ruling) -> bool:
+        """Whether the old host had not told everybody that this broker can reach."""
+        return claim.name in ruling.unsure or not self.context.tree.hops.keys().isdisjoint(ruling.unreached)
 
     def _read(self, body: bytes) -> Claims | None:
         try:
@@ -422,6 +427,7 @@ class Hosts(Feature):
         """Judge each claim, some after a ping; then say what came of it."""
         held: list[Held] = []
         ceded: dict[str, int] = {}
+        unsure: list[str] = []
         foreign = [claim for claim in claims.claims if claim.broker != self.context.name]
         left = len(foreign) + 1
 
@@ -429,13 +435,16 @@ class Hosts(Feature):
             nonlocal left
             left -= 1
             if not left:
-                done(Ruling(tuple(held), ceded))
+                unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if ceded else ()
+                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
                 held.append(objection)
             elif (hosted := self._hosted.get(claim.name)) is not None:
                 ceded[claim.name] = hosted.epoch
+                if not hosted.sure or len(self._parted) > MAX_UNREACHED:
+                    unsure.append(claim.name)
                 self.taken_over += 1
                 self._note_move(claim)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
@@ -549,6 +558,7 @@ class Hosts(Feature):
         since = min(parted) - PARTING
         for hosted in self._hosted.values():
             if hosted.at >= since and not hosted.ended:
+                hosted.sure = False  # until those who came were told; the next host tells them if this one does not
                 self._queue.append((self._claim(hosted, fencing=True), 0))
         if self._queue:
             self.context.call_later(0, self._start_wave)  # the tree is being adopted

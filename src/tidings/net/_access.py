@@ -26,6 +26,8 @@ class Identity:
     administer: bool = False
     broker: bool = False
     """Whether it may connect as a neighbour broker."""
+    deploy: bool = False
+    """Whether it may deploy aggregates, and end them; those who may administer may, too."""
     names: tuple[str, ...] = ()
     """Patterns of the names that it may use besides its own and those below it; `*` stands for any characters."""
     attributes: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidings.aggregation import AggregationOptions
 from tidings.broker import Role, RoutingOptions
 from tidings.history import HistoryOptions, StrategyOptions
+from tidings.mobility import MobilityOptions
 from tidings.scopes import Admission
 from tidings.store import PROMOTED
 from tidings.wire import DEFAULT_PORT
@@ -145,6 +146,7 @@ class Options:
     caching: StrategyOptions = field(default_factory=StrategyOptions)
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
+    mobility: MobilityOptions = field(default_factory=MobilityOptions)
 
     @property
     def routing_kind(self) -> str:

@@ -1,0 +1,86 @@
+"""The settings of mobility."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ._neighbour_graph import GraphMode, GraphOptions
+
+
+class Scheme(enum.Enum):
+    """What a network does so that a client that moves misses nothing."""
+
+    PROACTIVE = "proactive"
+    """The brokers where a client may go next hold copies of its subscriptions, which listen while it is away."""
+    REACTIVE = "reactive"
+    """The last broker's buffer is fetched when the client arrives; until it is there, nothing is delivered."""
+    DURABLE = "durable"
+    """Every broker that the client has visited goes on buffering for it."""
+    ORIGINS = "origins"
+    """The client says how far it has seen each origin, and the origins are asked for what follows."""
+    OFF = "off"
+    """As `ORIGINS`, without the feature."""
+
+
+class Window(enum.Enum):
+    """Where a copy gets what came between the last acknowledgement of its client and its own activation."""
+
+    RESUME = "resume"
+    """From the origins, by positions."""
+    FORWARD = "forward"
+    """From the broker that the client has left, which needs no origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class MobilityOptions:
+    """How a broker serves clients that roam. Times are in seconds, sizes in bytes."""
+
+    scheme: Scheme = Scheme.ORIGINS
+    """The same in a whole network."""
+    roamers: tuple[str, ...] = ("moved",)
+    """Whose subscriptions are copied: patterns of names; "moved": whoever has come from another broker, or has a state
+    file; "all": everybody."""
+    t_timeout: float = 120.0
+    """How long a client may be away before its copies and what they hold are deleted."""
+    dummy_self_expiry: float = 240.0
+    """How long a copy stays that hears nothing from the broker that controls it."""
+    buffer_bytes: int = 33_554_432
+    """What all copies of one broker may hold together; the oldest is overwritten, and asked of its origin later."""
+    window: Window = Window.RESUME
+    merge_dedup: bool = True
+    """Whether the reactive scheme recognises what it has got twice."""
+    as_documented: bool = False
+    """Whether the schemes lose and repeat what the documents say they do; for experiments only."""
+    graph_mode: GraphMode = GraphMode.DYNAMIC
+    directed: bool = False
+    """Whether an edge of the neighbour graph leads from the old broker to the new one only."""
+    graph_file: Path | None = None
+    """A neighbour graph to start with, or for `STATIC` the whole of it."""
+    edge_timeout: float = 600.0
+    """How long an edge of the neighbour graph stays that nobody uses."""
+    max_degree: int = 8
+    """The most neighbours of a broker in that graph; 0: any number."""
+    new_edge_interval: float = 60.0
+    """In which one client makes at most one new edge; 0: any number."""
+    place: str | None = None
+    """Where this broker stands, as a location like "/berlin/campus/b3"."""
+
+    @property
+    def graph(self) -> GraphOptions:
+        """What the neighbour graph wants to know."""
+        return GraphOptions(self.graph_mode, self.directed, self.edge_timeout, self.max_degree, self.new_edge_interval)
+
+    def copies(self, client: str, *, moved: bool) -> bool:
+        """Whether the subscriptions of a client are copied."""
+        return any(_fits(pattern, client, moved) for pattern in self.roamers)
+
+
+def _fits(pattern: str, client: str, moved: bool) -> bool:
+    if pattern == "all":
+        return True
+    if pattern == "moved":
+        return moved
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), client, re.DOTALL) is not None
