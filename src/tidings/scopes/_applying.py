@@ -190,7 +190,9 @@ def _defined(graph: Graph, change: Define | Redefine | Undefine) -> dict[str, st
     if isinstance(change, Undefine):
         return others
     if not name or len(name) > MAX_ID or name.startswith(CLIENT) or not name.isprintable():
-        raise ScopeError(f"'{name:.60}' cannot name a definition: up to {MAX_ID} printable characters, without @")
+        raise ScopeError(
+            f"'{name:.60}' cannot name a definition: up to {MAX_ID} printable characters, without @; choose another"
+        )
     _check_length(change)
     if len(others) >= MAX_DEFINITIONS:
         raise ScopeError(f"there are {MAX_DEFINITIONS:,} definitions already; take some back first")
