@@ -60,10 +60,10 @@ class Tidings:
                 brokers.append(stack.enter_context(running(command, port)))
             yield brokers
 
-    def _connect(self, port: int, more: bytes, wanted: int) -> tuple[Publisher, int]:
+    def _connect(self, port: int, more: bytes, wanted: int, silence: float = 0.0) -> tuple[Publisher, int]:
         """Say hello and more; wait for so many settled subscriptions; how many DATA parts have come by then."""
         connection = dial(port)
-        hello = Hello((VERSION,), PeerRole.CLIENT, f"bench-{next(_names)}")
+        hello = Hello((VERSION,), PeerRole.CLIENT, f"bench-{next(_names)}", silence=silence)
         connection.sendall(part(Part.HELLO, encode_words(hello)) + more)
         parser, welcome, settled, arrived = Parser(), False, 0, 0
         while not welcome or settled < wanted:
@@ -78,8 +78,8 @@ class Tidings:
                     settled += isinstance(decode(payload).message, Settled)
         return Publisher(connection, ping=(part(Part.PING), part(Part.PONG))), arrived
 
-    def publisher(self, port: int) -> Publisher:
-        return self._connect(port, b"", 0)[0]
+    def publisher(self, port: int, silence: float = 0.0) -> Publisher:
+        return self._connect(port, b"", 0, silence)[0]
 
     def subscriber(self, port: int, number: int, interest: Interest) -> Subscriber:
         return self.subscribe(port, [interest.filter])

@@ -284,6 +284,9 @@ publish = "type = quote"
         ('[tls]\ncertificate = "nowhere.pem"\nkey = "nowhere.key"', "cannot be read"),
         ("[tls]", "the certificate is missing"),
         ('[[access]]\nname = "a"\ntoken = "0123456789abcdef"\nsubscribe = "place WITHIN myloc"', "uses myloc"),
+        ("[mobility]\nsilence = 3", 'like silence = { "phone-*" = 3 }'),
+        ('[mobility]\nsilence = { "phone-*" = 0.1 }', "0.1 is out of range; write a number from 0.5 to 600"),
+        ('[mobility]\nsilence = { "" = 3 }', "a text of 0 characters"),
         ("port = 7400\nmetrics_port = 7400", "is also the port of the broker"),
         ('neighbours = ["tidings://localhost:7311"]', "this broker itself"),
         ('neighbours = ["tidings://a:1", "tidings://a:1"]', "appears twice"),
@@ -441,12 +444,14 @@ def test_the_example_of_the_page_only_lacks_its_files(tmp_path: Path, monkeypatc
 
 
 def test_show_hides_tokens_and_can_be_read_back(tmp_path: Path) -> None:
-    file = written(tmp_path, 'name = "b"\n[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n')
+    silent = '[mobility]\nsilence = { "phone-*" = 3, "x" = 0.5 }\n'
+    file = written(tmp_path, f'name = "b"\n{silent}[[access]]\nname = "a"\ntoken = "0123456789abcdef"\n')
     shown = run.invoke(app, ["config", "show", str(file)])
     assert shown.exit_code == 0
     assert "0123456789abcdef" not in shown.output
     again = written(tmp_path, shown.stdout)
     assert load(again).options.name == "b"
+    assert load(again).options.mobility.silence == {"phone-*": 3.0, "x": 0.5}
     assert json.loads(run.invoke(app, ["config", "show", "--json"]).stdout)["port"] == 7311
 
 

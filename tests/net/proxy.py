@@ -18,6 +18,8 @@ class Proxy:
         self.closed = False
         """Whether new connections are refused."""
         self.bytes_per_second: float | None = None
+        self.source: str | None = None
+        """The address from which the target is dialled."""
         self.passed = 0
         """Bytes that went through, both ways."""
         self.connections = 0
@@ -59,6 +61,12 @@ class Proxy:
         """Go on."""
         self._flowing.set()
 
+    def strand(self) -> None:
+        """Let nothing through on the connections that there are, and tell nobody; new ones are not concerned."""
+        self._flowing.clear()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
     # --- work -----------------------------------------------------------------------------------------
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,11 +80,12 @@ class Proxy:
         try:
             if self.closed:
                 return
-            back, onward = await asyncio.open_connection("127.0.0.1", self.target, limit=CHUNK)
+            local = (self.source, 0) if self.source is not None else None
+            back, onward = await asyncio.open_connection("127.0.0.1", self.target, limit=CHUNK, local_addr=local)
             self._writers.add(onward)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, onward))
-                group.create_task(self._pump(back, writer))
+                group.create_task(self._pump(reader, onward, self._flowing))
+                group.create_task(self._pump(back, writer, self._flowing))
         except (OSError, ExceptionGroup, asyncio.CancelledError):
             pass
         finally:
@@ -85,11 +94,11 @@ class Proxy:
                     self._writers.discard(one)
                     one.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event) -> None:
         """Pass bytes on; the end of one direction ends both."""
         while True:
             data = await reader.read(CHUNK)
-            await self._flowing.wait()
+            await flowing.wait()
             if not data:
                 raise ConnectionResetError
             self.passed += len(data)

@@ -21,7 +21,7 @@ from tidings.mobility import GraphMode, Scheme, Window
 from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
-from tidings.wire import MAX_BODY
+from tidings.wire import MAX_BODY, MAX_SILENCE, MIN_SILENCE
 
 from . import _times
 from ._signers import signers_in
@@ -244,6 +244,16 @@ def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def silences(value: Any, directory: Path) -> dict[str, float]:
+    """Patterns of names, and seconds for each."""
+    remedy = 'write patterns of names with seconds, like silence = { "phone-*" = 3 }; * stands for any text'
+    _expect(value, (dict,), remedy)
+    if len(value) > MAX_PATTERNS:
+        raise Bad(f"{len(value)} patterns of names", f"write at most {MAX_PATTERNS}; * stands for any text")
+    read = number(MIN_SILENCE, MAX_SILENCE)
+    return {text(pattern, directory): read(seconds, directory) for pattern, seconds in value.items()}
+
+
 def promoted(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of attributes, each as `name` or `name:kind`."""
     found = texts(value, directory)
@@ -392,6 +402,7 @@ MOBILITY: dict[str, Reader] = {
     "max_degree": integer(0, 10_000),
     "new_edge_interval": duration(0, 1e7),
     "place": text,
+    "silence": silences,
 }
 TABLES: dict[str, dict[str, Reader]] = {
     "routing": ROUTING,

@@ -71,7 +71,7 @@ def _told(
     options: StoreOptions | ArchiveOptions | HistoryOptions | StrategyOptions | AggregationOptions | MobilityOptions,
 ) -> dict[str, Any]:
     """The settings of a table, without those that are not set."""
-    values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None}
+    values = {key: value for key, value in dataclasses.asdict(options).items() if value is not None and value != {}}
     return {key: _plain(value) for key, value in values.items()}
 
 
@@ -113,10 +113,10 @@ def as_toml(settings: dict[str, Any]) -> str:
     lines = [f"{key} = {_value(value)}" for key, value in settings.items() if not _is_table(value)]
     for key, value in settings.items():
         if isinstance(value, dict):
-            plain = {name: item for name, item in value.items() if not _is_table(item)}
+            plain = {name: item for name, item in value.items() if isinstance(item, dict) or not _is_table(item)}
             lines += ["", f"[{key}]", *(f"{name} = {_value(item)}" for name, item in plain.items())]
             for name, entries in value.items():
-                if _is_table(entries):
+                if _is_table(entries) and not isinstance(entries, dict):
                     lines += _entries(f"{key}.{name}", entries)
         elif _is_table(value):
             lines += _entries(key, value)
@@ -135,4 +135,6 @@ def _is_table(value: Any) -> bool:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{json.dumps(name)} = {_value(item)}' for name, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)  # texts, numbers, booleans and lists look alike in JSON and TOML

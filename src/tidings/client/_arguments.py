@@ -57,10 +57,10 @@ def microseconds_of(seconds: float, what: str, most: int) -> int:
     return min(round(seconds_of(seconds, what, most / 1_000_000) * 1_000_000), most)
 
 
-def seconds_of(seconds: float, what: str, most: float) -> float:
-    """Seconds, at most `most`. `what` says in the refusal what they are."""
-    if not _is_number(seconds) or not 0 <= seconds <= most:  # refuses NaN, too
-        raise ArgumentRefused(f"{what} of {shown(seconds)} seconds; give one from 0 to {int(most):,}")
+def seconds_of(seconds: float, what: str, most: float, least: float = 0) -> float:
+    """Seconds, from `least` to `most`. `what` says in the refusal what they are."""
+    if not _is_number(seconds) or not least <= seconds <= most:  # refuses NaN, too
+        raise ArgumentRefused(f"{what} of {shown(seconds)} seconds; give one from {least:g} to {int(most):,}")
     return seconds
 
 

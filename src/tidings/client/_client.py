@@ -79,6 +79,7 @@ class Client(Inquiries):
             on_disconnect=settings.on_disconnect,
             on_reconnect=settings.on_reconnect,
             take_over=settings.take_over,
+            silence=settings.silence,
         )
         self._life = Lifecycle(lambda: self.name)
         self._link.on_failure = self._lost
@@ -246,6 +247,18 @@ class Client(Inquiries):
             address.check_token()
         self._check()
         await self._link.move(address)
+
+    async def check(self) -> bool:
+        """Find out at once whether the connection works: for applications that hear of a new network.
+
+        The broker has a second to answer; otherwise, or if there is no connection, the brokers of the client are tried
+        at once. Returns when the client is connected: True if the connection worked, False if it is another one.
+        Subscriptions continue without loss or repetition. There is no need to call this: see `silence` of
+        `tidings.connect`. A client whose application does not keep up with what comes cannot hear an answer, and takes
+        its connection for a good one.
+        """
+        self._check()
+        return await self._link.check()
 
     async def flush(self) -> None:
         """Wait until every publication is acknowledged; raise the first refusal whose receipt was not awaited."""

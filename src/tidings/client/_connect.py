@@ -29,6 +29,7 @@ def connect(
     attributes: Mapping[str, object] | None = None,
     take_over: bool = False,
     state: AnyState | None = None,
+    silence: float | None = None,
 ) -> Client:
     """Make a client of the service. Open it with `async with`, or with `await` and close it with `close()`.
 
@@ -62,6 +63,10 @@ def connect(
     second and at the end, and is locked meanwhile; `ArgumentRefused` is raised when the client opens if it is in use,
     damaged, or another client's. Instead of a path, give what `Client.snapshot` returned. See docs/durable.md.
 
+    `silence` is after how many seconds without a sign of life the client and its broker give their connection up, from
+    0.5 to 600; without it the broker decides, usually for 30. A client that is carried around wants a short one: the
+    sooner it notices that it has lost its broker, the sooner it finds another. See docs/client.md.
+
     A `token` is sent only to brokers on this machine and to `tidings+tls://`. With `insecure` it is sent to others,
     too, and can be read on the way; without, `NotAdmitted` is raised.
     """
@@ -82,5 +87,6 @@ def connect(
             attributes=attributes,
             take_over=take_over,
             state=state,
+            silence=silence,
         )
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from typing import TYPE_CHECKING
 
@@ -23,11 +22,10 @@ from tidings.wire import (
 )
 
 from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
+from ._vigil import Vigil
 
 if TYPE_CHECKING:
     from ._link import Link
-
-log = logging.getLogger("tidings.client")
 
 HANDSHAKE = 5.0
 """Seconds that a broker may take to answer a hello."""
@@ -42,6 +40,8 @@ class Connection(Stream):
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()
         self.gone: asyncio.Future[None] = self.loop.create_future()
         self.farewell: Reject | None = None
+        self.vigil: Vigil | None = None
+        """Watches it, once the broker has let this client in."""
 
     async def dial(self, address: Address, tls: ssl.SSLContext | None, hello: Hello) -> None:
         """Connect, say hello, and wait until the broker lets this client in; else `ConnectionFailed`."""
@@ -62,22 +62,13 @@ class Connection(Stream):
         except OSError as error:
             raise ConnectionFailed(dial_problem(error)) from None
 
-    async def watch(self, heartbeat: float) -> None:
+    def watch(self, heartbeat: float) -> None:
         """Give signs of life and look for them, until the connection is gone."""
-        before = self.loop.time()
-        while not self.gone.done():
-            await asyncio.wait([self.gone], timeout=heartbeat)
-            late = self.loop.time() - before > 2 * heartbeat
-            before = self.loop.time()
-            silence = self.loop.time() - self.last_heard
-            if self.paused:
-                self.write(part(Part.PING))  # this side does not listen, and says that it is there
-            elif silence > 3 * heartbeat and not late:  # after a pause nothing can have been heard
-                log.warning("the broker is silent; closing the connection")
-                self.abort()
-                await self.gone
-            elif silence > heartbeat and not self.gone.done():
-                self.write(part(Part.PING))
+        self.vigil = Vigil(self, heartbeat)
+
+    async def answers(self) -> bool:
+        """Return whether the broker is there, now; if it gives no sign of life, the connection is given up."""
+        return self.vigil is not None and await self.vigil.ask()
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
         if self.answer.cancelled():
@@ -93,6 +84,8 @@ class Connection(Stream):
             welcome = decode_words(payload, Welcome)
             self.link.welcomed(self, welcome)
             self.answer.set_result(welcome)
+        if self.vigil is not None:
+            self.vigil.heard()
         if parts:
             self.link.received(self, parts)
 
@@ -101,6 +94,8 @@ class Connection(Stream):
         self.abort()
 
     def lost(self, error: Exception | None) -> None:
+        if self.vigil is not None:
+            self.vigil.end()
         if not self.gone.done():
             self.gone.set_result(None)
         if not self.answer.done():

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from tidings.wire import (
+    BEATS,
     SERIALISERS,
     TAKEN_OVER,
     UNREADABLE,
@@ -76,6 +77,7 @@ class Link:
         on_disconnect: OnDisconnect | None = None,
         on_reconnect: OnReconnect | None = None,
         take_over: bool = False,
+        silence: float | None = None,
     ) -> None:
         self.name = name
         """What this client is called; "" until a broker has given it a name, if it was given none."""
@@ -98,7 +100,11 @@ class Link:
         self._connection: Connection | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._heartbeat = 10.0
+        self._silence = silence
+        self._hurry = asyncio.Event()
+        """Set when the application wants a connection now."""
+        self._here = asyncio.Event()
+        """Set when there is a connection, or will never be one."""
         self._paused = False
         self.flowing = False
         """Whether more may be sent; if not, wait for `flow`."""
@@ -174,6 +180,22 @@ class Link:
             raise ConnectionFailed(
                 f"{address} did not let the client '{self.name}' in; it is connected to broker '{self.broker}' now"
             )
+
+    async def check(self) -> bool:
+        """Find out at once whether the connection works, and open another if not; return whether it does.
+
+        Without a connection, the brokers are tried at once. Returns when there is one.
+        """
+        connection = self._connection
+        if connection is not None and await connection.answers():
+            return True
+        self._hurry.set()
+        while (self._connection is connection or self._connection is None) and self.failure is None:
+            self._here.clear()
+            await self._here.wait()
+        if self.failure is not None:
+            raise self.failure
+        return False
 
     async def close(self, reason: ConnectionFailed) -> None:
         """Say goodbye and end everything; whoever still wants something of this link hears the reason."""
@@ -252,6 +274,7 @@ class Link:
         self.failure = self.failure or failure
         self.flowing = False
         self._moved.set()
+        self._here.set()
 
     @property
     def waiting(self) -> int:
@@ -334,6 +357,7 @@ class Link:
             attached=self.attached,
             last=self.broker,
             take_over=self._take_over and not self.attached,
+            silence=self._silence or 0.0,
         )
         connection = Connection(self)
         try:
@@ -345,7 +369,8 @@ class Link:
 
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
         """A broker lets this client in."""
-        self._heartbeat = welcome.heartbeat
+        own = welcome.heartbeat if self._silence is None else self._silence / BEATS
+        connection.watch(min(own, welcome.heartbeat))  # a broker that knows nothing of silences says its own
         self._serialiser = SERIALISERS[welcome.serialiser]
         self._connection = connection
         if self._paused:
@@ -362,6 +387,7 @@ class Link:
             self._outbox.clear()  # the local broker knows what of it must be sent again
             self._renewed(welcome)
         self._look()
+        self._here.set()
 
     async def _keep(self) -> None:
         """Watch the connection; open another when it is lost: at once, if that one was good for anything."""
@@ -371,7 +397,7 @@ class Link:
             connection = self._connection
             if connection is not None:
                 frames, began = self.frames, connection.loop.time()
-                await connection.watch(self._heartbeat)
+                await asyncio.wait([connection.gone])
                 good = self.frames > frames or connection.loop.time() > began + LAST_RETRY
                 wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
@@ -382,7 +408,7 @@ class Link:
                     self._fail(_end_of(connection.farewell))
                     return
             self._look()
-            wait = await _pause(wait)
+            wait = await self._back_off(wait)
             try:
                 await self._reconnect()
             except NotAdmitted as error:
@@ -445,7 +471,17 @@ class Link:
                 why = "; ".join(map(str, problems))
                 text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
                 log.warning(text, self.name, now - began, why)
-            wait = await _pause(wait)
+            wait = await self._back_off(wait)
+
+    async def _back_off(self, seconds: float) -> float:
+        """Wait about so long, unless the application is in a hurry; how long to wait the next time."""
+        try:
+            async with asyncio.timeout(_jittered(seconds)):
+                await self._hurry.wait()
+        except TimeoutError:
+            return min(seconds * 2, LAST_RETRY)
+        self._hurry.clear()
+        return FIRST_RETRY
 
     def _fail(self, error: ConnectionFailed) -> None:
         self._end(error)
@@ -477,5 +513,9 @@ def _all_of(problems: Mapping[Address, ConnectionFailed], waited: float) -> Conn
 
 async def _pause(seconds: float) -> float:
     """Wait about so long; how long to wait the next time."""
-    await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+    await asyncio.sleep(_jittered(seconds))
     return min(seconds * 2, LAST_RETRY)
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret

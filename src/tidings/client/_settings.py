@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from tidings.history import CacheLimits
 from tidings.model import ArgumentRefused, Notification
-from tidings.wire import MAX_BROUGHT, SERIALISERS, encode_body
+from tidings.wire import MAX_BROUGHT, MAX_SILENCE, MIN_SILENCE, SERIALISERS, encode_body
 
 from ._address import Address, ConnectionFailed
 from ._arguments import (
@@ -52,6 +52,7 @@ class Settings:
     attributes: Mapping[str, object] | None = None
     take_over: bool = False
     state: AnyState | None = None
+    silence: float | None = None
 
     def __post_init__(self) -> None:
         if self.serialiser not in list(SERIALISERS):  # which need not be hashable
@@ -77,6 +78,8 @@ class Settings:
         if self.state is not None:
             check_state(self.state)
         seconds_of(self.wait, "a wait", MAX_WAIT)
+        if self.silence is not None:
+            seconds_of(self.silence, "a silence", MAX_SILENCE, MIN_SILENCE)
         plain_callback_of(self.on_disconnect, "on_disconnect")
         plain_callback_of(self.on_reconnect, "on_reconnect")
         if len(self.brought) > MAX_BROUGHT:

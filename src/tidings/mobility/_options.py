@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._neighbour_graph import GraphMode, GraphOptions
@@ -67,6 +68,9 @@ class MobilityOptions:
     """In which one client makes at most one new edge; 0: any number."""
     place: str | None = None
     """Where this broker stands, as a location like "/berlin/campus/b3"."""
+    silence: Mapping[str, float] = field(default_factory=dict)
+    """Patterns of clients' names, and after how many seconds of silence the connections of these are given up. The
+    first one that matches counts, unless the client has asked for a silence itself."""
 
     @property
     def graph(self) -> GraphOptions:
@@ -77,10 +81,16 @@ class MobilityOptions:
         """Whether the subscriptions of a client are copied."""
         return any(_fits(pattern, client, moved) for pattern in self.roamers)
 
+    def silence_of(self, client: str) -> float:
+        """After how many seconds of silence the connection of a client is given up; 0: as the broker's limits say."""
+        return next((seconds for pattern, seconds in self.silence.items() if _matches(pattern, client)), 0.0)
+
 
 def _fits(pattern: str, client: str, moved: bool) -> bool:
     if pattern == "all":
         return True
-    if pattern == "moved":
-        return moved
+    return moved if pattern == "moved" else _matches(pattern, client)
+
+
+def _matches(pattern: str, client: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), client, re.DOTALL) is not None

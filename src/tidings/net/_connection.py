@@ -11,8 +11,11 @@ from tidings.broker import LinkKind, Role
 from tidings.mobility import Denied, Newcomer, Verdict
 from tidings.model import AccessDenied, FeatureError, TidingsError, Value, ValueRefused
 from tidings.wire import (
+    BEATS,
     MAX_BROUGHT,
     MAX_HELLO,
+    MAX_SILENCE,
+    MIN_SILENCE,
     SERIALISERS,
     VERSION,
     Frame,
@@ -358,6 +361,8 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
+        if kind is LinkKind.CLIENT:
+            _check_silence(hello)
         brought = _brought(hello, identity) if kind is LinkKind.CLIENT else {}
         peer = host.find(hello.session)
         if peer is not None and peer.link.name == name and peer.link.kind is kind and peer.identity == identity:
@@ -446,6 +451,8 @@ class Accepted(Connection, Visitor):
         peer.epoch = hello.epoch
         peer.authority = hello.authority
         peer.max_part = hello.max_part
+        if peer.link.is_client:
+            peer.silence = hello.silence or host.options.mobility.silence_of(peer.link.name)
         self.peer = peer
         peer.connected(self)
         words = Welcome(
@@ -457,7 +464,7 @@ class Accepted(Connection, Visitor):
             serialiser=peer.serialiser.name,
             epoch=host.epoch,
             max_part=host.options.limits.max_part,
-            heartbeat=host.options.limits.heartbeat,
+            heartbeat=peer.silence / BEATS if peer.silence else host.options.limits.heartbeat,
             published=0 if peer.link.is_broker else host.broker.publications.latest(peer.link.name),
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
@@ -476,6 +483,14 @@ class Accepted(Connection, Visitor):
             # Both have opened a connection at the same time: the one opened by the smaller name stays.
             return hello.name < self.host.options.name
         return hello.epoch >= known.epoch  # it has given the old connection up before this side noticed
+
+
+def _check_silence(hello: Hello) -> None:
+    """Refuse a silence that would keep both sides busy with pings, or a dead connection for ever."""
+    if hello.silence and not MIN_SILENCE <= hello.silence <= MAX_SILENCE:
+        raise ValueRefused(
+            f"a silence of {hello.silence:g} seconds; ask for one from {MIN_SILENCE:g} to {MAX_SILENCE:g}, or for none"
+        )
 
 
 def _brought(hello: Hello, identity: Identity) -> Mapping[str, Value]:

@@ -315,7 +315,7 @@ class Host:
 
     def cut(self, peer: Peer) -> None:
         """The connection of a peer is gone; wait for it to come back."""
-        peer.stream = None
+        peer.parted()
         if peer.link.is_client:
             peer.congestion.release()  # who is not there holds nobody up
             self.away(peer)
@@ -346,7 +346,7 @@ class Host:
         self._forget(peer)
         if self.reading is peer:
             self.reading = None
-        stream, peer.stream = peer.stream, None
+        stream = peer.stream
         peer.close()
         if stream is not None:
             stream.close()

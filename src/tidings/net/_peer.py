@@ -44,6 +44,7 @@ from ._clock import Clock
 from ._congestion import Congestion
 from ._losses import Losses
 from ._options import SlowPolicy
+from ._vigil import Vigil
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -118,6 +119,9 @@ class Peer:
         self._last_ack: PublishAck | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.TimerHandle | None = None
+        self.silence = 0.0
+        """Of a client: after how many seconds of silence its connection is given up; 0: as the broker's limits say."""
+        self._vigil: Vigil | None = None
         self.away = False
         """Whether a client is not there, or says nothing, and the broker has been told so."""
         self.congestion = Congestion(self, host.patience, limits.stall_seconds)
@@ -375,12 +379,21 @@ class Peer:
 
     def connected(self, stream: Stream) -> None:
         """The peer has a connection, perhaps after a while without."""
+        self.parted()
         self.stream = stream
+        self._vigil = Vigil(self.host, self, stream)
         if self.expiry is not None:
             self.expiry.cancel()
             self.expiry = None
         if self.congestion.waits_for:
             stream.pause()  # connecting again buys nothing
+
+    def parted(self) -> None:
+        """The peer has no connection, or another one."""
+        self.stream = None
+        if self._vigil is not None:
+            self._vigil.end()
+            self._vigil = None
 
     def resume(self, received: int) -> None:
         """The peer has everything up to this number: send the rest again."""
@@ -391,6 +404,7 @@ class Peer:
 
     def close(self) -> None:
         """The link has ended."""
+        self.parted()
         for timer in (self._ack_timer, self.expiry):
             if timer is not None:
                 timer.cancel()

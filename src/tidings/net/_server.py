@@ -114,7 +114,6 @@ class Server:
             dialler = Dialler(self.host, url, client_tls, options.neighbour_token)
             self.diallers.append(dialler)
             self._tasks.append(asyncio.create_task(dialler.run(), name=f"dial {url}"))
-        self._tasks.append(asyncio.create_task(self._heartbeat(), name="heartbeat"))
         self._tasks.append(asyncio.create_task(self._census(), name="census"))
         if self._store is not None:
             self.keeper = Housekeeper(self._store, options)
@@ -230,33 +229,6 @@ class Server:
             await asyncio.sleep(CENSUS_SECONDS)
             self.host.census()
             delays.look(self.host.loop.time())
-
-    async def _heartbeat(self) -> None:
-        interval, silent_after = self.options.limits.heartbeat, self.options.limits.client_silence
-        quiet = min(interval, silent_after / 2)
-        before = self.host.loop.time()
-        while True:
-            await asyncio.sleep(quiet / 2)
-            now = self.host.loop.time()
-            late, before = now - before > interval, now
-            for peer in self.host.peers:
-                stream = peer.stream
-                if stream is None:
-                    continue
-                silence = now - stream.last_heard
-                peer.ask_time()
-                if stream.paused:
-                    stream.write(part(Part.PING))  # this side does not listen, and says that it is there
-                elif silence > 3 * interval and not late:  # after a pause of this process nobody can have been heard
-                    log.warning("%s %s is silent; closing its connection", peer.link.kind.value, peer.link.name)
-                    stream.abort()
-                else:
-                    if silence > (quiet if peer.link.is_client else interval):
-                        stream.write(part(Part.PING))
-                    if peer.link.is_client and silence > silent_after and not late:
-                        self.host.away(peer)
-                    elif silence <= silent_after:
-                        self.host.back(peer)
 
 
 def check(options: Options) -> None:

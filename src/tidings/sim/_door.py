@@ -18,6 +18,7 @@ from tidings.broker import Link, LinkKind, Role
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
 from tidings.model import TidingsError
 from tidings.wire import (
+    BEATS,
     SERIALISERS,
     VERSION,
     Frame,
@@ -60,6 +61,7 @@ class Door(Stream):
         """Who has said hello."""
         self.on_greeting: Callable[[], None] = lambda: None
         """Called when it is known."""
+        self._heartbeat = HEARTBEAT
         self._watch = self.loop.call_later(HEARTBEAT, self._look)
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
@@ -108,6 +110,10 @@ class Door(Stream):
             self.reject(Reject("role", f"'{doors.broker}' is an inner broker; clients use a border broker"))
             return
         self.client = hello.name or doors.new_name()
+        if hello.silence:
+            self._heartbeat = hello.silence / BEATS
+            self._watch.cancel()
+            self._watch = self.loop.call_later(self._heartbeat, self._look)
         self.on_greeting()
         if doors.is_cut_off(self.client):
             self.abort()
@@ -151,7 +157,7 @@ class Door(Stream):
             received=guest.session.received,
             serialiser=guest.serialiser.name,
             epoch=doors.epoch,
-            heartbeat=HEARTBEAT,
+            heartbeat=self._heartbeat,
             published=doors.published(self.client),
             client=self.client,
             attached=guest.attached,
@@ -179,12 +185,12 @@ class Door(Stream):
 
     def _look(self) -> None:
         silence = self.loop.time() - self.last_heard
-        if silence > 3 * HEARTBEAT and not self.paused:
+        if silence >= BEATS * self._heartbeat and not self.paused:
             self.abort()
             return
-        if silence > HEARTBEAT:
+        if silence >= self._heartbeat:
             self.write(part(Part.PING))
-        self._watch = self.loop.call_later(HEARTBEAT, self._look)
+        self._watch = self.loop.call_later(self._heartbeat / 2, self._look)
 
 
 class Doors:

@@ -236,6 +236,7 @@ class Client:
     status = waiting_for(asynchronous.Client.status)
     browse = waiting_for(asynchronous.Client.browse)
     move = waiting_for(asynchronous.Client.move)
+    check = waiting_for(asynchronous.Client.check)
     measure_log = waiting_for(asynchronous.Client.measure_log)
 
     def read_log(
@@ -281,6 +282,7 @@ def connect(
     attributes: Mapping[str, object] | None = None,
     take_over: bool = False,
     state: AnyState | None = None,
+    silence: float | None = None,
 ) -> Client:
     """Return a blocking client of the service, already connected. Use it with `with`, or call `close`.
 
@@ -303,6 +305,7 @@ def connect(
             attributes=attributes,
             take_over=take_over,
             state=state,
+            silence=silence,
         )
     )
 

@@ -28,8 +28,11 @@ from ._frame import (
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
 from ._hello import (
+    BEATS,
     MAX_BROUGHT,
     MAX_HELLO,
+    MAX_SILENCE,
+    MIN_SILENCE,
     TAKEN_OVER,
     VERSION,
     Hello,
@@ -110,6 +113,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "BEATS",
     "CLIENT_COST",
     "DEFAULT_PORT",
     "HEADER",
@@ -121,7 +125,9 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_SILENCE",
     "MAX_TABLES",
+    "MIN_SILENCE",
     "MSGPACK",
     "NO_ANSWER",
     "SERIALISERS",

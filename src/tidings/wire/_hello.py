@@ -22,6 +22,13 @@ MAX_REASON = 1_000
 """The most characters of the reason of a rejection."""
 
 
+BEATS = 3
+"""How many heartbeats make a silence: a connection from which nothing has come for that long is given up."""
+MIN_SILENCE = 0.5
+"""The least seconds of silence that a client can ask for."""
+MAX_SILENCE = 600.0
+"""The most."""
+
 TAKEN_OVER = "taken-over"
 """The code of a rejection: another process uses the name of this client now."""
 
@@ -66,6 +73,9 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """With `attached`: the broker that said so."""
     take_over: bool = False
     """Of a client without `attached`: whether it takes the place of a client of its name that is connected."""
+    silence: float = 0.0
+    """Of a client: after how many seconds without a sign of life either side gives the connection up; 0: as the broker
+    says."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session
@@ -85,7 +95,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: int = 0
     max_part: int = MAX_PART
     heartbeat: float = 10.0
-    """Seconds after which a silent peer sends a ping; after three of them the connection is given up."""
+    """Seconds after which a silent peer is sent a ping; after three of them the connection is given up. For a client
+    that has asked for a silence it is a third of that."""
     features: tuple[str, ...] = ()
     published: int = 0
     """To a client: the largest number of its own that it has published with here, as far as that is remembered."""
