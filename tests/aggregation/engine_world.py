@@ -24,12 +24,10 @@ class Node:
         self.results: dict[Request[int], Any] = {}
         self.sent = 0
 
-    @property
-    def neighbours(self) -> list[int]:
+    def neighbours(self, subject: Subject) -> list[int]:
         return self.links
 
-    @property
-    def all_ready(self) -> bool:
+    def all_ready(self, subject: Subject) -> bool:
         return True
 
     def below(self, link: int) -> Below:

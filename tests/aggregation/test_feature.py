@@ -475,6 +475,9 @@ class Allowed:
     name = "somebody"
     administer = deploy = False
 
+    def may_count(self, scope: str) -> bool:
+        return False
+
     def check_publish(self, notification: object) -> None: ...
 
     def check_subscribe(self, filter: object) -> None: ...

@@ -178,15 +178,25 @@ async def test_a_watch_of_a_client_that_closes_ends_with_it() -> None:
 
 @on_sockets
 async def test_whoever_may_not_administer_is_not_told_about_others() -> None:
-    access = Access({TOKEN: Identity("someone"), TOKEN * 2: Identity("boss", administer=True)})
+    counter = Identity("counter", count=("root",))
+    access = Access({TOKEN: Identity("someone"), TOKEN * 2: Identity("boss", administer=True), TOKEN * 3: counter})
     async with sockets.serve(Options(name="closed", port=0, access=access)) as server:
         async with tidings.connect(url(server), token=TOKEN) as client:
             with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):
                 await client.aggregates.get("subscriber_count")
-            with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):
+            with pytest.raises(tidings.AccessDenied, match="'someone' may not see what is counted"):
                 await client.aggregates.status()
         async with tidings.connect(url(server), token=TOKEN * 2) as client:
             assert (await client.aggregates.get("subscriber_count")).value == 0
+            await client.subscribe("TRUE")
+            assert await client.aggregates.potential_receivers() == 1
+            async with tidings.connect(url(server), token=TOKEN * 3) as guest:  # may count, but not so few
+                value = await guest.aggregates.get("subscriber_count")
+                assert (value.value, value.withheld, value.complete) == (None, True, True)
+                assert await guest.aggregates.potential_receivers() is None
+                assert await guest.aggregates.potential_receivers("type = 'none' AND FALSE") == 0
+                with pytest.raises(tidings.AccessDenied, match="'counter' may not count in scope 'moon'"):
+                    await guest.aggregates.get("subscriber_count", scope="moon")
 
 
 @on_sockets

@@ -23,6 +23,7 @@ from net.world import options, take, until
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
+from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
 from tidings.scopes import Scopes
 from tidings.sim import World
@@ -66,7 +67,8 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 def _features(name: str) -> tuple[Feature, ...]:
-    return Scopes(name), Strict(HistoryOptions()), Aggregation()
+    hosts = Hosts()
+    return Scopes(name), Strict(HistoryOptions()), Aggregation(), hosts, Following(hosts.epoch_of), Arrivals()
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

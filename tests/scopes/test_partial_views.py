@@ -159,7 +159,7 @@ def house() -> Watched:
 def asked(world: Watched, *changes: AnyChange) -> Answer:
     answers: list[Answer] = []
     world.scopes("a").ask(changes, answers.append, who="boss")
-    world.network.run(5_000_000)
+    world.network.run(5)
     (answer,) = answers
     return answer
 

@@ -34,7 +34,7 @@ COUNTS = {
             "subscription_count",
             "1",
             "subscriptions that something within the filter may pass",
-            lambda tally: len(tally.entries),
+            lambda tally: tally.registrations,
         ),
         Count(
             "publisher_count",

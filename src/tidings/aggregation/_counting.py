@@ -1,15 +1,16 @@
-"""Counting: how many clients of one broker subscribe to what a key stands for.
+"""Counting: how many clients of one broker subscribe to what a key stands for, in one scope.
 
 Theory of operation
 -------------------
-A subscription *touches* a key if something may pass both (`overlaps`), or, if the key is a probe, if the probe passes.
-What counts is what clients register: each client once per key, whatever the number of its subscriptions. Entries of
-neighbours and of subscopes are the same subscriptions once more, and never count; neither do clients that stand for
-somebody else, such as the copies of a client that roams.
+A subscription *touches* a key if something may pass both (`overlaps`), or, if the key is a probe, if the probe would
+reach it. What counts is what clients register: each client once per key, whatever the number of its subscriptions, and
+of the ways by which they are seen in the scope (`_places`). Entries of neighbours and of subscopes are the same
+subscriptions once more, and never count. Neither do clients that stand for somebody else, such as the copies of a
+client that roams, nor, unless the key asks for them, clients that are away.
 
 A key that begins to be watched looks at what is registered already, a few registrations in each turn; meanwhile
 changes are counted as they happen. It is *ready* when it has seen all. From then on only changes cost anything, and
-which keys a change may touch is found by index (`_keys`).
+which keys a change may touch is found by index (`_keys`). When the ways into a scope are others, its keys begin anew.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tidings.broker import Entry, Link, Registration
 from tidings.model import Effort, Filter, Matches, Notification
 
 from ._keys import KeyIndex
+from ._places import Way, Ways
 
 PAIR_STEPS = 2_000
 """How many steps the comparison of a key with one subscription may take (about 1 ms); then it counts as touching."""
@@ -50,18 +52,27 @@ class Key:
 class Tally:
     """Who touches one key in one scope. Compared by identity."""
 
-    __slots__ = ("changed", "clients", "entries", "key", "ready", "scope")
+    __slots__ = ("away", "changed", "clients", "entries", "key", "ready", "scope", "several")
 
-    def __init__(self, key: Key, scope: str, changed: Callable[[Tally], None]) -> None:
+    def __init__(self, key: Key, scope: str, changed: Callable[[Tally], None], *, away: bool = False) -> None:
         self.key = key
         self.scope = scope
         self.changed = changed
+        self.away = away
+        """Whether clients count that are away."""
         self.clients: dict[Link, int] = {}
-        """The clients that do, each with the number of its subscriptions that do."""
+        """The clients that do, each with the number of its entries that do."""
         self.entries: dict[Entry, None] = {}
-        """Their subscriptions that do."""
+        """Their subscriptions that do, in every scope in which they do."""
+        self.several = False
+        """Whether some of these may be the same subscription in several scopes."""
         self.ready = False
         """Whether everything that was registered before has been seen."""
+
+    @property
+    def registrations(self) -> int:
+        """How many subscriptions touch the key, each once."""
+        return len({entry.registration for entry in self.entries} if self.several else self.entries)
 
 
 class Counting:
@@ -72,24 +83,41 @@ class Counting:
         registered: Callable[[], Iterable[Registration]],
         is_current: Callable[[Registration], bool],
         later: Callable[[Callable[[], None]], object],
+        ways: Callable[[str], Ways],
+        counts: Callable[[Link, bool], bool],
+        *,
+        offered: bool = False,
     ) -> None:
-        """`registered`: what clients subscribe to; `later`: calls something in a turn of its own."""
+        """`registered`: what clients subscribe to; `later`: calls something in a turn of its own; `ways`: those into a
+        scope; `counts`: whether a client does, for a key that wants those that are away or not; `offered`: these are
+        advertisements."""
         self._registered = registered
         self._is_current = is_current
         self._later = later
+        self._ways = ways
+        self._counts = counts
+        self._offered = offered
         self._keys: dict[str, KeyIndex[Tally]] = {}
         """By scope."""
+        self._into: dict[str, Ways] = {}
+        """The ways into each scope that is watched."""
+        self._above: dict[str, dict[str, tuple[Way, ...]]] = {}
+        """From each scope, the ways into those that are watched."""
         self._touched: dict[Entry, dict[Tally, None]] = {}
         self._looking: dict[Tally, deque[Registration]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._keys.values())) + len(self._touched) + len(self._looking)
+        return sum(map(len, self._keys.values())) + len(self._touched) + len(self._looking) + len(self._into)
 
     def watch(self, tally: Tally) -> None:
         """Begin to count for a key."""
-        self._keys.setdefault(tally.scope, KeyIndex()).add(tally, tally.key.filter)
-        self._looking[tally] = deque(self._registered())
-        self._look(tally)
+        scope = tally.scope
+        if scope not in self._keys:
+            self._keys[scope] = KeyIndex()
+            self._into[scope] = self._ways(scope)
+            self._work_out()
+        self._keys[scope].add(tally, tally.key.filter)
+        self._begin(tally)
 
     def unwatch(self, tally: Tally) -> None:
         """Count no longer."""
@@ -97,25 +125,56 @@ class Counting:
         keys = self._keys[tally.scope]
         keys.remove(tally)
         if not keys:
-            del self._keys[tally.scope]
+            del self._keys[tally.scope], self._into[tally.scope]
+            self._work_out()
+        self._let_go(tally)
+
+    def regraph(self) -> None:
+        """The tree or the scope graph is another one: count anew where other ways lead into a scope."""
+        changed = {scope: ways for scope in self._keys if not _same(ways := self._ways(scope), self._into[scope])}
+        if changed:
+            self._into.update(changed)
+            self._work_out()
+            for tally in [tally for scope in changed for tally in self._keys[scope]]:
+                self._let_go(tally)
+                self._begin(tally)
+
+    def _work_out(self) -> None:
+        self._above = {}
+        for scope, ways in self._into.items():
+            for below, some in ways.items():
+                self._above.setdefault(below, {})[scope] = some
+
+    def _let_go(self, tally: Tally) -> None:
+        """Forget who touches a key."""
         for entry in tally.entries:
             tallies = self._touched[entry]
             del tallies[tally]
             if not tallies:
                 del self._touched[entry]
+        tally.entries.clear()
+        tally.clients.clear()
+        tally.several = False
+
+    def _begin(self, tally: Tally) -> None:
+        tally.ready = False
+        self._looking[tally] = deque(self._registered())
+        self._look(tally)
 
     def _look(self, tally: Tally) -> None:
         """Look at some of what was registered before."""
         waiting = self._looking.get(tally)
         if waiting is None:
             return
+        ways = self._into[tally.scope]
         left = LOOK_COST
         while waiting and left > 0:
             registration = waiting.popleft()
             left -= registration.filter.cost if isinstance(registration.filter, Filter) else 1
-            entry = registration.entries.get(tally.scope)
-            if entry is not None and self._is_current(registration) and entry not in tally.entries:
-                self._touch(entry, tally)
+            if self._is_current(registration):
+                for scope, entry in registration.entries.items():
+                    for way in ways.get(scope, ()):
+                        self._touch(entry, tally, way, self._translated(entry, way))
         if waiting:
             self._later(lambda: self._look(tally))
             return
@@ -126,37 +185,72 @@ class Counting:
     # --- changes --------------------------------------------------------------------------------------
 
     def added(self, scope: str, entry: Entry) -> None:
-        """A client has subscribed."""
-        if entry.registration is None or (keys := self._keys.get(scope)) is None:
+        """A client has subscribed, or is back."""
+        if entry.registration is None:
             return
-        for tally in keys.near(entry.filter):
-            if self._touch(entry, tally) and tally.ready:
-                tally.changed(tally)
+        for watched, ways in self._above.get(scope, {}).items():
+            for way in ways:
+                wanted = self._translated(entry, way)
+                for tally in self._keys[watched].near(wanted):
+                    if self._touch(entry, tally, way, wanted) and tally.ready:
+                        tally.changed(tally)
 
     def removed(self, entry: Entry) -> None:
         """A subscription has ended."""
         for tally in self._touched.pop(entry, ()):
-            left = tally.clients[entry.link] - 1
-            if left:
-                tally.clients[entry.link] = left
-            else:
-                del tally.clients[entry.link]
-            del tally.entries[entry]
+            self._remove(entry, tally)
+
+    def again(self, entry: Entry) -> None:
+        """Tell once more what is counted of a subscription: it is known now that nobody else counts it."""
+        for tally in self._touched.get(entry, ()):
             if tally.ready:
                 tally.changed(tally)
 
-    def _touch(self, entry: Entry, tally: Tally) -> bool:
+    def left(self, entry: Entry) -> None:
+        """The client of a subscription is away: it counts only where such clients do."""
+        tallies = self._touched.get(entry, {})
+        for tally in [tally for tally in tallies if not tally.away]:
+            del tallies[tally]
+            self._remove(entry, tally)
+        if not tallies:
+            self._touched.pop(entry, None)
+
+    def _remove(self, entry: Entry, tally: Tally) -> None:
+        left = tally.clients[entry.link] - 1
+        if left:
+            tally.clients[entry.link] = left
+        else:
+            del tally.clients[entry.link]
+        del tally.entries[entry]
+        if tally.ready:
+            tally.changed(tally)
+
+    def _touch(self, entry: Entry, tally: Tally, way: Way, wanted: Matches) -> bool:
+        """Count an entry that touches a key and was not counted; whether it was."""
         link = entry.link
-        if is_copy(link) or not tally.key.touches(entry.filter):
+        if entry in tally.entries or not self._counts(link, tally.away):
+            return False
+        probe = tally.key.probe
+        if not (tally.key.touches(wanted) if probe is None or self._offered else _reaches(probe, way, entry)):
             return False
         tally.clients[link] = tally.clients.get(link, 0) + 1
         tally.entries[entry] = None
+        tally.several |= entry.registration is not None and len(entry.registration.entries) > 1
         self._touched.setdefault(entry, {})[tally] = None
         return True
+
+    def _translated(self, entry: Entry, way: Way) -> Matches:
+        """What an entry wants, or offers, in the terms of the scope at the end of a way."""
+        filter = entry.filter
+        for passage in way:
+            filter = passage.offered(filter) if self._offered else passage.wanted(filter)
+        return filter
 
     def clear(self) -> None:
         """Forget everything: nothing is watched any more."""
         self._keys.clear()
+        self._into.clear()
+        self._above.clear()
         self._touched.clear()
         self._looking.clear()
 
@@ -164,3 +258,25 @@ class Counting:
 def is_copy(link: Link) -> bool:
     """Whether a client stands for another one, which is counted where it is itself."""
     return link.principal != link.name
+
+
+def _reaches(probe: Notification, way: Way, entry: Entry) -> bool:
+    """Whether a notification in the scope at the end of a way would reach a subscription."""
+    assert entry.registration is not None
+    seen: Notification | None = probe
+    for passage in (*reversed(way), entry.passage):
+        if passage is not None and seen is not None:
+            seen = passage.inward(seen)
+    return seen is not None and entry.registration.filter.matches(seen)
+
+
+def _same(one: Ways, other: Ways) -> bool:
+    """Whether the same ways lead into a scope: whatever passes them has not changed."""
+    return _steps(one) == _steps(other)
+
+
+def _steps(ways: Ways) -> dict[str, list[list[tuple[str, str, int]]]]:
+    return {
+        scope: [[(passage.member, passage.scope, passage.since) for passage in way] for way in some]
+        for scope, some in ways.items()
+    }

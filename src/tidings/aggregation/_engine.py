@@ -21,7 +21,11 @@ neighbour tells of everything behind it. Any number of brokers may ask at once: 
 each neighbour for the tightest of its shares, and cancels where nobody asks any more. *Push* finds out what must be
 told: to a neighbour what is known without its own contribution, to clients everything. What must be told is only noted
 here; it is worked out when a message leaves (`produce`), so that later changes cost nothing, and `sent` is what the
-neighbour really gets. A value is *complete* if every tree neighbour is there and has told something complete.
+neighbour really gets. A value is *complete* if the local partial is whole, and every neighbour that lies on the way to
+others that contribute is there and has told something complete.
+
+Which neighbours these are depends on the scope of the subject, and changes with the scope graph. A neighbour that does
+not lie on the way may still ask: one of its clients wants to know.
 
 Each ask has a number that its broker never uses again, and what is told names the ask that it answers. So whatever
 arrives late, from before a cancellation, is told from what is current. Links are FIFO and forget everything with the
@@ -66,14 +70,12 @@ class Terms(NamedTuple):
 class Port(Protocol[L]):
     """What the engine needs of the broker around it."""
 
-    @property
-    def neighbours(self) -> Sequence[L]:
-        """The tree neighbours that are ready."""
+    def neighbours(self, subject: Subject) -> Sequence[L]:
+        """The tree neighbours that are ready, and lie on the way to others that contribute."""
         ...
 
-    @property
-    def all_ready(self) -> bool:
-        """Whether all tree neighbours are ready."""
+    def all_ready(self, subject: Subject) -> bool:
+        """Whether all of them are ready, and it is known who they are."""
         ...
 
     def below(self, link: L) -> Below:
@@ -153,7 +155,18 @@ class Side:
 class State(Generic[L]):
     """Everything about one subject at one broker. Compared by identity."""
 
-    __slots__ = ("form", "local", "policy", "ready", "requests", "root_bound", "root_slack", "sides", "subject")
+    __slots__ = (
+        "form",
+        "local",
+        "policy",
+        "ready",
+        "requests",
+        "root_bound",
+        "root_slack",
+        "sides",
+        "subject",
+        "whole",
+    )
 
     def __init__(self, subject: Subject, terms: Terms) -> None:
         self.subject = subject
@@ -161,6 +174,8 @@ class State(Generic[L]):
         self.local: Any = terms.form.zero()
         self.ready = False
         """Whether the local partial is known."""
+        self.whole = True
+        """Whether nothing is missing in it, and nothing may be too much."""
         self.sides: dict[L, Side] = {}
         self.requests: dict[Request[L], None] = {}
         self.root_bound: float = 0
@@ -293,10 +308,10 @@ class Engine(Generic[L]):
 
     # --- what this broker knows itself ----------------------------------------------------------------
 
-    def changed(self, subject: Subject, local: Any) -> None:
-        """The local partial is known, or is another one."""
+    def changed(self, subject: Subject, local: Any, *, whole: bool = True) -> None:
+        """The local partial is known, or is another one; `whole`: it is beyond doubt."""
         if (state := self.states.get(subject)) is not None:
-            state.local, state.ready = local, True
+            state.local, state.ready, state.whole = local, True, whole
             self._push(state, by_change=True)
 
     # --- links ----------------------------------------------------------------------------------------
@@ -350,7 +365,7 @@ class Engine(Generic[L]):
 
     def _retarget(self, state: State[L]) -> None:
         """Divide the bounds of all that ask, and ask the neighbours accordingly."""
-        links = self._port.neighbours
+        links = self._port.neighbours(state.subject)
         tightest: dict[L, float] = {}
         for link, bound, keep in self._demands(state):
             others = [other for other in links if other is not link]
@@ -363,7 +378,7 @@ class Engine(Generic[L]):
             keep(parts.slack)
             for other, share in zip(others, parts.shares, strict=True):
                 tightest[other] = min(share, tightest.get(other, share))
-        for link in links:
+        for link in dict.fromkeys((*links, *state.sides)):
             self._ask(state, link, tightest.get(link))
 
     def _demands(self, state: State[L]) -> Iterator[tuple[L | None, float, Callable[[float], None]]]:
@@ -448,9 +463,9 @@ class Engine(Generic[L]):
 
     def is_complete(self, state: State[L], but: L | None = None) -> bool:
         """Whether all neighbours, but perhaps one, have told something complete."""
-        if not state.ready or not self._port.all_ready:
+        if not (state.ready and state.whole and self._port.all_ready(state.subject)):
             return False
-        for link in self._port.neighbours:
+        for link in self._port.neighbours(state.subject):
             if link is not but:
                 side = state.sides.get(link)
                 if side is None or not side.complete:

@@ -6,10 +6,13 @@ Nothing is woven until this broker is asked for something, by a client or a neig
 the steps are advised, the tables are looked at, and from then on changes are counted. The last ask that ends unweaves.
 
     SUB_ADD, SUB_DEL, AD_ADD, AD_DEL   a client's registration comes or goes: the counts that it touches change
+    AWAY, BACK                         a client's connection is lost, or is there again: so does what counts of it
     ADOPT                              registrations become another client's, which may be a copy
+    (ceded, settled)                   a client that roams is another broker's; one is certainly this broker's
     PUBLISHED                          questions measure what clients of this broker publish
     DETACH                             the requests of the client end
     TREE                               what was said on links is void; all is incomplete until it is said anew
+    GRAPH                              other brokers may carry a scope, and other members count in it
 
 What happened between an ask and its weaving is made good then: a client may have left, the tree may have changed.
 
@@ -23,32 +26,35 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import (
     ROOT_SCOPE,
-    AccessDenied,
     AggregateError,
     ArgumentRefused,
     BudgetExceeded,
+    Notification,
     PartialRefused,
+    ScopeError,
     TidingsError,
 )
-from tidings.wire import Envelope
+from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
-from ._counting import Counting, Tally
+from ._counting import Counting, Tally, is_copy
 from ._engine import Engine, Request, State, Terms
-from ._forms import Ranges
+from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
 from ._options import AggregationOptions
+from ._places import Places
+from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
 from ._surroundings import surroundings
-from ._windows import is_question
+from ._windows import is_question, where_of
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -78,9 +84,27 @@ MAX_ID = 256
 MAX_SHOWN = 1_000
 """The most subjects that a broker shows to whoever looks."""
 
-_COUNTERS = ("updates_sent", "updates_riding", "updates_alone", "results", "partials_refused")
+_COUNTERS = ("updates_sent", "updates_riding", "updates_alone", "results", "withheld", "partials_refused")
 _RANGES = Ranges()
 _DEFAULT_OPTIONS = AggregationOptions()
+
+
+class Hosting(Protocol):
+    """Who knows where clients are: `tidings.mobility.Hosts`."""
+
+    @property
+    def unsettled(self) -> Mapping[str, Link]:
+        """The clients here that another broker may host as well, by name."""
+        ...
+
+    settled: Callable[[Link], None]
+    """Called when that is no longer so for one of them."""
+    ceded: Callable[[Link], None]
+    """Called when a client was given away to another broker, before that one is told so."""
+
+    def has_left(self, link: Link, /) -> bool:
+        """Whether that has happened."""
+        ...
 
 
 class Aggregation(Feature):
@@ -95,6 +119,13 @@ class Aggregation(Feature):
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
+        self._hosting: Hosting | None = None
+        self._watching: Counter[str] = Counter()
+        """How many requests the clients of each identity have."""
+        self._thresholds: dict[Request[Link], int] = {}
+        """Of requests from which small numbers are withheld, below which."""
+        self._silent: dict[Request[Link], bool] = {}
+        """Of requests that were told last that their number is withheld, whether that was complete."""
         self._tallies: dict[Subject, Tally] = {}
         self._untold: dict[Request[Link], None] = {}
         self._telling = False
@@ -108,32 +139,47 @@ class Aggregation(Feature):
     def start(self) -> None:
         """The broker is built."""
         context = self.context
+        self._places = Places(context)
+        self._rights = Rights(self.options, context.now)
         self._subscriptions = Counting(
             lambda: (one for client in context.clients for one in context.subscribed(client)),
             context.is_current,
             lambda action: context.call_later(0, action),
+            lambda scope: self._places.of(scope).ways,
+            self._counts,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
             context.is_current,
             lambda action: context.call_later(0, action),
+            lambda scope: self._places.of(scope).ways,
+            self._counts,
+            offered=True,
         )
         self._measurements = Measurements(
-            context.name, context.now, context.call_later, self.engine.changed, self._reweave
+            context.name,
+            context.now,
+            context.call_later,
+            self.engine.changed,
+            self._reweave,
+            carries=lambda scope: bool(self._places.of(scope).ways),
         )
         self._learn_tree()
 
+    def serve(self, hosting: Hosting) -> None:
+        """From now on, know which clients may be at another broker as well: with them, a count is not complete."""
+        self._hosting = hosting
+        hosting.settled, hosting.ceded = self._on_settled, self._on_ceded
+
     # --- what the engine asks of its broker -------------------------------------------------------------
 
-    @property
-    def neighbours(self) -> Sequence[Link]:
-        """The tree neighbours that are ready."""
-        return self._links
+    def neighbours(self, subject: Subject) -> Sequence[Link]:
+        """The neighbours that are to be asked and are ready."""
+        return self._places.of(subject.scope).links
 
-    @property
-    def all_ready(self) -> bool:
-        """Whether all tree neighbours are ready."""
-        return len(self._links) == len(self.context.tree.neighbours)
+    def all_ready(self, subject: Subject) -> bool:
+        """Whether these are all that must be asked."""
+        return self._places.of(subject.scope).whole
 
     def below(self, link: Link) -> Below:
         """What lies behind a neighbour."""
@@ -143,7 +189,8 @@ class Aggregation(Feature):
         """How a subject is treated."""
         if not is_question(subject.aggregate):
             return Terms(_RANGES, self.options.share)
-        return Terms(self._measurements.form(subject, lambda: len(self.context.tree.parents)), self.options.share)
+        form = self._measurements.form(subject, lambda: self._places.of(subject.scope).brokers)
+        return Terms(form, self.options.share)
 
     def began(self, subject: Subject) -> None:
         """Somebody asks for a subject."""
@@ -163,8 +210,8 @@ class Aggregation(Feature):
 
     def ask(self, link: Link, number: int, subject: Subject, bound: float) -> None:
         """Ask a neighbour."""
-        aggregate, version, key, probe, scope = subject
-        self._send(link, Ask(number, aggregate, version, key, probe, scope, bound))
+        aggregate, version, key, probe, scope, away = subject
+        self._send(link, Ask(number, aggregate, version, key, probe, scope, bound, away))
 
     def rebound(self, link: Link, number: int, bound: float) -> None:
         """Change the bound of an ask."""
@@ -191,7 +238,11 @@ class Aggregation(Feature):
         """What must be advised for what is asked now."""
         steps: dict[Joinpoint, Advice] = {}
         if self.engine.states:
-            steps |= {Joinpoint.DETACH: self._on_detach, Joinpoint.TREE: self._on_tree}
+            steps |= {
+                Joinpoint.DETACH: self._on_detach,
+                Joinpoint.TREE: self._on_tree,
+                Joinpoint.GRAPH: self._on_graph,
+            }
         if any(not is_question(subject.aggregate) for subject in self.engine.states):
             steps |= {
                 Joinpoint.SUB_ADD: self._on_sub_add,
@@ -199,6 +250,8 @@ class Aggregation(Feature):
                 Joinpoint.AD_ADD: self._on_ad_add,
                 Joinpoint.AD_DEL: self._on_ad_del,
                 Joinpoint.ADOPT: self._on_adopt,
+                Joinpoint.AWAY: self._on_away,
+                Joinpoint.BACK: self._on_back,
             }
         if self._measurements:
             steps[Joinpoint.PUBLISHED] = self._on_published
@@ -220,7 +273,7 @@ class Aggregation(Feature):
         self._weaves -= 1
         if self._weaves:
             return
-        self._look_at_tree()
+        self._look_around()
         for link in [link for link in self._requests if self.context.client(link.name) is not link]:
             self._end_requests(link)
         self._begin_all()
@@ -239,9 +292,36 @@ class Aggregation(Feature):
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
         tally = self._tallies[subject] = Tally(
-            key_of(subject), subject.scope, lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)))
+            key_of(subject),
+            subject.scope,
+            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
+            away=subject.away,
         )
         self._counting(count).watch(tally)
+
+    def _is_whole(self, tally: Tally) -> bool:
+        """Whether no client is counted that another broker may count as well."""
+        doubtful = self._hosting.unsettled if self._hosting is not None else {}
+        return not doubtful or tally.clients.keys().isdisjoint(doubtful.values())
+
+    def _counts(self, link: Link, away: bool) -> bool:
+        """Whether a client counts, for somebody who wants those that are away or does not."""
+        if is_copy(link) or (self._hosting is not None and self._hosting.has_left(link)):
+            return False
+        return away or not self.context.is_away(link)
+
+    def _on_ceded(self, link: Link) -> None:
+        """A client is another broker's. What changes by that is told on the way there before the answer is, so whoever
+        hears that it counts there has heard that it no longer counts here."""
+        for counting, registrations in self._registered(link):
+            for _, entry in _entries(registrations):
+                counting.removed(entry)
+
+    def _on_settled(self, link: Link) -> None:
+        """A client is here, and nowhere else."""
+        for counting, registrations in self._registered(link):
+            for _, entry in _entries(registrations):
+                counting.again(entry)
 
     def _counting(self, count: Count) -> Counting:
         return self._advertisements if count.advertisements else self._subscriptions
@@ -267,15 +347,47 @@ class Aggregation(Feature):
         return changes
 
     def _on_published(self, envelope: Envelope, link: Link) -> None:
-        scoping = self.context.scoping
-        if scoping.flat or ROOT_SCOPE in scoping.memberships(link.principal):
-            self._measurements.published(envelope)
+        scoping, at = self.context.scoping, envelope.identity.published_at
+        if scoping.flat:
+            self._measurements.published(ROOT_SCOPE, envelope.notification, at)
+            return
+        for scope in self._measurements.scopes:
+            for seen in self._seen_in(scope, envelope.notification, link):
+                self._measurements.published(scope, seen, at)
+
+    def _seen_in(self, scope: str, notification: Notification, link: Link) -> Iterator[Notification]:
+        """Each form in which something is visible in a scope that a client publishes."""
+        paths = self._places.of(scope).paths
+        forms: dict[bytes, None] = {}
+        for member, own in self.context.scoping.active.memberships(link.principal).items():
+            for path in paths.get(member, ()):
+                seen: Notification | None = notification
+                for passage in (own, *path):
+                    seen = None if seen is None else passage.outward(seen)
+                if seen is not None and (form := encode_body(seen)) not in forms:
+                    forms[form] = None
+                    yield seen
+
+    def _on_away(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        for counting, registrations in self._registered(link):
+            for _, entry in _entries(registrations):
+                counting.left(entry)
+
+    def _on_back(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        for counting, registrations in self._registered(link):
+            for scope, entry in _entries(registrations):
+                counting.added(scope, entry)
+
+    def _registered(self, link: Link) -> list[tuple[Counting, Collection[Registration]]]:
+        return [
+            (self._subscriptions, self.context.subscribed(link)),
+            (self._advertisements, self.context.advertised(link)),
+        ]
 
     def _on_adopt(self, proceed: Callable[..., None], old: Link, new: Link) -> None:
-        moving = [
-            (self._subscriptions, list(_entries(self.context.subscribed(old)))),
-            (self._advertisements, list(_entries(self.context.advertised(old)))),
-        ]
+        moving = [(counting, list(_entries(registrations))) for counting, registrations in self._registered(old)]
         for counting, entries in moving:
             for _, entry in entries:
                 counting.removed(entry)
@@ -290,27 +402,55 @@ class Aggregation(Feature):
 
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
-        self._look_at_tree()
+        self._look_around()
 
-    # --- the tree -------------------------------------------------------------------------------------
+    def _on_graph(self, proceed: Callable[..., None], old: int, new: int) -> None:
+        proceed(old, new)
+        self._look_around()
+
+    # --- the tree and the scope graph -----------------------------------------------------------------
 
     def _learn_tree(self) -> None:
         tree = self.context.tree
         self._tree_epoch = tree.epoch
         self._surroundings = surroundings(self.context.name, tree)
-        self._links = self.context.neighbours
+        self._view = self.context.scoping.newest
+        self._places.forget()
 
-    def _look_at_tree(self) -> None:
-        """If the tree is another one than before, everything that was said on links is void."""
+    def _look_around(self) -> None:
+        """If the tree is another one than before, everything that was said on links is void; if the scope graph is,
+        others may have to be asked."""
         if self.context.tree.epoch != self._tree_epoch:
             self._learn_tree()
             self.engine.forget(self.engine.spoken)
-            self.engine.links_changed()
+        elif self.context.scoping.newest is not self._view:
+            self._view = self.context.scoping.newest
+            if not self._places.refresh():
+                self._end_lost()
+                return
+        else:
+            return
+        self._subscriptions.regraph()
+        self._advertisements.regraph()
+        self.engine.links_changed()
+        self._end_lost()
+
+    def _end_lost(self) -> None:
+        """End the requests for scopes that are no more, or in which nothing can be measured any more."""
+        if not self._places.lacking:
+            return
+        for link, requests in list(self._requests.items()):
+            for id, request in list(requests.items()):
+                try:
+                    self._check_scope(request.state.subject)
+                except TidingsError as error:
+                    self._unwatch(link, id)
+                    self._send(link, Declined(id, type(error).__name__, str(error)))
 
     def neighbour_ready(self, link: Link) -> None:
         """A neighbour is ready, and knows nothing of what it may have said or heard before."""
-        self._look_at_tree()
-        self._links = self.context.neighbours
+        self._look_around()
+        self._places.forget()
         self.engine.forget([link])
         self.engine.links_changed()
 
@@ -328,7 +468,7 @@ class Aggregation(Feature):
         self._from_neighbour(link, data, came="riding")
 
     def _from_neighbour(self, link: Link, body: bytes, came: str = "alone") -> None:
-        self._look_at_tree()
+        self._look_around()
         try:
             message = decode(body)
             match message:
@@ -355,7 +495,7 @@ class Aggregation(Feature):
             self.context.refused()
 
     def _asked(self, link: Link, ask: Ask) -> None:
-        subject = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope)
+        subject = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope, away=ask.away)
         self._check(subject)
         self.engine.asked(link, ask.number, subject, check_bound(ask.bound))
 
@@ -376,6 +516,20 @@ class Aggregation(Feature):
                 "try again later, or raise max_keys in [aggregation]"
             )
 
+    def _check_scope(self, subject: Subject) -> None:
+        """Raise `TidingsError` for a scope of which clients of this broker cannot be told anything."""
+        scoping, scope = self.context.scoping, subject.scope
+        if not scoping.ready and not scoping.newest.version:
+            return  # the graph is still to come
+        place = self._places.of(scope)
+        if not place.known:
+            raise ScopeError(f"there is no scope '{scope:.80}' to count in; `tidings scope tree` shows which there are")
+        if place.detour and is_question(subject.aggregate):
+            raise ScopeError(
+                f"what is published in scope '{place.detour}' comes to {named(scope)} over a gateway, where nothing is "
+                f"measured; ask about '{place.detour}' itself"
+            )
+
     def _produce(self, link: Link) -> bytes | None:
         """What a neighbour must be told, as a message to it leaves."""
         updates = self.engine.produce(link, ROOM)
@@ -390,7 +544,7 @@ class Aggregation(Feature):
     # --- clients --------------------------------------------------------------------------------------
 
     def _from_client(self, link: Link, body: bytes) -> None:
-        self._look_at_tree()
+        self._look_around()
         message = decode(body)
         try:
             match message:
@@ -402,7 +556,7 @@ class Aggregation(Feature):
                 case Unwatch(id):
                     self._unwatch(link, id)
                 case Look(id):
-                    self._may_look(link)
+                    self._rights.may_look(link)
                     self._send(link, self._seen(id))
                 case _:
                     raise TidingsError(f"a client may not send {type(message).__name__}")
@@ -420,34 +574,44 @@ class Aggregation(Feature):
                 raise AggregateError(f"max_error={bound:g}: what a question measures is exact; leave max_error out")
         else:
             version = count_named(watch.aggregate).version
-        subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope)
-        self._may_look(link)
+        subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, away=watch.away)
+        threshold = self._may_ask(link, subject)
         own = self._requests.get(link, {})
         if watch.id in own:
             raise AggregateError(f"there is a watch '{watch.id}' already; choose another id")
-        if len(own) >= self.options.max_watches:
+        if self._watching[link.owner] >= self.options.max_watches:
             raise BudgetExceeded(
-                f"a client may watch at most {self.options.max_watches:,} values at a time; end some, or raise "
-                "max_watches in [aggregation]"
+                f"the clients of '{link.owner}' may watch at most {self.options.max_watches:,} values at a time; end "
+                "some, or raise max_watches in [aggregation]"
             )
+        self._check_scope(subject)
         self._check(subject)
+        self._rights.take(link)
         request: Request[Link] = Request(link, watch.id, bound)
         self._requests.setdefault(link, {})[watch.id] = request
+        self._watching[link.owner] += 1
+        if threshold:
+            self._thresholds[request] = threshold
         self.engine.register(subject, request)
 
-    def _may_look(self, link: Link) -> None:
-        if link.guard is not None and not link.guard.administer:
-            raise AccessDenied(
-                f"'{link.guard.name}' may not count: counts tell about other clients; ask the administrator for "
-                "`administer` for this identity"
-            )
+    def _may_ask(self, link: Link, subject: Subject) -> int:
+        """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
+        view = self.context.scoping.newest
+        if is_question(subject.aggregate):
+            self._rights.may_measure(link, subject.scope, where_of(subject.aggregate), view)
+            return 0
+        return self._rights.threshold(link, subject.scope, view)
 
     def _unwatch(self, link: Link, id: str) -> None:
         own = self._requests.get(link, {})
         if (request := own.pop(id, None)) is not None:
             if not own:
                 del self._requests[link]
-            self._untold.pop(request, None)
+            self._watching[link.owner] -= 1
+            if not self._watching[link.owner]:
+                del self._watching[link.owner]
+            for kept in (self._untold, self._thresholds, self._silent):
+                kept.pop(request, None)
             self.engine.cancel(request)
 
     def _end_requests(self, link: Link) -> None:
@@ -466,12 +630,24 @@ class Aggregation(Feature):
             if self.context.crowded(request.link):
                 self._untold[request] = None
             elif (found := self.engine.result(request)) is not None:
-                (value, error, _, window), complete = found
-                self.counters["results"] += 1
-                version, now = request.state.subject.version, self.context.now()
-                self._send(request.link, Result(request.id, value, error, complete, version, now, window))
+                self._tell(request, *found)
         if self._untold:
             self._tell_in(TELL_AGAIN)
+
+    def _tell(self, request: Request[Link], read: Read, complete: bool) -> None:
+        """Tell a client a value; or that there is one that is too small, and not how it changes."""
+        value, error, _, window = read
+        version, now = request.state.subject.version, self.context.now()
+        threshold = self._thresholds.get(request, 0)
+        if threshold and withheld(value - error, value + error, threshold):
+            self.counters["withheld"] += 1
+            if self._silent.get(request) is not complete:
+                self._silent[request] = complete
+                self._send(request.link, Result(request.id, None, 0, complete, version, now, window, withheld=True))
+            return
+        self._silent.pop(request, None)
+        self.counters["results"] += 1
+        self._send(request.link, Result(request.id, value, error, complete, version, now, window))
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -492,7 +668,7 @@ class Aggregation(Feature):
         """What is kept, by name: nothing, once nobody asks for anything."""
         held = {
             "subjects": not self.engine.is_empty,
-            "requests": bool(self._requests or self._untold),
+            "requests": bool(self._requests or self._watching or self._untold or self._thresholds or self._silent),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
             "advice": bool(self._advised or self._unbegun),
@@ -521,6 +697,7 @@ class Aggregation(Feature):
             value,
             error,
             whole and self.engine.is_complete(state),
+            subject.away,
         )
 
 

@@ -37,6 +37,9 @@ class KeyIndex(Generic[K]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._places)
+
     def add(self, key: K, filter: Filter | None) -> None:
         """Keep a key; without a filter it is near everything."""
         places = self._choose(filter) if filter is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tidings.broker import Timer
 from tidings.matching import Matcher, make_index
-from tidings.wire import Envelope
+from tidings.model import Notification
 
 from ._subject import Subject
 from ._windows import Known, Measuring, Windows
@@ -27,15 +27,20 @@ class Measurements:
         call_later: Callable[[int, Callable[[], None]], Timer],
         changed: Callable[[Subject, Known], None],
         forgotten: Callable[[], None],
+        *,
+        carries: Callable[[str], bool],
     ) -> None:
-        """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured."""
+        """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured; `carries`:
+        whether this broker is one of those that contribute to a scope."""
         self._broker = broker
         self._now = now
         self._call_later = call_later
         self._changed = changed
         self._forgotten = forgotten
+        self._carries = carries
         self._measuring: dict[Subject, Measuring] = {}
-        self._index: Matcher[Subject] = make_index()
+        self._indexes: dict[str, Matcher[Subject]] = {}
+        """By scope."""
         self._timers: dict[Subject, Timer] = {}
         self._lingering: dict[Subject, Timer] = {}
         self._late = 0
@@ -56,7 +61,7 @@ class Measurements:
         if measuring is None:
             measuring = Measuring(subject.aggregate, self._broker, self._now() // 1_000)
             self._measuring[subject] = measuring
-            self._index.add(measuring.where, subject)
+            self._indexes.setdefault(subject.scope, make_index()).add(measuring.where, subject)
         return Windows(measuring.definition, brokers, lambda: measuring.newest)
 
     def begin(self, subject: Subject) -> None:
@@ -75,14 +80,20 @@ class Measurements:
         self._timers[subject] = self._call_later(
             max(measuring.next_at * 1_000 - now, 1_000), lambda: self._close(subject)
         )
-        self._changed(subject, known)
+        self._changed(subject, known if self._carries(subject.scope) else {})
 
-    def published(self, envelope: Envelope) -> None:
-        """A client of this broker has published something."""
-        notification = envelope.notification
-        at, now = envelope.identity.published_at // 1_000, self._now() // 1_000
-        for subject in self._index.match(notification):
-            self._measuring[subject].take(notification, at, now)
+    @property
+    def scopes(self) -> list[str]:
+        """In which something is measured."""
+        return list(self._indexes)
+
+    def published(self, scope: str, notification: Notification, published_at: int) -> None:
+        """A client of this broker has published something that is visible in a scope in this form."""
+        index = self._indexes.get(scope)
+        if index is not None and (concerned := index.match(notification)):
+            at, now = published_at // 1_000, self._now() // 1_000
+            for subject in concerned:
+                self._measuring[subject].take(notification, at, now)
 
     def linger(self, subject: Subject) -> None:
         """Nobody asks any more; measure on for a while, in case somebody asks again."""
@@ -96,5 +107,8 @@ class Measurements:
         if (timer := self._timers.pop(subject, None)) is not None:
             timer.cancel()
         self._late += self._measuring.pop(subject).late
-        self._index.remove(subject)
+        index = self._indexes[subject.scope]
+        index.remove(subject)
+        if all(one.scope != subject.scope for one in self._measuring):
+            del self._indexes[subject.scope]
         self._forgotten()

@@ -21,7 +21,11 @@ class AggregationOptions:
     max_keys: int = 100_000
     """The most subjects that are watched at this broker, by its clients or through it."""
     max_watches: int = 10_000
-    """The most watches of one client."""
+    """The most watches of all clients of one identity."""
+    threshold: int = 5
+    """Smaller numbers, but 0, are withheld from clients that are no administrators."""
+    requests_per_minute: int = 60
+    """How many watches the clients of one identity may begin in a minute, unless they are administrators."""
     network: str = ""
     """What signatures call this network; it must have a name where there are signers."""
     signer: tuple[Signer, ...] = ()

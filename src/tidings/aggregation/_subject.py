@@ -17,3 +17,5 @@ class Subject(NamedTuple):
     probe: bytes = b""
     """The encoded body of a notification."""
     scope: str = ROOT_SCOPE
+    away: bool = False
+    """Whether clients count that are away: without a connection, but expected back."""

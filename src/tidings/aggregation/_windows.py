@@ -74,6 +74,11 @@ def question_of(text: str) -> Aggregate[Any]:
     return definition
 
 
+def where_of(text: str) -> Filter:
+    """What a question measures at all."""
+    return parse(text).where
+
+
 class Windows:
     """How windows travel: a `Form`."""
 

@@ -34,6 +34,7 @@ class Ask(_Message, frozen=True):
     probe: bytes
     scope: str
     bound: float
+    away: bool = False
 
 
 class Rebound(_Message, frozen=True):
@@ -69,6 +70,8 @@ class Watch(_Message, frozen=True):
     """The encoded body of a notification."""
     max_error: float = 0
     scope: str = ROOT_SCOPE
+    away: bool = False
+    """Whether clients count whose connections are lost, but who are expected back."""
 
 
 class Tune(_Message, frozen=True):
@@ -102,6 +105,8 @@ class Result(_Message, frozen=True):
     """When the broker said so, in microseconds since 1970 UTC."""
     window: tuple[int, int] | None = None
     """From when to when, in milliseconds since 1970; None: the value is about now."""
+    withheld: bool = False
+    """Whether there is a number that is too small to be told."""
 
 
 class Declined(_Message, frozen=True):
@@ -136,6 +141,7 @@ class Watched(_Message, frozen=True):
     value: Any
     error: float
     complete: bool
+    away: bool = False
 
 
 class Seen(_Message, frozen=True):

@@ -165,6 +165,8 @@ class Broker:
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
         self._clients: dict[str, Link] = {}
+        self.absent: set[Link] = set()
+        """The clients whose connections are lost or silent."""
         self._principals: dict[str, dict[Link, None]] = {}
         """The attached clients that stand for somebody."""
         self.publications = Publications(self.epoch, runtime.log, name=name, publishes=role is not Role.INNER)
@@ -468,6 +470,7 @@ class Broker:
         self.ordering.abandon(link)
         self.registrations.end(link)
         self.scoping.detached(link)
+        self.absent.discard(link)
         del self._clients[link.name]
         standing = self._principals[link.principal]
         del standing[link]
@@ -486,10 +489,10 @@ class Broker:
             self.at_back(link)
 
     def _away(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.add(link)
 
     def _back(self, link: Link) -> None:
-        """Features may want to know."""
+        self.absent.discard(link)
 
     def _adopt(self, old: Link, new: Link) -> None:
         self.registrations.adopt(old, new)

@@ -66,6 +66,10 @@ class Context:
         """The link of an attached client."""
         return self._broker.client(name)
 
+    def is_away(self, client: Link) -> bool:
+        """Whether the connection of an attached client is lost or silent."""
+        return client in self._broker.absent
+
     @property
     def log(self) -> Log | None:
         """The disk, if this broker has one."""
@@ -99,6 +103,10 @@ class Context:
     def subscribed(self, client: Link) -> Collection[Registration]:
         """What an attached client subscribes to."""
         return self._broker.registrations.subscriptions(client).values()
+
+    def is_owed(self, client: Link) -> bool:
+        """Whether an origin owes something to a subscription of an attached client."""
+        return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
 
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""

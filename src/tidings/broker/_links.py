@@ -33,6 +33,10 @@ class Guard(Protocol):
         """Whether it may see and change everything."""
         ...
 
+    def may_count(self, scope: str) -> bool:
+        """May it ask how many there are in a scope? Small numbers are withheld from it."""
+        ...
+
     @property
     def deploy(self) -> bool:
         """Whether it may deploy aggregates, and end them."""

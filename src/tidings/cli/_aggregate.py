@@ -84,6 +84,12 @@ MaxError = Annotated[
 ]
 
 
+Scope = Annotated[
+    str, typer.Option("--scope", metavar="SCOPE", help="The scope in which to count.", show_default="root")
+]
+Away = Annotated[bool, typer.Option("--away", help="Count clients as well whose connections are lost.")]
+
+
 @aggregate.command("list")
 @entering
 def list_all(client: tidings.Client, as_json: AsJson = False) -> None:
@@ -105,6 +111,8 @@ def get(
     name: Name,
     filter: Wanted = None,
     max_error: MaxError = 0.0,
+    scope: Scope = "root",
+    away: Away = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--timeout"), help="How long to wait for all brokers.")
     ] = 10.0,
@@ -115,7 +123,9 @@ def get(
 
     async def ask() -> AggregateValue:
         async with client:
-            return await client.aggregates.get(name, filter=wanted, max_error=max_error, timeout=timeout)
+            return await client.aggregates.get(
+                name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away, timeout=timeout
+            )
 
     value = asyncio.run(ask())
     print(_as_json(value) if as_json else _as_text(value))
@@ -128,6 +138,8 @@ def watch(
     name: Name,
     filter: Wanted = None,
     max_error: MaxError = 0.0,
+    scope: Scope = "root",
+    away: Away = False,
     count: Annotated[
         int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many complete values.")
     ] = None,
@@ -184,7 +196,9 @@ def watch(
             with contextlib.suppress(TimeoutError):
                 async with (
                     asyncio.timeout(timeout),
-                    client.aggregates.watch(name, filter=wanted, max_error=max_error) as watching,
+                    client.aggregates.watch(
+                        name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away
+                    ) as watching,
                 ):
                     with _until_interrupted(watching):
                         async for value in _until(watching, alarm):
@@ -262,7 +276,7 @@ def _notifications(name: str, attributes: dict[str, Any], value: AggregateValue)
     if value.window is not None:
         about["window_end"] = value.window[1]
     groups = value.value.items() if isinstance(value.value, dict) else [((), value.value)]
-    for group, one in groups:
+    for group, one in groups if not value.withheld else ():
         numbers = one if isinstance(one, list) else [one]
         measured = {"value" if not at else f"value{at + 1}": number for at, number in enumerate(numbers)}
         said = {f"group{at + 1}": part for at, part in enumerate(group) if part is not None}
@@ -287,7 +301,7 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     if not found.watched:
         console.print(f"nothing is watched at {printable(found.broker)}", markup=False)
         return
-    table = Table("aggregate", "filter", "value", "watched by", "asked by", box=None)
+    table = Table("aggregate", "filter", "scope", "value", "watched by", "asked by", box=None)
     for one in found.watched:
         table.add_row(*map(printable, _row(one)))
     console.print(table)
@@ -298,7 +312,8 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
 def _row(one: Watched) -> tuple[str, ...]:
     value = f"{one.value}{f' ± {one.error:g}' if one.error else ''}{'' if one.complete else ', incomplete'}"
     clients = f"{one.requests} within {one.bound:g}" if one.bound is not None else "-"
-    return one.aggregate, one.key or "-", value, clients, f"{one.neighbours} neighbours"
+    key = f"{one.key or '-'}{', away as well' if one.away else ''}"
+    return one.aggregate, key, one.scope or "root", value, clients, f"{one.neighbours} neighbours"
 
 
 async def _look(client: tidings.Client) -> Seen:
@@ -306,7 +321,13 @@ async def _look(client: tidings.Client) -> Seen:
         return await client.aggregates.status()
 
 
+def _scope(name: str) -> str:
+    return "" if name == "root" else name
+
+
 def _as_text(value: AggregateValue) -> str:
+    if value.withheld:
+        return f"withheld: too few{'' if value.complete else ' (incomplete)'}"
     error = f" ± {value.error:.4g}" if value.error else ""
     end = f"{error}{'' if value.complete else ' (incomplete)'}"
     if not isinstance(value.value, dict):
@@ -331,6 +352,7 @@ def _as_json(value: AggregateValue) -> str:
         "complete": value.complete,
         "version": value.version,
         "as_of": _iso(value.as_of),
+        **({"withheld": True} if value.withheld else {}),
     }
     if value.window is not None:
         words["window"] = [*map(_iso, value.window)]

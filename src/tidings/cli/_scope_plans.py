@@ -37,7 +37,7 @@ from ._plan_looks import Planned, plan_text, plan_words
 from ._printable import printable_json, printable_lines
 from ._progress import Progress
 from ._scope_changes import Credentials, How, Seconds, secrets
-from ._scope_scripts import DIFFERENT, Partial, Prune
+from ._scope_scripts import DIFFERENT, Partial, Prune, mistakes_told
 from ._script_files import MAX_PLAN, Files, check_outputs, named, read_bytes, read_sources, source_in, write_text
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Make the change without asking.")]
@@ -87,7 +87,8 @@ def plan(
             graphs.append((before, after))
             return planned
 
-    planned = asyncio.run(run())
+    with mistakes_told(as_json):
+        planned = asyncio.run(run())
     if out is not None:
         write_text(out, encode_outlook(planned.outlook).decode() + "\n")
     if svg is not None:
@@ -139,7 +140,8 @@ def apply(
 
             return await _carry_out(planning, make, yes, as_json, all, mode=mode, credentials=presented)
 
-    _tell(asyncio.run(run()), as_json)
+    with mistakes_told(as_json):
+        _tell(asyncio.run(run()), as_json)
 
 
 @entering

@@ -345,6 +345,7 @@ ACCESS: dict[str, Reader] = {
     "deploy": boolean,
     "names": patterns,
     "attributes": patterns,
+    "count": patterns,
 }
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
@@ -383,6 +384,8 @@ AGGREGATION: dict[str, Reader] = {
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
+    "threshold": integer(1, 1_000_000),
+    "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
 }

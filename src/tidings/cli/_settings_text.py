@@ -30,7 +30,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
             entry[form] = "(hidden)" if form == "token" else credential
             entry.update(publish=str(identity.publish), subscribe=str(identity.subscribe))
             entry.update(administer=identity.administer, broker=identity.broker, deploy=identity.deploy)
-            entry.update(names=list(identity.names), attributes=list(identity.attributes))
+            entry.update(names=list(identity.names), attributes=list(identity.attributes), count=list(identity.count))
     tls = (
         {}
         if options.tls is None

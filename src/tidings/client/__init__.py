@@ -10,6 +10,7 @@ from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
+from ._moves import Move, Moves
 from ._receipt import Receipt, RefusedByService
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
@@ -36,6 +37,8 @@ __all__ = [
     "ConnectionFailed",
     "GraphKind",
     "Misfit",
+    "Move",
+    "Moves",
     "NotAdmitted",
     "OnDisconnect",
     "OnReconnect",

@@ -35,7 +35,7 @@ from tidings.aggregation.messages import (
     encode,
 )
 from tidings.broker import check_filter, check_place
-from tidings.model import AggregateError, ArgumentRefused, Filter, FilterError, Notification, TidingsError
+from tidings.model import ROOT_SCOPE, AggregateError, ArgumentRefused, Filter, FilterError, Notification, TidingsError
 from tidings.wire import Refused, encode_body
 
 from ._arguments import filter_of, name_of, shown, timeout_of
@@ -65,6 +65,8 @@ class AggregateValue:
     """When the broker said so, by its clock."""
     window: tuple[datetime, datetime] | None = None
     """From when to when something was published that the value is about; None: it is about now."""
+    withheld: bool = False
+    """Whether there is a number, which is too small to be told to this client; `value` is None then."""
 
 
 class AggregateWatch(AsyncIterator[AggregateValue]):
@@ -144,7 +146,8 @@ class AggregateWatch(AsyncIterator[AggregateValue]):
             if isinstance(value, dict):
                 value = {group_of(group): one for group, one in value.items()}
         at = _EPOCH + timedelta(microseconds=result.as_of)
-        self._offer(AggregateValue(value, result.error, result.complete, result.version, at, window))
+        known = AggregateValue(value, result.error, result.complete, result.version, at, window, result.withheld)
+        self._offer(known)
 
     def refused(self, error: TidingsError) -> None:
         """The broker does not answer this."""
@@ -192,6 +195,8 @@ class Aggregates:
         filter: Filter | str | None = None,
         probe: Mapping[str, object] | None = None,
         max_error: float = 0,
+        scope: str = ROOT_SCOPE,
+        away: bool = False,
     ) -> AggregateWatch:
         """Watch an aggregate: iterate over the result for a value now, and one whenever it changes.
 
@@ -202,14 +207,17 @@ class Aggregates:
         those subscriptions count that it would pass. A value may be off by `max_error`, which saves messages. The first
         values are not `complete`: not all brokers have answered yet. A name that no broker knows, or what this client
         may not count, is raised by the first iteration.
+
+        Those count who are in `scope`, or in scopes inside it whose borders let counts pass; by default, in the root
+        scope. With `away=True`, clients count as well whose connections are lost, until their brokers give them up.
         """
         bound = check_bound(max_error)
         if aggregation.is_question(aggregate):
             name = aggregation.question_of(aggregate).name
-            if bound or filter is not None or probe is not None:
+            if bound or filter is not None or probe is not None or away:
                 raise ArgumentRefused(
-                    f"{shown(aggregate)} has its own filter, behind WHERE, and is exact; leave filter, probe and "
-                    "max_error out"
+                    f"{shown(aggregate)} has its own filter, behind WHERE, and is exact; leave filter, probe, "
+                    "max_error and away out"
                 )
         else:
             name = name_of(aggregate, "aggregate", "give the name of an aggregate, as `list` returns them")
@@ -217,10 +225,11 @@ class Aggregates:
             raise ArgumentRefused("a filter and a probe; give one of them")
         key = "" if filter is None else _key(filter)
         body = b"" if probe is None else encode_body(_probe(probe))
+        where = scope if scope == ROOT_SCOPE else name_of(scope, "scope", "give the name of a scope")
         self._check()
         self._count += 1
         id = f"w{self._count}"
-        request = Watch(id, name, key, body, bound)
+        request = Watch(id, name, key, body, bound, where, away)
         watch = self._watches[id] = AggregateWatch(self._say, request, lambda id: self._watches.pop(id, None))
         return watch
 
@@ -231,6 +240,8 @@ class Aggregates:
         filter: Filter | str | None = None,
         probe: Mapping[str, object] | None = None,
         max_error: float = 0,
+        scope: str = ROOT_SCOPE,
+        away: bool = False,
         timeout: float | None = GET_TIMEOUT,
     ) -> AggregateValue:
         """Return one complete value. `AggregateError` if there is none in `timeout` seconds: a broker is missing.
@@ -242,7 +253,8 @@ class Aggregates:
             window = aggregation.question_of(aggregate).window
             assert window is not None
             timeout += (window.size_ms + 2 * window.slide_ms + 1_000) / 1_000
-        async with self.watch(aggregate, filter=filter, probe=probe, max_error=max_error) as watch:
+        watching = self.watch(aggregate, filter=filter, probe=probe, max_error=max_error, scope=scope, away=away)
+        async with watching as watch:
             try:
                 async with asyncio.timeout(timeout):
                     async for value in watch:
@@ -261,18 +273,22 @@ class Aggregates:
         key: Filter | str | Mapping[str, object] | None = None,
         /,
         *,
+        scope: str = ROOT_SCOPE,
         timeout: float | None = GET_TIMEOUT,
         **attributes: object,
-    ) -> int:
-        """Return how many clients would hear a notification with these attributes, or could hear some of a filter."""
+    ) -> int | None:
+        """Return how many clients would hear a notification with these attributes, or could hear some of a filter.
+
+        None: there are some, and so few that this client is not told how many.
+        """
         probe: dict[str, object] | None = None
         if attributes or isinstance(key, Mapping):
             if key is not None and not isinstance(key, Mapping):
                 raise ArgumentRefused(f"{shown(key)} and attributes; give a filter, or attributes of a notification")
             probe = {**(key or {}), **attributes}
             key = None
-        value = await self.get("subscriber_count", filter=key, probe=probe, timeout=timeout)
-        return int(value.value)
+        value = await self.get("subscriber_count", filter=key, probe=probe, scope=scope, timeout=timeout)
+        return None if value.withheld else int(value.value)
 
     async def list(self, *, timeout: float | None = GET_TIMEOUT) -> list[Offered]:
         """Return the aggregates that can be watched: name, version, and what they are about."""

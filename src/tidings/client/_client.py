@@ -28,6 +28,7 @@ from ._carried import WRITE_SECONDS, Carried, Keeping
 from ._incoming import Incoming
 from ._inquiries import Inquiries
 from ._link import Link
+from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
@@ -103,6 +104,7 @@ class Client(Inquiries):
         self.aggregates = Aggregates(lambda body: self._link.send(Frame(Extension(FEATURE, body))), self._check)
         """Questions about the traffic: how many would hear this?"""
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
+        self._moves = Moves(self._local, self._link)
         self._local.observer = Incoming(
             self._publications,
             self._subscriptions,
@@ -110,6 +112,7 @@ class Client(Inquiries):
             self._questions,
             admin=self.admin,
             aggregates=self.aggregates,
+            moves=self._moves,
         )
         self._keeping = Keeping(settings.state) if settings.state is not None else None
         self._writer: asyncio.Task[None] | None = None
@@ -130,6 +133,15 @@ class Client(Inquiries):
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._link.connected
+
+    @property
+    def moved(self) -> Moves:
+        """The moves of this client from broker to broker: `async for move in client.moved`.
+
+        Each iteration gets the moves that end from then on, with what they have cost: see `Move`. It ends when the
+        client is closed.
+        """
+        return self._moves
 
     # --- coming and going -----------------------------------------------------------------------------
 
@@ -494,6 +506,7 @@ class Client(Inquiries):
         self._failed(error)
 
     def _failed(self, error: ConnectionFailed) -> None:
+        self._moves.end()
         self._subscriptions.finish(error)
         self._publications.failed(error)
         self._advertisements.failed(error)

@@ -34,17 +34,19 @@ HANDSHAKE = 5.0
 class Connection(Stream):
     """One connection of a link, from its hello on."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, address: Address) -> None:
         super().__init__()
         self.link = link
+        self.address = address
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()
         self.gone: asyncio.Future[None] = self.loop.create_future()
         self.farewell: Reject | None = None
         self.vigil: Vigil | None = None
         """Watches it, once the broker has let this client in."""
 
-    async def dial(self, address: Address, tls: ssl.SSLContext | None, hello: Hello) -> None:
+    async def dial(self, tls: ssl.SSLContext | None, hello: Hello) -> None:
         """Connect, say hello, and wait until the broker lets this client in; else `ConnectionFailed`."""
+        address = self.address
         context = (tls or ssl.create_default_context()) if address.tls else None
         try:
             async with asyncio.timeout(HANDSHAKE):

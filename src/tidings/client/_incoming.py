@@ -8,10 +8,11 @@ import msgspec
 
 from tidings.aggregation.messages import FEATURE
 from tidings.model import EventKey
-from tidings.wire import UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
+from tidings.wire import ARRIVALS, UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
 
 from ._admin import Admin
 from ._aggregates import Aggregates
+from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
@@ -36,6 +37,7 @@ class Incoming:
         *,
         admin: Admin,
         aggregates: Aggregates,
+        moves: Moves,
     ) -> None:
         self._publications = publications
         self._subscriptions = subscriptions
@@ -43,6 +45,7 @@ class Incoming:
         self._questions = questions
         self._admin = admin
         self._aggregates = aggregates
+        self._moves = moves
 
     def settled(self, id: str, advertisement: bool) -> None:
         """The network knows a subscription or an advertisement."""
@@ -50,6 +53,7 @@ class Incoming:
             self._advertisements.came(id, None)
         else:
             self._subscriptions.settled(id)
+            self._moves.look()
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
         """A publication has reached this quality."""
@@ -66,6 +70,7 @@ class Incoming:
             or self._questions.answers.refused(reference, error)
         ):
             log.warning("refused: %s", error)
+        self._moves.look()
 
     def remembered(self, report: HistoryReport) -> None:
         """The past of a subscription has come."""
@@ -91,6 +96,8 @@ class Incoming:
             self._aggregates.heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
+        elif message.feature == ARRIVALS:
+            self._moves.heard(message.body)
 
     def _waits(self, body: bytes) -> None:
         """The broker says what a request waits for."""

@@ -103,6 +103,8 @@ class Link:
         self._silence = silence
         self._hurry = asyncio.Event()
         """Set when the application wants a connection now."""
+        self._parted: float | None = None
+        """Since when there is no broker, if there was one."""
         self._here = asyncio.Event()
         """Set when there is a connection, or will never be one."""
         self._paused = False
@@ -111,6 +113,8 @@ class Link:
         self._moved = asyncio.Event()
         self.frames = 0
         """How many frames have come."""
+        self._acks = 0
+        """How often the broker has acknowledged something."""
         self.reconnects = 0
         self.broker = ""
         self.failure: ConnectionFailed | None = None
@@ -122,6 +126,9 @@ class Link:
         """Called when a connection is lost."""
         self.on_resumed: Callable[[], None] = lambda: None
         """Called when the session goes on over another one."""
+        self.on_moved: Callable[[str, Welcome, float], None] = lambda old, welcome, since: None
+        """Called when another broker than the last one has let this client in: the old one, and since when that was
+        gone."""
 
     @property
     def connected(self) -> bool:
@@ -148,7 +155,7 @@ class Link:
     async def _tried(self) -> dict[Address, ConnectionFailed]:
         """Try every address once, until one takes this client; otherwise what was wrong with each."""
         problems: dict[Address, ConnectionFailed] = {}
-        for address in self._addresses:
+        for address in list(self._addresses):
             try:
                 await self._connect(address)
             except ConnectionFailed as error:
@@ -171,6 +178,7 @@ class Link:
         self.flowing = False
         self._moving = connection is not None
         if connection is not None:
+            self._parted = connection.loop.time()
             connection.abort()
             await connection.gone
         await self.flow()
@@ -317,6 +325,7 @@ class Link:
                 receive(frame)
             elif kind == Part.ACK:
                 session.acknowledge(ack_number(payload))
+                self._acks += 1
                 self._look()
             elif kind == Part.PING:
                 connection.pong()
@@ -359,9 +368,9 @@ class Link:
             take_over=self._take_over and not self.attached,
             silence=self._silence or 0.0,
         )
-        connection = Connection(self)
+        connection = Connection(self, address)
         try:
-            await connection.dial(address, self._tls, hello)
+            await connection.dial(self._tls, hello)
         finally:
             if connection is not self._connection:
                 connection.answer.cancel()  # an answer that comes now is too late
@@ -373,9 +382,13 @@ class Link:
         connection.watch(min(own, welcome.heartbeat))  # a broker that knows nothing of silences says its own
         self._serialiser = SERIALISERS[welcome.serialiser]
         self._connection = connection
+        self._moving = False
+        # The broker that is connected now is asked first the next time.
+        self._addresses = [connection.address, *(one for one in self._addresses if one != connection.address)]
         if self._paused:
             connection.pause()
-        self.broker = welcome.name
+        old, self.broker = self.broker, welcome.name
+        since, self._parted = self._parted, None
         self.attached = welcome.attached
         self.name = self.name or welcome.client  # from now on, at every broker
         if welcome.resumed and self._session is not None:
@@ -387,6 +400,8 @@ class Link:
             self._outbox.clear()  # the local broker knows what of it must be sent again
             self._renewed(welcome)
         self._look()
+        if since is not None and old != self.broker:
+            self.on_moved(old, welcome, since)
         self._here.set()
 
     async def _keep(self) -> None:
@@ -396,13 +411,16 @@ class Link:
         while True:
             connection = self._connection
             if connection is not None:
-                frames, began = self.frames, connection.loop.time()
+                heard, began = self.frames + self._acks, connection.loop.time()
                 await asyncio.wait([connection.gone])
-                good = self.frames > frames or connection.loop.time() > began + LAST_RETRY
+                good = self.frames + self._acks > heard or connection.loop.time() > began + LAST_RETRY
                 wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
                     self._connection = None
                 lost = connection.loop.time()
+                if self._parted is None:
+                    silent = connection.vigil is not None and connection.vigil.gave_up
+                    self._parted = connection.last_heard if silent else lost
                 self._disconnected(connection)
                 if connection.farewell is not None and not connection.farewell.retry:
                     self._fail(_end_of(connection.farewell))
@@ -449,7 +467,7 @@ class Link:
         report = began + OFFLINE_SOON
         while True:
             problems: list[ConnectionFailed] = []
-            for address in self._addresses:
+            for address in list(self._addresses):
                 try:
                     await self._connect(address)
                 except TakenOver:
@@ -459,9 +477,6 @@ class Link:
                     problems.append(error)
                     continue
                 self.reconnects += 1
-                # The broker that is connected now is asked first the next time.
-                self._addresses.remove(address)
-                self._addresses.insert(0, address)
                 return
             if all(isinstance(problem, NotAdmitted) and not problem.retry for problem in problems):
                 raise problems[0]

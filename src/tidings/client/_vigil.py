@@ -46,6 +46,8 @@ class Vigil:
         """When the broker was asked, if it has not answered."""
         self._waiting: list[asyncio.Future[bool]] = []
         self._pinged = stream.last_heard
+        self.gave_up = False
+        """Whether the connection ended because nothing came from it any more."""
         self._plan(heartbeat)
 
     def _plan(self, seconds: float) -> None:
@@ -122,5 +124,6 @@ class Vigil:
 
     def _give_up(self, why: str) -> None:
         log.warning("%s; closing the connection", why)
+        self.gave_up = True
         self._tell(False)
         self._stream.abort()

@@ -1,13 +1,17 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
+from ._arrivals import Arrivals
 from ._following import Following
 from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
-from ._hosts import Admitted, Denied, Hosts, Newcomer, Verdict
+from ._handoffs import HandOff, pseudonym
+from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
+from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme, Window
 
 __all__ = [
     "Admitted",
+    "Arrivals",
     "Change",
     "Denied",
     "Edge",
@@ -15,17 +19,22 @@ __all__ = [
     "GraphFile",
     "GraphMode",
     "GraphOptions",
+    "HandOff",
     "Hosts",
     "MobilityOptions",
+    "Moved",
     "NeighbourGraph",
+    "Neighbourhood",
     "Newcomer",
     "Outcome",
     "Scheme",
     "Verdict",
+    "Whole",
     "Window",
     "as_dot",
     "as_json",
     "edges_of",
     "graph_file",
+    "pseudonym",
     "read_graph",
 ]

@@ -63,6 +63,10 @@ class Ruling(msgspec.Struct, frozen=True, array_like=True, tag="ruling"):
     """Those of `ceded` whose claim was still open: the new host has to tell everybody."""
     unreached: tuple[str, ...] = ()
     """Brokers that the old host cannot reach, and that may have been told nothing."""
+    away: dict[str, int] = {}
+    """For how many microseconds those of `ceded` had been away."""
+    edges: dict[str, tuple[bool, int]] = {}
+    """Of those: whether their old broker knows the edge that they have used, and when each made its last new one."""
 
 
 read_claims = unpacker(Claims)
@@ -86,5 +90,10 @@ def combined(rulings: list[Ruling]) -> Ruling:
                 held[one.name] = one
         for name, epoch in ruling.ceded.items():
             ceded[name] = max(epoch, ceded.get(name, 0))
-    unsure = {name for ruling in rulings for name in ruling.unsure}
-    return Ruling(tuple(held[name] for name in sorted(held)), dict(sorted(ceded.items())), unsure=tuple(sorted(unsure)))
+    return Ruling(
+        tuple(held[name] for name in sorted(held)),
+        dict(sorted(ceded.items())),
+        unsure=tuple(sorted({name for ruling in rulings for name in ruling.unsure})),
+        away={name: away for ruling in rulings for name, away in ruling.away.items()},
+        edges={name: edge for ruling in rulings for name, edge in ruling.edges.items()},
+    )

@@ -52,7 +52,9 @@ class GraphFile(msgspec.Struct, frozen=True, omit_defaults=True):
     brokers: tuple[str, ...] = ()
 
 
-def read_graph(text: str | bytes, place: str, known: Collection[str] | None = None) -> GraphFile:
+def read_graph(
+    text: str | bytes, place: str, known: Collection[str] | None = None, *, most: int = MAX_EDGES
+) -> GraphFile:
     """The graph in a file, checked; `place` says where it stands, `known` which brokers there are.
 
     Raises `TidingsError` that names the value, the place and the remedy.
@@ -61,8 +63,8 @@ def read_graph(text: str | bytes, place: str, known: Collection[str] | None = No
         graph = msgspec.json.decode(text, type=GraphFile)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TidingsError(f'{place}: {error}; give {{"edges": [{{"old": "a", "new": "b", "weight": 1}}]}}') from None
-    if len(graph.edges) > MAX_EDGES:
-        raise TidingsError(f"{place}: {len(graph.edges):,} edges are too many; give at most {MAX_EDGES:,}")
+    if len(graph.edges) > most:
+        raise TidingsError(f"{place}: {len(graph.edges):,} edges are too many; give at most {most:,}")
     seen: set[tuple[str, str]] = set()
     for number, edge in enumerate(graph.edges, 1):
         at = f"{place}: edge {number}"

@@ -121,6 +121,23 @@ class Denied(NamedTuple):
 Verdict: TypeAlias = Admitted | Denied
 
 
+class Moved(NamedTuple):
+    """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
+
+    client: str
+    owner: str
+    old: str
+    new: str
+    epoch: int
+    """Under which the new broker hosts it."""
+    away: int
+    """Microseconds for which it was away, as far as its old broker had noticed."""
+    edge_known: bool = False
+    """At the new broker: whether the old one knows the edge now,"""
+    learned_at: int = 0
+    """and when the client made its last new edge; 0: not lately."""
+
+
 @dataclass(slots=True, eq=False)
 class _Hosted:
     """A client that is attached here."""
@@ -134,6 +151,7 @@ class _Hosted:
     sure: bool
     """Whether nobody else hosts it, as far as brokers could be reached."""
     away: bool = False
+    away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
 
@@ -176,6 +194,16 @@ class Hosts(Feature):
         """Set by the runtime: ping a client. What it returns says whether the client has answered, None: not yet."""
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
+        self.unsettled: dict[str, Link] = {}
+        """The clients here that another broker may host as well: their claims are under way."""
+        self.settled: Callable[[Link], None] = lambda link: None
+        """Called when that is no longer so for one of them."""
+        self.ceded: Callable[[Link], None] = lambda link: None
+        """Called when a client is given away, before anybody is told so."""
+        self.on_move: list[Callable[[Moved], None]] = []
+        """Called at both brokers when a client has moved from one to the other, and the old one has confirmed it."""
+        self.edge_of: Callable[[Moved], tuple[bool, int]] = lambda moved: (False, 0)
+        """Asked at the old broker after that: what `Moved` says at the new one."""
         self.taken_over = 0
         """How many clients were given away to other brokers, or to another process."""
         self.refused = 0
@@ -196,6 +224,11 @@ class Hosts(Feature):
 
     def __len__(self) -> int:
         return len(self._hosted)
+
+    def has_left(self, link: Link) -> bool:
+        """Whether a client was given away, and its connection here is about to end."""
+        hosted = self._hosted.get(link.name)
+        return hosted is not None and hosted.link is link and hosted.ended
 
     def epoch_of(self, name: str) -> int:
         """The epoch under which a client is hosted here; 0: it is not."""
@@ -264,6 +297,7 @@ class Hosts(Feature):
         self.told(link.name, hosted.epoch, True)
         if admitted.sure:
             return
+        self.unsettled[link.name] = link
         claim = self._claim(hosted, fencing=admitted.fencing)
         last = admitted.last
         if last and last != self.context.name and len(self._told_last) < MAX_ASKING:
@@ -326,12 +360,17 @@ class Hosts(Feature):
             objection = held.get(claim.name)
             if not claim.epoch:
                 self._answered(self._asking[claim.name], objection, ruling.ceded.get(claim.name, 0), complete)
-            elif objection is not None:
+                continue
+            self._came_from(self._hosted[claim.name].last, claim, ruling)
+            if objection is not None:
                 self._give_way(claim, objection)
             elif complete:
                 self._hosted[claim.name].sure = True
+                self._settle(claim.name)
             elif repeats < MAX_REPEATS:
                 self._repeat(claim, repeats + 1)
+            else:
+                self._settle(claim.name)
 
     def _repeat(self, claim: Claim, repeats: int) -> None:
         def again() -> None:
@@ -402,12 +441,24 @@ class Hosts(Feature):
         del self._told_last[ruling.number]
         if not self._stands(claim):
             return
+        self._came_from(source, claim, ruling)
         if ruling.held:
             self._give_way(claim, ruling.held[0])
         elif ruling.ceded.get(claim.name) == claim.before and not self._left_untold(claim, ruling):
             self._hosted[claim.name].sure = True
+            self._settle(claim.name)
         else:
             self._tell_all(claim)  # it was not the host: somebody else may be
+
+    def _came_from(self, old: str, claim: Claim, ruling: Ruling) -> None:
+        """Whoever has let a client go under the epoch that it shows is the broker that gave it that epoch."""
+        if old and ruling.ceded.get(claim.name) == claim.before and all(one.name != claim.name for one in ruling.held):
+            edge = ruling.edges.get(claim.name, (False, 0))
+            self._tell_move(Moved(*_way(claim, old), ruling.away.get(claim.name, 0), *edge))
+
+    def _tell_move(self, moved: Moved) -> None:
+        for told in self.on_move:
+            told(moved)
 
     def _left_untold(self, claim: Claim, ruling: Ruling) -> bool:
         """Whether the old host had not told everybody that this broker can reach."""
@@ -428,6 +479,8 @@ class Hosts(Feature):
         held: list[Held] = []
         ceded: dict[str, int] = {}
         unsure: list[str] = []
+        away: dict[str, int] = {}
+        edges: dict[str, tuple[bool, int]] = {}
         foreign = [claim for claim in claims.claims if claim.broker != self.context.name]
         left = len(foreign) + 1
 
@@ -436,7 +489,7 @@ class Hosts(Feature):
             left -= 1
             if not left:
                 unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if ceded else ()
-                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached))
+                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached, away=away, edges=edges))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
@@ -445,8 +498,13 @@ class Hosts(Feature):
                 ceded[claim.name] = hosted.epoch
                 if not hosted.sure or len(self._parted) > MAX_UNREACHED:
                     unsure.append(claim.name)
+                away[claim.name] = max(self.context.now() - hosted.away_since, 0) if hosted.away else 0
                 self.taken_over += 1
                 self._note_move(claim)
+                if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
+                    moved = Moved(*_way(claim, self.context.name), away[claim.name])
+                    self._tell_move(moved)
+                    edges[claim.name] = self.edge_of(moved)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
             one_less()
 
@@ -524,9 +582,15 @@ class Hosts(Feature):
 
         self.context.call_later(0, look)
 
+    def _settle(self, name: str) -> None:
+        """Nobody else hosts a client, as far as anybody can be asked."""
+        if (link := self.unsettled.pop(name, None)) is not None:
+            self.settled(link)
+
     def _end(self, hosted: _Hosted, reason: str) -> None:
         if not hosted.ended:
             hosted.ended = True
+            self.ceded(hosted.link)
             self.end(hosted.link, reason)
 
     # --- clients and brokers that come and go ---------------------------------------------------------
@@ -536,6 +600,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             del self._hosted[link.name]
+            self.unsettled.pop(link.name, None)
             self.told(link.name, hosted.epoch, False)
 
     def _on_absence(self, proceed: Callable[..., None], link: Link, *, away: bool) -> None:
@@ -543,6 +608,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             hosted.away = away
+            hosted.away_since = self.context.now()
 
     def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
         proceed(old, new)
@@ -562,6 +628,10 @@ class Hosts(Feature):
                 self._queue.append((self._claim(hosted, fencing=True), 0))
         if self._queue:
             self.context.call_later(0, self._start_wave)  # the tree is being adopted
+
+
+def _way(claim: Claim, old: str) -> tuple[str, str, str, str, int]:
+    return claim.name, claim.owner, old, claim.broker, claim.epoch
 
 
 def _from_the_future(newcomer: Newcomer, now: int) -> str:

@@ -218,10 +218,19 @@ class NeighbourGraph:
             return True
         while self._learners and (first := next(iter(self._learners))) and self._learners[first] <= at - interval:
             del self._learners[first]
-        if client in self._learners or len(self._learners) >= MAX_LEARNERS:
+        if self._learners.get(client, at - interval) > at - interval or len(self._learners) >= MAX_LEARNERS:
             return False
         self._learners[client] = at
         return True
+
+    def learned_at(self, client: str) -> int:
+        """When a client made its last new edge, as far as that is remembered; 0: it is not."""
+        return self._learners.get(client, 0)
+
+    def remember_learner(self, client: str, at: int) -> None:
+        """Another broker knows that a client made a new edge then."""
+        if at > self.learned_at(client) and len(self._learners) < MAX_LEARNERS:
+            self._learners[client] = at
 
     # --- forgetting -----------------------------------------------------------------------------------
 

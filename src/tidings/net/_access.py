@@ -32,6 +32,8 @@ class Identity:
     """Patterns of the names that it may use besides its own and those below it; `*` stands for any characters."""
     attributes: tuple[str, ...] = ()
     """Patterns of the attributes that its clients may bring when they connect."""
+    count: tuple[str, ...] = ()
+    """Patterns of the scopes in which it may ask how many there are; `root` is the root scope."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -41,6 +43,10 @@ class Identity:
     def may_be_called(self, name: str, *, broker: bool = False) -> bool:
         """Whether this name belongs to it. Brokers have a name each: none below another."""
         return any(matches(pattern, name) for pattern in ((self.name, *self.names) if broker else self.patterns))
+
+    def may_count(self, scope: str) -> bool:
+        """Whether it may ask how many there are in a scope."""
+        return any(matches(pattern, scope or "root") for pattern in self.count)
 
     def check_publish(self, notification: Notification) -> None:
         """Raise `AccessDenied` unless it may publish this."""

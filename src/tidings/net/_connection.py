@@ -11,6 +11,7 @@ from tidings.broker import LinkKind, Role
 from tidings.mobility import Denied, Newcomer, Verdict
 from tidings.model import AccessDenied, FeatureError, TidingsError, Value, ValueRefused
 from tidings.wire import (
+    ARRIVALS,
     BEATS,
     MAX_BROUGHT,
     MAX_HELLO,
@@ -469,6 +470,7 @@ class Accepted(Connection, Visitor):
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
+            features=() if peer.link.is_broker else (ARRIVALS,),
         )
         self._parser.limit = host.options.limits.max_part
         self.write(part(Part.WELCOME, encode_words(words)))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
-from tidings.mobility import Following, Hosts
+from tidings.mobility import Arrivals, Following, Hosts
 from tidings.model import TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
@@ -106,13 +106,15 @@ class Host:
         self.hosts.ping = self._ping
         self.following = Following(self.hosts.epoch_of, log.warning)
         """Lets durable subscriptions follow their clients."""
+        self.arrivals = Arrivals()
+        """Tells clients that have moved when they have everything."""
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes, self.hosts, self.following],
+            features=[*features, self.governance.scopes, self.hosts, self.following, self.arrivals],
         )
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up

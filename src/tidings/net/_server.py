@@ -132,9 +132,10 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
-        if options.aggregation.enabled:
-            features.append(Aggregation(options.aggregation))
-        self.host = Host(options, epoch, self._store, features)
+        aggregation = Aggregation(options.aggregation) if options.aggregation.enabled else None
+        self.host = Host(options, epoch, self._store, [*features, *([aggregation] if aggregation is not None else [])])
+        if aggregation is not None:
+            aggregation.serve(self.host.hosts)
         if journal is not None:
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None

@@ -87,15 +87,15 @@ def _lacking(graph: Graph, who: str, change: AnyChange) -> list[str]:
     """
     guarded = _guarded(graph, change)
     if isinstance(change, SetAttributes | SetRoles) and is_client(change.node):
-        may = all(_administers(graph, who, scope) for scope in guarded)
+        may = all(administers(graph, who, scope) for scope in guarded)
         return [] if may else [f"every scope that '{change.node}' is in"]
-    lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not _administers(graph, who, scope)]
+    lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not administers(graph, who, scope)]
     if isinstance(change, Leave) and len(lacking) < len(guarded):
         return []
     if isinstance(change, Join) and is_client(change.member) and change.member != client_node(who):
         # A scope sees what its members publish: who makes others members must administer all that they are in.
         known = graph.superscopes(change.member) or (ROOT_SCOPE,)
-        if not all(_administers(graph, who, scope) for scope in known):
+        if not all(administers(graph, who, scope) for scope in known):
             lacking.append(f"every scope that '{change.member}' is in")
     return lacking
 
@@ -124,7 +124,7 @@ def _guarded(graph: Graph, change: AnyChange) -> list[str]:
             return [change.scope]
 
 
-def _administers(graph: Graph, who: str, scope: str) -> bool:
+def administers(graph: Graph, who: str, scope: str) -> bool:
     """Whether a client administers a scope, or the scope that it was made in."""
     while who:
         known = graph.scopes.get(scope)
@@ -138,7 +138,7 @@ def _administers(graph: Graph, who: str, scope: str) -> bool:
 
 def administers_some_of(graph: Graph, who: str, node: str) -> bool:
     """Whether a client administers a scope that a node is a member of."""
-    return any(_administers(graph, who, scope) for scope in graph.superscopes(node))
+    return any(administers(graph, who, scope) for scope in graph.superscopes(node))
 
 
 def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
@@ -181,7 +181,7 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
         return graph
     mine, whole, graph = graph.above(client_node(client)), graph, Draft(graph)
     for scope in whole.scopes.values():
-        if scope.hidden and scope.id not in mine and not _administers(whole, client, scope.id):
+        if scope.hidden and scope.id not in mine and not administers(whole, client, scope.id):
             for member in list(graph.members(scope.id)):
                 graph = graph.without_edge(member, scope.id)
             for above in list(graph.superscopes(scope.id)):
@@ -213,7 +213,7 @@ def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, 
         place = name.rpartition("/")[0]
         if names and mentions(whole.definitions[name], names):
             return False
-        if name in deployed or _administers(whole, client, place):
+        if name in deployed or administers(whole, client, place):
             return True
         return deploys and hidden.isdisjoint(_places(place)) and name not in secret
 

@@ -13,6 +13,7 @@ from ._graph import Graph, Membership, Placement, client_node, is_client
 from ._interface import OPEN
 from ._overlay import Spans
 from ._passage import Passage
+from ._rights import administers
 
 _SPANS = Spans()
 _ROOT_ONLY: Mapping[str, AnyPassage] = {ROOT_SCOPE: OPEN_PASSAGE}
@@ -115,6 +116,14 @@ class View:
 
     def carries(self, broker: str, scope: str) -> bool:
         return scope == ROOT_SCOPE or (scope in self._graph.scopes and broker in self.overlay(scope))
+
+    def knows(self, scope: str) -> bool:
+        """Whether there is such a scope."""
+        return scope in self._graph.scopes
+
+    def administers(self, client: str, scope: str) -> bool:
+        """Whether a client is an administrator of a scope, or of one that it was made in."""
+        return administers(self._graph, client, scope)
 
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:
         """The scopes that a client is a member of."""

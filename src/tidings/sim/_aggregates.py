@@ -1,7 +1,8 @@
 """What must be true of aggregates once a network has come to rest, directly from the definition.
 
 - What a client watches is complete, and no further from the truth than its bound: exact, if that is 0. The truth is
-  counted from what applications do, in the part of the network that the client's broker reaches.
+  counted from what applications do, in the part of the network that the client's broker reaches: of all who are seen
+  in the scope, over edges that let counts pass.
 - Each broker knows the truth about its own clients, and the truth of what lies behind a neighbour is inside the range
   that the neighbour told.
 - What one end of a link has sent is what the other end has got, and what one end asks is what the other end wants.
@@ -14,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidings.aggregation import Aggregation, State, Subject
-from tidings.broker import Broker, Link
-from tidings.model import ROOT_SCOPE, Filter, Matches
+from tidings.broker import Broker, Link, Passage
+from tidings.broker.interest import Scoping
+from tidings.model import Filter, Matches, Notification, ScopeError
 from tidings.wire import decode_body
 
 from ._network import Network
@@ -52,38 +54,76 @@ def kept_aggregates(network: Network) -> list[str]:
 
 def _told(network: Network, broker: str, watch: SimWatch) -> Iterator[str]:
     what = (
-        f"watches {watch.aggregate} of {watch.filter if watch.probe is None else watch.probe} within {watch.max_error}"
+        f"watches {watch.aggregate} of {watch.filter if watch.probe is None else watch.probe} "
+        f"in '{watch.scope}' within {watch.max_error}"
     )
     if watch.declined is not None:
-        yield f"{what}, and was refused: {watch.declined.reason}"
+        if not (watch.declined.error == ScopeError.__name__ and watch.scope):  # it was not there then, or has ended
+            yield f"{what}, and was refused: {watch.declined.reason}"
         return
     last = watch.last
+    scoping = network.brokers[broker].scoping
+    if not scoping.newest.knows(watch.scope):
+        if scoping.ready or (last is not None and last.complete):  # else it was cut off before it heard of the graph
+            yield f"{what}, which is not there, and was told {last}"
+        return
     if last is None or not last.complete:
         yield f"{what}, and its last result is {last}"
         return
     reached = {broker, *network.brokers[broker].adjacency.tree.hops}
-    truth = sum(_truth(network, one, watch.aggregate, watch.touches) for one in reached)
+    key = watch.filter if watch.probe is None else Notification(watch.probe)
+    truth = sum(_truth(network, one, watch.aggregate, key, watch.scope) for one in reached)
     if last.error > watch.max_error or abs(last.value - truth) > last.error:
         yield f"{what}, and was told {last.value}, give or take {last.error:g}; it is {truth}"
 
 
-def _truth(network: Network, broker: str, aggregate: str, touches: object) -> int:
-    """The contribution of the clients of one broker: members of the root scope, by what they want or offer there."""
-    assert callable(touches)
+def _truth(network: Network, broker: str, aggregate: str, key: Filter | Notification | None, scope: str) -> int:
+    """The contribution of the clients of one broker: those that are seen in the scope, by what they want or offer."""
     total = 0
     scoping = network.brokers[broker].scoping
     if not scoping.ready:  # it knows no graph yet, so its clients have no place in any scope
         return 0
+    if not (scoping.newest.knows(scope) and scoping.newest.carries(broker, scope)):
+        return 0
     for client in network.clients.values():
-        passage = scoping.memberships(client.name).get(ROOT_SCOPE) if client.connected else None
-        if passage is not None and client.broker == broker:
-            if aggregate == "publisher_count":
-                there = [passage.offered(filter) for filter in client.advertisements.values()]
-            else:
-                there = [passage.wanted(filter) for filter in client.subscriptions.values()]
-            touching = sum(map(touches, there))
+        if client.connected and client.broker == broker:
+            offers = aggregate == "publisher_count"
+            filters = (client.advertisements if offers else client.subscriptions).values()
+            climbs = [*_climbs(scoping, client.name, scope)]
+            touching = sum(any(_counts(key, filter, climb, offers=offers) for climb in climbs) for filter in filters)
             total += touching if aggregate == "subscription_count" else bool(touching)
     return total
+
+
+def _climbs(scoping: Scoping, client: str, scope: str) -> Iterator[tuple[Passage, ...]]:
+    """Every way from a client up to a scope on which counts pass all edges between scopes."""
+
+    def climb(above: str, way: tuple[Passage, ...]) -> Iterator[tuple[Passage, ...]]:
+        if above == scope:
+            yield way
+        view = scoping.newest
+        for further, passage in view.supers(above).items() if view.knows(above) else ():
+            designated = view.gateway(above, further) is not None
+            if not designated and passage.outward(Notification(type="tidings.count")) is not None:
+                yield from climb(further, (*way, passage))
+
+    for first, passage in scoping.memberships(client).items():
+        if first in scoping.tables:  # its broker has been admitted to carry it
+            yield from climb(first, (passage,))
+
+
+def _counts(key: Filter | Notification | None, filter: Matches, climb: tuple[Passage, ...], *, offers: bool) -> bool:
+    """Whether a filter of a client touches a key at the end of a way: something of the key may come to it."""
+    if isinstance(key, Notification) and not offers:
+        seen: Notification | None = key
+        for passage in reversed(climb):
+            seen = passage.inward(seen) if seen is not None else None
+        return seen is not None and filter.matches(seen)
+    for passage in climb:
+        filter = passage.offered(filter) if offers else passage.wanted(filter)
+    if isinstance(key, Notification):
+        return filter.matches(key)
+    return key is None or not isinstance(filter, Filter) or key.overlaps(filter)
 
 
 def _at(network: Network, broker: Broker, feature: Aggregation) -> Iterator[str]:
@@ -131,10 +171,5 @@ def _budget(state: State[Link]) -> Iterator[str]:
 
 
 def _truth_of(network: Network, broker: str, subject: Subject) -> int:
-    return _truth(network, broker, subject.aggregate, lambda wanted: _touches(subject, wanted))
-
-
-def _touches(subject: Subject, wanted: Matches) -> bool:
-    if subject.probe:
-        return wanted.matches(decode_body(subject.probe))
-    return not isinstance(wanted, Filter) or Filter.parse(subject.key).overlaps(wanted)
+    key = decode_body(subject.probe) if subject.probe else Filter.parse(subject.key)
+    return _truth(network, broker, subject.aggregate, key, subject.scope)

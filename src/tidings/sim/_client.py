@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidings.broker import Link, LocalBroker
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
-from tidings.model import Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
+from tidings.model import ROOT_SCOPE, Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
 from ._details import (
@@ -217,11 +217,15 @@ class SimClient:
         id: str | None = None,
         max_error: float = 0,
         probe: Mapping[str, object] | None = None,
+        scope: str = ROOT_SCOPE,
+        away: bool = False,
     ) -> SimWatch:
         """Watch an aggregate until `unwatch`, across brokers; see `tidings.Client.aggregates`."""
         id = id if id is not None else f"w{len(self.watches) + 1}"
         self.unwatch(id)
-        watch = self.watches[id] = SimWatch(self._extend, id, aggregate, filter, max_error=max_error, probe=probe)
+        watch = self.watches[id] = SimWatch(
+            self._extend, id, aggregate, filter, max_error=max_error, probe=probe, scope=scope, away=away
+        )
         watch.announce()
         return watch
 

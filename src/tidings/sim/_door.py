@@ -18,6 +18,7 @@ from tidings.broker import Link, LinkKind, Role
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
 from tidings.model import TidingsError
 from tidings.wire import (
+    ARRIVALS,
     BEATS,
     SERIALISERS,
     VERSION,
@@ -161,6 +162,7 @@ class Door(Stream):
             published=doors.published(self.client),
             client=self.client,
             attached=guest.attached,
+            features=doors.features,
         )
         doors.count(1)
         self.write(part(Part.WELCOME, encode_words(words)))
@@ -220,6 +222,8 @@ class Doors:
         self._broke = broke
         hosts = self._broker.features.get("hosts")
         self._hosts = hosts if isinstance(hosts, Hosts) else None
+        self.features = (ARRIVALS,) if ARRIVALS in self._broker.features else ()
+        """What clients may ask of it."""
         self._guests: dict[str, Guest] = {}
         self._sessions: dict[str, Guest] = {}
         self._admitted = 0

@@ -30,7 +30,7 @@ from ._plan import Plan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
-from ._scope_plan import ScopePlan
+from ._scope_plan import NAMES, ScopePlan
 from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
@@ -142,7 +142,9 @@ class Scenario:
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""
         rng = random.Random(f"watching {self.seed}")
-        plan = WatchPlan(rng, self.shape, dict(self.clients), advertisements=self.routing.advertisements)
+        scopes = NAMES if self.authority else ()
+        advertisements = self.routing.advertisements
+        plan = WatchPlan(rng, self.shape, dict(self.clients), advertisements=advertisements, scopes=scopes)
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
@@ -189,12 +191,15 @@ class Scenario:
     def _features(self) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
+        hosts = Hosts()
         if self.roaming:
-            yield Hosts()
+            yield hosts
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
-            yield Aggregation()
+            aggregation = Aggregation()
+            aggregation.serve(hosts)
+            yield aggregation
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from tidings.model import Filter, Notification
+from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import AnyChange, Mode
 from tidings.wire import Past, Quality
 
@@ -56,6 +56,8 @@ class Step(NamedTuple):
     mode: Mode = Mode.RELAXED
     aggregate: str = ""
     bound: float = 0
+    scope: str = ROOT_SCOPE
+    away: bool = False
 
 
 def take(network: Network, step: Step) -> None:
@@ -97,7 +99,15 @@ def _act(network: Network, step: Step) -> None:
             client.publish(step.notification, quality=step.quality)
         case Verb.WATCH:
             filter = str(step.filter) if step.filter is not None else ""
-            client.watch(step.aggregate, filter, id=step.id, max_error=step.bound, probe=step.notification)
+            client.watch(
+                step.aggregate,
+                filter,
+                id=step.id,
+                max_error=step.bound,
+                probe=step.notification,
+                scope=step.scope,
+                away=step.away,
+            )
         case Verb.TUNE if step.id in client.watches:
             client.watches[step.id].tune(step.bound)
         case Verb.UNWATCH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tidings.aggregation.messages import FEATURE, Declined, Result, Tune, Unwatch, Watch, decode, encode
-from tidings.model import Filter, Matches, Notification
+from tidings.model import ROOT_SCOPE, Filter
 from tidings.wire import encode_body
 
 __all__ = ["FEATURE", "SimWatch", "read_result"]
@@ -23,6 +23,8 @@ class SimWatch:
         *,
         max_error: float,
         probe: Mapping[str, object] | None,
+        scope: str = ROOT_SCOPE,
+        away: bool = False,
     ) -> None:
         self._send = send
         self.id = id
@@ -31,15 +33,18 @@ class SimWatch:
         self._key = filter
         self.probe = probe
         self.max_error = max_error
+        self.scope = scope
+        self.away = away
         self.results: list[Result] = []
         """What it was told, in order, by all its brokers."""
         self.declined: Declined | None = None
 
     def announce(self) -> None:
         """Tell a broker what is watched; what another one told before counts no more."""
+        self.declined = None
         self.results = [result for result in self.results if not result.complete]
         probe = encode_body(self.probe) if self.probe is not None else b""
-        self._send(encode(Watch(self.id, self.aggregate, self._key, probe, self.max_error)))
+        self._send(encode(Watch(self.id, self.aggregate, self._key, probe, self.max_error, self.scope, self.away)))
 
     def tune(self, max_error: float) -> None:
         """Ask for another bound."""
@@ -49,12 +54,6 @@ class SimWatch:
     def end(self) -> None:
         """Watch no longer."""
         self._send(encode(Unwatch(self.id)))
-
-    def touches(self, wanted: Matches) -> bool:
-        """Whether a subscription is one that this counts, by definition."""
-        if self.filter is None:
-            return wanted.matches(Notification(self.probe))
-        return not isinstance(wanted, Filter) or self.filter.overlaps(wanted)
 
     def heard(self, message: Result | Declined) -> None:
         """Note what a broker says."""

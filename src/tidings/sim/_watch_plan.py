@@ -8,7 +8,7 @@ errors point in one direction.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ._steps import Step, Verb
 from ._topologies import Shape
@@ -24,13 +24,24 @@ AGGREGATES = ("subscriber_count", "subscriber_count", "subscription_count")
 class WatchPlan:
     """Draws what is watched in one run."""
 
-    def __init__(self, rng: random.Random, shape: Shape, clients: Mapping[str, str], *, advertisements: bool) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        shape: Shape,
+        clients: Mapping[str, str],
+        *,
+        advertisements: bool,
+        scopes: Sequence[str] = (),
+    ) -> None:
+        """`scopes`: in which something is watched, besides the root scope."""
         self._rng = rng
         self._shape = shape
         self._clients = clients
         self._aggregates = (*AGGREGATES, "publisher_count") if advertisements else AGGREGATES
         self._keys = [random_filter(rng) for _ in range(rng.randint(1, 4))]
         """Few, so that many watch the same."""
+        self._where = random.Random(f"watched where {rng.random()}") if scopes else None
+        self._scopes = ("", *scopes)
 
     def steps(self, length: int) -> Iterator[Step]:
         """Everything about watching, and the crowd at the end, in any order."""
@@ -49,7 +60,10 @@ class WatchPlan:
         probe = random_notification(self._rng) if self._rng.random() < 0.2 else None
         key = self._rng.choice(self._keys) if probe is None else None
         aggregate, bound = self._rng.choice(self._aggregates), self._rng.choice(BOUNDS)
-        return Step(at, Verb.WATCH, who, id, key, probe, aggregate=aggregate, bound=bound)
+        step = Step(at, Verb.WATCH, who, id, key, probe, aggregate=aggregate, bound=bound)
+        if self._where is None:
+            return step
+        return step._replace(scope=self._where.choice(self._scopes), away=self._where.random() < 0.2)
 
     def _crowd(self, at: int) -> Iterator[Step]:
         degree = {broker: sum(broker in link for link in self._shape.links) for broker in self._shape.brokers}

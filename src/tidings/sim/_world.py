@@ -27,7 +27,7 @@ from typing import Any
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
-from tidings.mobility import Following, Hosts
+from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, TidingsError
 from tidings.scopes import Scopes
 from tidings.wire import Frame
@@ -98,8 +98,10 @@ def _seed_of_environment() -> int:
 
 def _features(authority: str) -> tuple[Feature, ...]:
     """Those of a server."""
-    hosts = Hosts()
-    return Scopes(authority), Strict(HistoryOptions()), Aggregation(), hosts, Following(hosts.epoch_of)
+    hosts, aggregation = Hosts(), Aggregation()
+    aggregation.serve(hosts)
+    following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
+    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, following, neighbourhood, Arrivals()
 
 
 class World(Mishaps):

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from tidings import client as asynchronous
 from tidings.client import AggregateValue
-from tidings.model import Filter
+from tidings.model import ROOT_SCOPE, Filter
 
 from ._thread import LoopThread, waiting_for
 
@@ -81,11 +81,13 @@ class Aggregates:
         filter: Filter | str | None = None,
         probe: Mapping[str, object] | None = None,
         max_error: float = 0,
+        scope: str = ROOT_SCOPE,
+        away: bool = False,
     ) -> AggregateWatch:
         """Watch an aggregate; iterating waits for values. Everything else is as in `tidings.client.Aggregates`."""
 
         def watch() -> asynchronous.AggregateWatch:
-            return self._twin.watch(aggregate, filter=filter, probe=probe, max_error=max_error)
+            return self._twin.watch(aggregate, filter=filter, probe=probe, max_error=max_error, scope=scope, away=away)
 
         return AggregateWatch(self._thread, self._thread.visit(watch))
 

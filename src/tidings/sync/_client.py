@@ -27,6 +27,7 @@ from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
 from ._aggregates import Aggregates
+from ._moves import Moves
 from ._receipt import Receipt
 from ._subscription import Subscription
 from ._thread import BATCH, LoopThread, closed, waiting_for
@@ -65,6 +66,11 @@ class Client:
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._twin.connected
+
+    @property
+    def moved(self) -> Moves:
+        """The moves of this client from broker to broker; see `tidings.Client.moved`."""
+        return Moves(self._thread, self._twin)
 
     def __enter__(self) -> Client:
         if self._closed:

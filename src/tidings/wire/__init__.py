@@ -1,5 +1,6 @@
 """Message types, the encoded body, and frames to bytes and back."""
 
+from ._arrivals import ARRIVALS, CatchingUp, CaughtUp, read_arrival
 from ._attribute_decoding import attribute_decoder, attribute_decoder_of_many, body_test
 from ._body import MAX_BODY, checked_body, decode_body, encode_body, ext_hook
 from ._codec import (
@@ -113,6 +114,7 @@ from ._status import (
 from ._stream import Stream
 
 __all__ = [
+    "ARRIVALS",
     "BEATS",
     "CLIENT_COST",
     "DEFAULT_PORT",
@@ -140,6 +142,8 @@ __all__ = [
     "AnyMessage",
     "Attach",
     "Browse",
+    "CatchingUp",
+    "CaughtUp",
     "Consistency",
     "Counters",
     "Deliver",
@@ -224,6 +228,7 @@ __all__ = [
     "is_local",
     "pack",
     "part",
+    "read_arrival",
     "read_times",
     "register_filter_model",
     "times",

@@ -152,6 +152,14 @@ class View(Protocol):
         """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
         ...
 
+    def knows(self, scope: str) -> bool:
+        """Whether there is such a scope."""
+        ...
+
+    def administers(self, client: str, scope: str) -> bool:
+        """Whether a client is an administrator of a scope, or of one that it was made in."""
+        ...
+
     def memberships(self, client: str) -> Mapping[str, Passage]:
         """The scopes that a client is a member of."""
         ...
@@ -249,6 +257,12 @@ class _FlatView:
 
     def __init__(self, tree: Tree) -> None:
         self._neighbours = tree.neighbours
+
+    def knows(self, scope: str) -> bool:
+        return scope == ROOT_SCOPE
+
+    def administers(self, client: str, scope: str) -> bool:
+        return False
 
     def memberships(self, client: str) -> Mapping[str, Passage]:
         return self._root
