@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from tidings.model import Filter
-from tidings.net import Access, AccessDenied, Identity
+from tidings.net import Access, AccessDenied, AccessEntry
 from tidings.scopes import Decision, Interface
 
 KEY_BYTES = 32
@@ -90,11 +90,11 @@ class SignedAccess(Access):
         """Never."""
         return False
 
-    def identify(self, token: str | None, subject: str | None) -> Identity:
+    def identify(self, token: str | None, subject: str | None) -> AccessEntry:
         """Who this is, or `AccessDenied`."""
         grant = verified(self.key, token, ClientGrant) if token is not None else None
         if grant is not None:
-            return Identity(grant.name, Filter.parse(grant.publish), Filter.parse(grant.subscribe))
+            return AccessEntry(grant.name, Filter.parse(grant.publish), Filter.parse(grant.subscribe))
         try:
             return Access.identify(self, token, subject)
         except AccessDenied:

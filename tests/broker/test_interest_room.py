@@ -9,8 +9,7 @@ import pytest
 
 from tidings.broker import Announcement, Delta, Entry, Link, LinkKind, Registration, RoutingOptions, Statistics, Tree
 from tidings.broker.interest import Entries, Registrations, Scoping, Settling
-from tidings.broker.overlay import Position
-from tidings.model import Filter, TidingsError
+from tidings.model import Filter, Position, TidingsError
 from tidings.wire import Advertise, AnyMessage, Settled, Subscribe, Unadvertise, Unsubscribe
 
 ALICE = Link("alice", LinkKind.CLIENT)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from tidings.broker import Link, LinkKind, Statistics, Tree
-from tidings.broker.overlay import Adjacency, Gathering, Position, Progress, Waves
+from tidings.broker.overlay import Adjacency, Gathering, Progress, Waves
+from tidings.model import Position
 from tidings.wire import AnyMessage, Attach, LinkState, Mark, TreeMarks, TreeReady, Wave, WaveAnswer
 
 

@@ -12,7 +12,7 @@ from tidings.broker import Link, LinkKind, RoutingOptions, Timer
 from tidings.broker.forwarding import _waiting as limits
 from tidings.broker.forwarding._waiting import Waiting
 from tidings.model import TidingsError
-from tidings.net import Identity
+from tidings.net import AccessEntry
 from tidings.sim import Network, SimClient, Weather, check
 from tidings.wire import Publish, Quality, Unadvertise
 
@@ -136,7 +136,7 @@ def fill(waiting: Waiting, client: Link, size: int = 1_000_000) -> int:
 
 
 def test_one_identity_leaves_room_for_others_however_many_names_it_has() -> None:
-    waiting, mallory, vera = Waiting("b"), Identity("mallory"), Identity("vera")
+    waiting, mallory, vera = Waiting("b"), AccessEntry("mallory"), AccessEntry("vera")
     for n in range(6):
         fill(waiting, Link(f"mallory/{n}", LinkKind.CLIENT, mallory))
     assert waiting.bytes <= limits.MAX_WAITING_BYTES
@@ -155,7 +155,7 @@ def test_who_comes_late_finds_room_as_long_as_something_is_left_for_everybody() 
 
 def test_what_has_gone_makes_room_for_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_WAITING_BYTES", 3 * limits.MESSAGE_OVERHEAD)
-    waiting, owner = Waiting("b"), Identity("o")
+    waiting, owner = Waiting("b"), AccessEntry("o")
     one, two = (Link(f"o/{n}", LinkKind.CLIENT, owner) for n in range(2))
     for _ in range(2):
         assert fill(waiting, one, 0) == 3 * limits.MESSAGE_OVERHEAD

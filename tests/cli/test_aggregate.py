@@ -16,7 +16,7 @@ from tidings.cli import app
 from tidings.cli._aggregate import _Alarm, _as_json, _as_text, _notifications
 from tidings.cli._errors import ExitCode
 from tidings.client import AggregateValue
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 
 TOKEN = "a-token-for-the-tests"
 NOW = datetime(2026, 11, 17, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_mistakes_are_explained(address: str, words: tuple[str, ...], code: Exit
 
 
 def test_whoever_may_not_count_is_told_so() -> None:
-    access = Access({TOKEN: Identity("someone")})
+    access = Access({TOKEN: AccessEntry("someone")})
     with serving(Options(name="closed", port=0, access=access)) as url:
         done = aggregate(url, "get", "subscriber_count", env={"TIDINGS_TOKEN": TOKEN})
     assert done.exit_code == ExitCode.FAILED

@@ -28,7 +28,7 @@ from tidings.cli._status import tree_of
 from tidings.cli._sub import _Printer
 from tidings.cli._top import rates, silence
 from tidings.cli._values import notification_of, value_of
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.wire import Counters, Gap, Status, TreeStatus
 
 TOKEN = "a-token-for-the-tests"
@@ -44,7 +44,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def closed() -> Iterator[str]:
     """A broker that asks for a token."""
-    with serving(Options(name="closed", port=0, access=Access({TOKEN: Identity("someone")}))) as url:
+    with serving(Options(name="closed", port=0, access=Access({TOKEN: AccessEntry("someone")}))) as url:
         yield url
 
 

@@ -42,7 +42,7 @@ from tidings.cli._settings_text import as_toml, described
 from tidings.cli._signers import KEYS
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
-from tidings.net import ArchiveOptions, Identity, Limits, Options, Server, StoreOptions, TlsOptions, serve
+from tidings.net import AccessEntry, ArchiveOptions, Limits, Options, Server, StoreOptions, TlsOptions, serve
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECTIONS = {
@@ -129,7 +129,7 @@ def test_every_option_can_be_set_by_the_file() -> None:
     nested = {"limits", *(field.name for field in dataclasses.fields(CacheLimits))}
     of_history = {"timer", "max_answer"}
     assert {field.name for field in dataclasses.fields(StrategyOptions)} | nested == {*CACHING, "limits", *of_history}
-    assert {field.name for field in dataclasses.fields(Identity)} <= set(ACCESS)
+    assert {field.name for field in dataclasses.fields(AccessEntry)} <= set(ACCESS)
 
 
 @contextlib.asynccontextmanager

@@ -16,7 +16,7 @@ from tidings.cli import app
 from tidings.history._messages import Ask
 from tidings.history._origin import Search
 from tidings.model import EVERYTHING, Filter
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.store.archive import Promoted, roll
 
 NOTHING = "nothing from the past: "
@@ -102,8 +102,8 @@ def test_where_there_are_scopes_no_broker_tells_when_something_was_forgotten(
 
 def test_nobody_learns_of_what_it_may_not_subscribe_to(tmp_path: Path) -> None:
     everything, little = "a-token-for-everything", "a-token-for-a-little"
-    narrow = Identity("narrow", subscribe=Filter.parse("type = 'quote'"))
-    access = Access({everything: Identity("wide"), little: narrow})
+    narrow = AccessEntry("narrow", subscribe=Filter.parse("type = 'quote'"))
+    access = Access({everything: AccessEntry("wide"), little: narrow})
     with serving(Options(port=0, data=tmp_path, access=access)) as address:
         with sync.connect(address, token=everything) as client:
             client.publish(type="secret")

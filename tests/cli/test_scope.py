@@ -22,7 +22,7 @@ from tidings import sync
 from tidings.cli import app
 from tidings.cli._scope_looks import trees
 from tidings.model import TidingsError
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.scopes import CreateScope, Graph, Join, apply
 
 OPERATOR, ALICE = "operator-token-1234567", "alice-token-123456789"
@@ -196,7 +196,7 @@ def test_nothing_is_there_at_first(run) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_the_log_and_the_status_from_the_command_line(tmp_path: Path) -> None:
-    access = Access({OPERATOR: Identity("operator", administer=True, names=("boss",)), ALICE: Identity("alice")})
+    access = Access({OPERATOR: AccessEntry("operator", administer=True, names=("boss",)), ALICE: AccessEntry("alice")})
     secret = tmp_path / "secret"
     secret.write_text("open sesame\n")
     with serving(Options(name="cli", port=0, access=access)) as url:

@@ -16,7 +16,7 @@ from tidings.cli import app
 from tidings.cli._script_files import MAX_BYTES
 from tidings.client import Components
 from tidings.model import StaleGraph
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.scopes import CreateScope, Join, digest
 from tidings.scopes.language import export, export_files
 
@@ -379,7 +379,7 @@ def test_a_plan_tells_who_gets_other_copies_and_what_is_not_checked_yet(run: Run
 def test_whoever_sees_a_part_of_the_graph_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     root, ann = "operator-token-1234567", "ann-token-12345678901"
-    access = Access(tokens={root: Identity("root", administer=True), ann: Identity("ann")})
+    access = Access(tokens={root: AccessEntry("root", administer=True), ann: AccessEntry("ann")})
     with serving(Options(name="cli", port=0, access=access)) as address:
 
         def run(token: str, *words: str, input: str | None = None) -> Result:

@@ -14,7 +14,7 @@ import tidings
 from tidings import sync
 from tidings.aggregation import AggregationOptions
 from tidings.client import AggregateValue, AggregateWatch
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 
 TOKEN = "a-token-for-the-tests"
 
@@ -178,8 +178,10 @@ async def test_a_watch_of_a_client_that_closes_ends_with_it() -> None:
 
 @on_sockets
 async def test_whoever_may_not_administer_is_not_told_about_others() -> None:
-    counter = Identity("counter", count=("root",))
-    access = Access({TOKEN: Identity("someone"), TOKEN * 2: Identity("boss", administer=True), TOKEN * 3: counter})
+    counter = AccessEntry("counter", count=("root",))
+    access = Access(
+        {TOKEN: AccessEntry("someone"), TOKEN * 2: AccessEntry("boss", administer=True), TOKEN * 3: counter}
+    )
     async with sockets.serve(Options(name="closed", port=0, access=access)) as server:
         async with tidings.connect(url(server), token=TOKEN) as client:
             with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):

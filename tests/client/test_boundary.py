@@ -278,9 +278,9 @@ async def test_the_last_two_come_with_past_2() -> None:
 
 @on_sockets
 async def test_refusals_of_a_broker_arrive_as_their_own_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidings.net import Access, Identity
+    from tidings.net import Access, AccessEntry
 
-    tokens = {"q": Identity("q", tidings.Filter.parse("q = 1"), tidings.Filter.parse("q = 1"))}
+    tokens = {"q": AccessEntry("q", tidings.Filter.parse("q = 1"), tidings.Filter.parse("q = 1"))}
     async with brokers("b", access=Access(tokens=tokens)) as servers:
         async with tidings.connect(url(servers["b"]), token="q") as client:
             refused: dict[type[Exception], Awaitable[object]] = {}

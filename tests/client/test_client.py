@@ -21,7 +21,7 @@ from tidings.model import (
     ValueRefused,
     register_operator,
 )
-from tidings.net import Access, Identity
+from tidings.net import Access, AccessEntry
 
 
 @on_both
@@ -183,8 +183,8 @@ async def test_a_refusal_that_nobody_asked_about_is_raised_when_flushing() -> No
 async def test_what_somebody_may_not_do_is_refused_to_it_and_to_nobody_else() -> None:
     access = Access(
         tokens={
-            "r": Identity("reader", publish=Filter.parse("type = 'none'"), subscribe=Filter.parse("type = 'quote'")),
-            "w": Identity("writer"),
+            "r": AccessEntry("reader", publish=Filter.parse("type = 'none'"), subscribe=Filter.parse("type = 'quote'")),
+            "w": AccessEntry("writer"),
         }
     )
     async with (

@@ -9,7 +9,7 @@ from client.transports import brokers, on_both, on_sockets, take, until, url, wa
 
 import tidings
 import tidings.sync
-from tidings.client import _link
+from tidings.client import _uplink
 
 
 @on_both
@@ -22,7 +22,7 @@ async def test_a_connection_that_works_is_kept() -> None:
 
 @on_both
 async def test_without_a_connection_the_brokers_are_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_link, "FIRST_RETRY", 30.0)
+    monkeypatch.setattr(_uplink, "FIRST_RETRY", 30.0)
     async with brokers("b") as servers, way_to(servers["b"]) as way, tidings.connect(way.url) as client:
         news = await client.subscribe("EXISTS(n)")
         way.closed = True

@@ -8,14 +8,14 @@ import pytest
 from net.world import options, running, serve, until, url
 
 import tidings
-from tidings.client import _client, _link
+from tidings.client import _client, _uplink
 
 
 @running
 async def test_the_log_says_how_long_there_is_no_broker_and_what_closing_waits_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_link, "OFFLINE_SOON", 0.1)
+    monkeypatch.setattr(_uplink, "OFFLINE_SOON", 0.1)
     monkeypatch.setattr(_client, "CLOSING_SOON", 0.1)
     async with serve(options("b", limits={"client_resume": 0.01})) as server:
         client = await tidings.connect(url(server), name="alice")

@@ -15,8 +15,8 @@ from ports import free_port
 
 import tidings
 from tidings import ClientNotOpen, ConnectionFailed, State
-from tidings.client._state import TRANSITIONS, WORKING, Lifecycle, Step
-from tidings.net import Access, Identity, Options
+from tidings.client._state import TRANSITIONS, WORKING, Lifecycle, Trigger
+from tidings.net import Access, AccessEntry, Options
 
 CALLS: dict[str, Callable[[tidings.Client], Any]] = {
     "publish": lambda client: client.publish(n=1),
@@ -150,7 +150,7 @@ async def test_waiting_ends_with_the_time_that_was_given_and_with_what_no_waitin
     with pytest.raises(ConnectionFailed, match=r"for 0.2 seconds\. Is the server running"):
         await tidings.connect("tidings://127.0.0.1:1", wait=0.2)
     assert 0.2 <= loop.time() - begun < 10
-    access = Access(tokens={"right": Identity("somebody")})
+    access = Access(tokens={"right": AccessEntry("somebody")})
     async with brokers("b", access=access) as servers:
         begun = loop.time()
         with pytest.raises(tidings.NotAdmitted, match="this token is not known"):
@@ -196,10 +196,10 @@ async def test_another_service_at_the_port_is_recognised_and_told_once(
 
 def test_every_state_has_a_way_out_and_every_call_works_in_some_state() -> None:
     for state in State:
-        assert (state, Step.CLOSE) in TRANSITIONS
+        assert (state, Trigger.CLOSE) in TRANSITIONS
     assert set(TRANSITIONS.values()) == set(State)
     assert {State.OPEN, State.CLOSING} == WORKING
-    for state, step in itertools.product(State, Step):
+    for state, step in itertools.product(State, Trigger):
         life = Lifecycle(lambda: "alice")
         life.state = state
         if (state, step) in TRANSITIONS:

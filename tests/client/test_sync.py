@@ -18,14 +18,14 @@ from tidings import sync
 from tidings.broker import RoutingOptions
 from tidings.client import Admin
 from tidings.model import AlreadyPublished, NotAdvertised
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A broker in a thread of its own."""
-    quotes = Identity("q", tidings.Filter.parse("q = 1"))
-    access = Access({"all": Identity("all", administer=True), "quotes": quotes})
+    quotes = AccessEntry("q", tidings.Filter.parse("q = 1"))
+    access = Access({"all": AccessEntry("all", administer=True), "quotes": quotes})
     with serving(Options(name="b", port=0, access=access)) as url:
         yield url
 

@@ -16,7 +16,7 @@ from net.world import brokers, running, take, url
 
 import tidings
 from tidings.model import TidingsError
-from tidings.net import AccessDenied, Identity
+from tidings.net import AccessDenied, AccessEntry
 from tidings.scopes import NotAllowed
 
 KEY, OTHER_KEY = secrets.token_bytes(32), secrets.token_bytes(32)
@@ -38,7 +38,7 @@ def example() -> Iterator[ModuleType]:
 
 
 def options(example: ModuleType) -> dict[str, Any]:
-    access = example.SignedAccess(tokens={OPERATOR: Identity("operator", administer=True)}, key=KEY)
+    access = example.SignedAccess(tokens={OPERATOR: AccessEntry("operator", administer=True)}, key=KEY)
     return {"access": access, "admission": example.SignedMembership(KEY)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from bench._naive_index import NaiveIndex
 from history.history_world import EAST, FEED, WEST, envelope, f, numbers
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from strategies import SOAK_SLOWLY
 from tidings.broker import Link
 from tidings.history import CacheLimits
 from tidings.history.caching import CacheEntry, EventCache, Question
-from tidings.matching import NaiveIndex
 from tidings.wire import Envelope
 
 FILTERS = [

@@ -6,12 +6,14 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from bench._counting_index import CountingIndex
+from bench._naive_index import NaiveIndex
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 from soaking import SOAK_SECONDS, soak_seeds
 
-from tidings.matching import CountingIndex, Index, Matcher, NaiveIndex, _estimate, _index, _node, _segment, _shape
+from tidings.matching import Index, Matcher, _estimate, _index, _node, _segment, _shape
 from tidings.model import (
     Conjunction,
     Constraint,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from bench._counting_index import CountingIndex
+from bench._naive_index import NaiveIndex
 
-from tidings.matching import CountingIndex, Matcher, NaiveIndex, make_index
+from tidings.matching import Matcher, make_index
 from tidings.model import EVERYTHING, Conjunction, Constraint, Filter, Kind, Notification, Scalar
 from tidings.model.operators import Equal
 

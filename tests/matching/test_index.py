@@ -7,14 +7,15 @@ import itertools
 import random
 
 import pytest
+from bench._naive_index import NaiveIndex
 
-from tidings.matching import Index, NaiveIndex, _index, _segment
+from tidings.matching import Index, _index, _segment
 from tidings.matching._column import Column
 from tidings.matching._home import Home
 from tidings.matching._node import Node
 from tidings.matching._probe import Probe
 from tidings.matching._segment import Segment
-from tidings.matching._shape import Shape
+from tidings.matching._shape import RowShape
 from tidings.model import EVERYTHING, NOTHING, Conjunction, Constraint, Filter, Location, Negated, Notification
 from tidings.model.operators import Contains, Equal, Exists, IsNull, Member, Prefix, Range, Suffix, Within
 
@@ -208,7 +209,7 @@ def a_bit_of_everything(rng: random.Random, key: int) -> Filter:
 def test_removing_everything_leaves_nothing_behind() -> None:
     rng = random.Random(5)
     index: Index[int] = Index()
-    parts = (Home, Node, Probe, Segment, Column, Shape)
+    parts = (Home, Node, Probe, Segment, Column, RowShape)
     gc.collect()
     before = sum(isinstance(thing, parts) for thing in gc.get_objects())
     gc.disable()  # what is removed must go by itself: frozen cycles would stay for ever

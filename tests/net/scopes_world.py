@@ -10,7 +10,7 @@ from typing import Any
 
 from net.world import connected, options, until
 
-from tidings.net import Access, Identity, Server, serve
+from tidings.net import Access, AccessEntry, Server, serve
 
 OPERATOR, ALICE, BOB = "operator-token-1234567", "alice-token-123456789", "bob-token-12345678901"
 
@@ -18,9 +18,9 @@ OPERATOR, ALICE, BOB = "operator-token-1234567", "alice-token-123456789", "bob-t
 def access() -> Access:
     return Access(
         tokens={
-            OPERATOR: Identity("operator", administer=True, names=("root",)),
-            ALICE: Identity("alice"),
-            BOB: Identity("bob"),
+            OPERATOR: AccessEntry("operator", administer=True, names=("root",)),
+            ALICE: AccessEntry("alice"),
+            BOB: AccessEntry("bob"),
         }
     )
 

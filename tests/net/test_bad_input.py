@@ -11,7 +11,7 @@ from net.world import Raw, brokers, options, running, take, until, url, well
 import tidings
 from tidings.model import EVERYTHING, Filter
 from tidings.model import Identity as Stamp
-from tidings.net import Access, Identity, StartError, serve
+from tidings.net import Access, AccessEntry, StartError, serve
 from tidings.net._host import Host
 from tidings.net._unreadable import MAX_UNREADABLE
 from tidings.wire import (
@@ -228,7 +228,7 @@ async def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_behind(tmp_path
 @running
 async def test_wrong_credentials_are_answered_slowly_once_for_a_connection(monkeypatch) -> None:
     monkeypatch.setattr("tidings.net._connection.DENIAL_DELAY", 0.3)
-    access = Access(tokens={"right": Identity("somebody")})
+    access = Access(tokens={"right": AccessEntry("somebody")})
     async with brokers("b", access=access) as servers:
         loop = asyncio.get_running_loop()
         async with await Raw.open(servers["b"]) as raw:
@@ -248,7 +248,7 @@ async def test_wrong_credentials_are_answered_slowly_once_for_a_connection(monke
 @running
 async def test_a_client_whose_token_was_taken_away_hears_it_instead_of_trying_for_ever(monkeypatch) -> None:
     monkeypatch.setattr("tidings.net._connection.DENIAL_DELAY", 0.01)
-    tokens = {"right": Identity("somebody"), "other": Identity("other")}
+    tokens = {"right": AccessEntry("somebody"), "other": AccessEntry("other")}
     async with brokers("b", access=Access(tokens=tokens)) as servers:
         async with tidings.connect(url(servers["b"]), token="right") as client:
             subscription = await client.subscribe("EXISTS(n)")

@@ -13,7 +13,7 @@ import tidings
 from tidings import sync
 from tidings.broker import RoutingOptions
 from tidings.model import Filter
-from tidings.net import Access, Identity, _offers, serve
+from tidings.net import Access, AccessEntry, _offers, serve
 from tidings.wire import Browse
 
 ADVERTISED = {"routing": RoutingOptions("covering", advertisements=True)}
@@ -57,8 +57,8 @@ async def test_consumers_see_what_is_advertised_anywhere_while_it_is() -> None:
 async def test_nobody_sees_more_than_it_may_subscribe_to() -> None:
     access = Access(
         {
-            "p": Identity("publisher"),
-            "r": Identity("reader", subscribe=Filter.parse("type = 'quote' AND price < 500")),
+            "p": AccessEntry("publisher"),
+            "r": AccessEntry("reader", subscribe=Filter.parse("type = 'quote' AND price < 500")),
         }
     )
     async with (
@@ -106,7 +106,7 @@ async def test_many_are_looked_through_in_steps_and_what_does_not_fit_is_counted
 
 @running
 async def test_where_there_are_scopes_only_administrators_look_at_tables(tmp_path: Path) -> None:
-    access = Access({"root": Identity("root", administer=True), "app": Identity("app")})
+    access = Access({"root": AccessEntry("root", administer=True), "app": AccessEntry("app")})
     async with (
         serve(options("b", access=access, authority="b", data=tmp_path, **ADVERTISED)) as server,
         tidings.connect(url(server), token="root", name="root") as root,

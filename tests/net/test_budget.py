@@ -16,13 +16,13 @@ from tidings.broker import Link, LinkKind
 from tidings.broker.forwarding import _waiting as waiting
 from tidings.model import Filter
 from tidings.net import Access, Server, serve
-from tidings.net._access import Identity
+from tidings.net._access import AccessEntry
 from tidings.net._budget import Budget, BudgetExceeded
 from tidings.wire import Keep, Kept, Refused, Settled, Subscribe, Unsubscribe, Welcome
 from tidings.wire._framing import HEADER
 
 LARGE = {"window_parts": 40, "window_bytes": 400_000, "queue_parts": 30_000, "queue_bytes": 30_000_000}
-TOKENS = {"one": Identity("one"), "two": Identity("two")}
+TOKENS = {"one": AccessEntry("one"), "two": AccessEntry("two")}
 
 
 def test_a_budget_counts_for_each_owner_and_for_all() -> None:
@@ -43,7 +43,7 @@ def test_a_budget_counts_for_each_owner_and_for_all() -> None:
 
 def test_without_access_control_a_client_stands_for_itself() -> None:
     assert Link("c", LinkKind.CLIENT).owner == "c"
-    assert Link("c", LinkKind.CLIENT, Identity("one")).owner == "one"
+    assert Link("c", LinkKind.CLIENT, AccessEntry("one")).owner == "one"
 
 
 async def stalled(

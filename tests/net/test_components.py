@@ -13,15 +13,15 @@ import tidings
 from tidings import sync
 from tidings.client import NotAdmitted
 from tidings.model import ArgumentRefused, NotAllowed, ScopeError, StaleGraph, ValueRefused
-from tidings.net import Access, Identity, serve
+from tidings.net import Access, AccessEntry, serve
 from tidings.scopes import SetAttributes, SetRoles, inverse
 from tidings.wire import Reject, encode_body
 
 SENSOR = "sensor-token-123456789"
 GUARDED = Access(
     tokens={
-        OPERATOR: Identity("operator", administer=True),
-        SENSOR: Identity("sensor", names=("sensor-*",), attributes=("city", "has-*")),
+        OPERATOR: AccessEntry("operator", administer=True),
+        SENSOR: AccessEntry("sensor", names=("sensor-*",), attributes=("city", "has-*")),
     }
 )
 
@@ -46,7 +46,7 @@ async def test_an_identity_says_which_attributes_its_clients_may_bring() -> None
 
 @running
 async def test_an_identity_brings_nothing_unless_it_may() -> None:
-    access = Access(tokens={SENSOR: Identity("sensor")})
+    access = Access(tokens={SENSOR: AccessEntry("sensor")})
     async with serve(options("a", access=access)) as server:
         with pytest.raises(NotAdmitted, match="may not bring the attribute 'x', only: none;"):
             await tidings.connect(url(server), token=SENSOR, attributes={"x": 1})

@@ -16,7 +16,7 @@ import pytest
 import tidings
 from tidings.net import ArchiveOptions, Options, Server, StartError, StoreOptions, serve
 from tidings.net import _housekeeping as keeper_module
-from tidings.store import Position, StoreReader
+from tidings.store import ARCHIVED, StoreReader
 from tidings.store.archive import ArchiveReader
 from tidings.wire import Quality
 
@@ -55,7 +55,7 @@ def test_a_broker_archives_what_is_stored_and_goes_on_after_a_restart(tmp_path: 
     asyncio.run(run(4, 5))
     assert archived(tmp_path) == [1, 2, 3, 4, 5]
     with StoreReader(tmp_path / "data") as log:
-        assert Position.in_(log.items(Position.TABLE)).epoch == log.epochs()[-1]
+        assert ARCHIVED.read(log.items(ARCHIVED.table)).epoch == log.epochs()[-1]
 
 
 def test_only_what_is_archived_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from net.world import Raw, brokers, running, until, well
 
 from tidings.broker import Link, LinkKind
 from tidings.model import EVERYTHING
-from tidings.net import Access, Identity
+from tidings.net import Access, AccessEntry
 from tidings.net._unreadable import MAX_UNREADABLE, Unreadable, reference_in
 from tidings.wire import (
     JSON,
@@ -127,7 +127,7 @@ async def test_others_are_served_between_frames_that_cannot_be_read(monkeypatch:
 
 @running
 async def test_connecting_again_does_not_forgive_frames_that_cannot_be_read() -> None:
-    access = Access(tokens={"token-of-mallory": Identity("mallory"), "token-of-alice": Identity("alice")})
+    access = Access(tokens={"token-of-mallory": AccessEntry("mallory"), "token-of-alice": AccessEntry("alice")})
     async with brokers("b", access=access) as servers:
         async with await Raw.open(servers["b"]) as raw:
             assert isinstance(await raw.hello("mallory/1", token="token-of-mallory"), Welcome)

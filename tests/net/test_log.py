@@ -14,7 +14,7 @@ from store_world import Loop
 import tidings
 from tidings.model import EVERYTHING, Filter, Notification, Route, TidingsError
 from tidings.model import Identity as ModelIdentity
-from tidings.net import Access, AccessDenied, Identity, serve
+from tidings.net import Access, AccessDenied, AccessEntry, serve
 from tidings.store import Store
 from tidings.wire import Envelope, Measure, Page, Quality, encode_body
 
@@ -125,8 +125,8 @@ def _everything(store: Store) -> list[Envelope]:
 
 @running
 async def test_a_client_reads_what_it_may_subscribe_to(tmp_path: Path) -> None:
-    quotes = Identity("feed", EVERYTHING, Filter.parse("type = 'quote'"))
-    access = Access(tokens={TOKEN: quotes, ADMIN: Identity("root", administer=True)})
+    quotes = AccessEntry("feed", EVERYTHING, Filter.parse("type = 'quote'"))
+    access = Access(tokens={TOKEN: quotes, ADMIN: AccessEntry("root", administer=True)})
     async with (
         brokers("b", access=access, data=tmp_path) as servers,
         tidings.connect(url(servers["b"]), token=TOKEN) as client,
@@ -153,7 +153,7 @@ async def test_what_was_published_in_a_scope_is_shown_to_administrators_only(tmp
             body = encode_body(Notification(n=number))
             identity = ModelIdentity("b", store.epoch, number, "p", number, number)
             store.append(Envelope(identity, (Route(scope),), body, Quality.STORED), lambda: None)
-    access = Access(tokens={TOKEN: Identity("alice"), ADMIN: Identity("root", administer=True)})
+    access = Access(tokens={TOKEN: AccessEntry("alice"), ADMIN: AccessEntry("root", administer=True)})
     async with (
         brokers("b", access=access, data=tmp_path) as servers,
         tidings.connect(url(servers["b"]), token=TOKEN) as alice,

@@ -16,7 +16,7 @@ from net.world import Raw, brokers, options, running, until, url
 
 import tidings
 from tidings.model import is_guarded, printable
-from tidings.net import Access, Identity, serve
+from tidings.net import Access, AccessEntry, serve
 from tidings.wire import Publish, Refused, Reject, Welcome
 
 EVIL = "eve\nERROR broker bob has failed\r\x1b[2J\x9b31m\u2028"
@@ -60,7 +60,7 @@ async def test_an_embedded_broker_logs_the_names_of_clients_harmlessly(written: 
         async with await Raw.open(servers["b"]) as raw:
             assert isinstance(await raw.hello(EVIL), Welcome)
         await until(lambda: " connected" in written.getvalue())
-    access = Access(tokens={"a-token-of-alice-1234": Identity("alice")})
+    access = Access(tokens={"a-token-of-alice-1234": AccessEntry("alice")})
     async with serve(options("c", access=access)) as server, await Raw.open(server) as raw:
         assert isinstance(await raw.hello(EVIL, token=EVIL), Reject)
     assert printable(EVIL) in written.getvalue()

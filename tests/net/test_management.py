@@ -13,7 +13,7 @@ from net.certificates import Authority
 from net.world import connected, options, running, take, until, url
 
 import tidings
-from tidings.net import Access, Identity, Server, StartError, serve
+from tidings.net import Access, AccessEntry, Server, StartError, serve
 from tidings.scopes import CreateScope, DestroyScope, Join
 
 OPERATOR, ALICE = "operator-token-1234567", "alice-token-123456789"
@@ -131,7 +131,7 @@ async def test_every_broker_has_an_agent_of_its_own_that_watches_and_changes(tmp
 def test_a_broker_is_watched_and_changed_from_other_machines(tmp_path: Path) -> None:
     """Over TLS and with a token, as from afar: the agent is the broker's own port, and HTTP stays on its machine."""
     authority = Authority(tmp_path)
-    access = Access(tokens={OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+    access = Access(tokens={OPERATOR: AccessEntry("operator", administer=True), ALICE: AccessEntry("alice")})
 
     @running
     async def run() -> None:
@@ -218,7 +218,7 @@ async def test_web_pages_cannot_reach_it() -> None:
 @running
 async def test_management_is_for_those_who_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.net._management.DENIAL_DELAY", 0)
-    access = Access(tokens={OPERATOR: Identity("operator", administer=True), ALICE: Identity("alice")})
+    access = Access(tokens={OPERATOR: AccessEntry("operator", administer=True), ALICE: AccessEntry("alice")})
     async with serve(options("a", metrics_port=0, management=True, access=access)) as server:
         for what in ("GET /status", "GET /scopes", "GET /scopes/log", "POST /scopes"):
             for token in ("", "wrong"):
@@ -237,7 +237,7 @@ async def test_wrong_credentials_are_logged_once_in_a_minute_with_their_number(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tidings.net._management.DENIAL_DELAY", 0)
-    access = Access(tokens={ALICE: Identity("alice")})
+    access = Access(tokens={ALICE: AccessEntry("alice")})
     async with serve(options("a", metrics_port=0, management=True, access=access)) as server:
         for _ in range(4):
             await ask(server, "GET /status", token="wrong")

@@ -14,7 +14,7 @@ from tidings.broker import LinkKind, RoutingOptions
 from tidings.broker.forwarding._publications import MAX_REFUSALS, Publications
 from tidings.client import NotAdmitted
 from tidings.model import Filter
-from tidings.net import Access, Identity, Server, serve
+from tidings.net import Access, AccessEntry, Server, serve
 from tidings.store import StoreError
 from tidings.wire import (
     Advertise,
@@ -42,11 +42,11 @@ PARIS, ROME = "paris-token-123456789", "rome-token-1234567890"
 def access() -> Access:
     return Access(
         {
-            VERA: Identity("vera", publish=Filter.parse("type = 'order'")),
-            MALLORY: Identity("mallory", publish=Filter.parse("type IN ('order', 'quote')")),
-            OTHER: Identity("other", administer=True),
-            PARIS: Identity("paris", broker=True),
-            ROME: Identity("rome", broker=True),
+            VERA: AccessEntry("vera", publish=Filter.parse("type = 'order'")),
+            MALLORY: AccessEntry("mallory", publish=Filter.parse("type IN ('order', 'quote')")),
+            OTHER: AccessEntry("other", administer=True),
+            PARIS: AccessEntry("paris", broker=True),
+            ROME: AccessEntry("rome", broker=True),
         }
     )
 
@@ -291,7 +291,7 @@ async def test_a_cut_off_client_comes_back_under_the_name_that_it_was_given() ->
 
 @running
 async def test_a_refusal_says_which_names_may_be_used() -> None:
-    entries = {"t": Identity("shop", names=("billing", "feed-*"))}
+    entries = {"t": AccessEntry("shop", names=("billing", "feed-*"))}
     async with serve(options("a", access=Access(entries))) as server:
         for name in ("shop", "shop/1", "shop/1/2", "billing", "feed-", "feed-x/y"):
             async with tidings.connect(url(server), name=name, token="t") as client:
@@ -307,7 +307,7 @@ async def test_a_refusal_says_which_names_may_be_used() -> None:
 
 @running
 async def test_a_neighbour_is_called_by_its_identity_or_by_its_names() -> None:
-    entries = {"t": Identity("france", broker=True, names=("paris", "lyon-*")), "c": Identity("c")}
+    entries = {"t": AccessEntry("france", broker=True, names=("paris", "lyon-*")), "c": AccessEntry("c")}
     async with serve(options("a", access=Access(entries))) as server:
         for name in ("france", "paris", "lyon-2"):
             async with await Raw.open(server) as raw:
@@ -325,7 +325,7 @@ async def test_a_neighbour_is_called_by_its_identity_or_by_its_names() -> None:
 @running
 async def test_a_session_goes_on_only_with_the_rights_that_it_began_with() -> None:
     """Two tokens of one identity need not have the same rights."""
-    entries = {"more": Identity("vera"), "less": Identity("vera", subscribe=Filter.parse("FALSE"))}
+    entries = {"more": AccessEntry("vera"), "less": AccessEntry("vera", subscribe=Filter.parse("FALSE"))}
     async with serve(options("a", access=Access(entries))) as server:
         first = await Raw.open(server)
         welcome = await first.hello("vera", token="more")
@@ -347,8 +347,8 @@ class Grants(Access):
 
     open = False
 
-    def identify(self, token: str | None, subject: str | None) -> Identity:
-        return Identity(token or "nobody")
+    def identify(self, token: str | None, subject: str | None) -> AccessEntry:
+        return AccessEntry(token or "nobody")
 
 
 @running
@@ -448,7 +448,7 @@ async def test_records_of_before_belong_to_whoever_may_use_their_name(
                 await client.subscribe("n > 0", durable="d")
         async with tidings.connect(url(server)) as writer:
             await (await writer.publish(n=1, quality="stored"))
-    entries = {VERA: Identity("vera", names=("billing",)), MALLORY: Identity("mallory")}
+    entries = {VERA: AccessEntry("vera", names=("billing",)), MALLORY: AccessEntry("mallory")}
     async with serve(options("a", data=tmp_path, access=Access(entries))) as server:
         assert "kept for 'lost', but no [[access]] entry may use that name" in caplog.text
         assert "'billing'" not in caplog.text
@@ -465,10 +465,14 @@ async def test_records_of_before_belong_to_whoever_may_use_their_name(
 @pytest.mark.parametrize(
     ("theirs", "warned"),
     [
-        ({"x": Identity("vera", names=("billing",)), "y": Identity("mallory")}, False),
-        ({"x": Identity("vera"), "y": Identity("mallory", names=("billing",))}, True),
+        ({"x": AccessEntry("vera", names=("billing",)), "y": AccessEntry("mallory")}, False),
+        ({"x": AccessEntry("vera"), "y": AccessEntry("mallory", names=("billing",))}, True),
         (
-            {"x": Identity("vera", names=("billing",)), "y": Identity("mallory"), "z": Identity("rome", broker=True)},
+            {
+                "x": AccessEntry("vera", names=("billing",)),
+                "y": AccessEntry("mallory"),
+                "z": AccessEntry("rome", broker=True),
+            },
             False,
         ),
         ({}, True),
@@ -476,12 +480,12 @@ async def test_records_of_before_belong_to_whoever_may_use_their_name(
     ids=["alike", "another", "brokers", "open"],
 )
 async def test_neighbours_warn_if_names_mean_others_there(
-    theirs: dict[str, Identity], warned: bool, caplog: pytest.LogCaptureFixture
+    theirs: dict[str, AccessEntry], warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     ours = {
-        "1": Identity("mallory"),
-        "2": Identity("vera", names=("billing",)),
-        "3": Identity("b", broker=True),
+        "1": AccessEntry("mallory"),
+        "2": AccessEntry("vera", names=("billing",)),
+        "3": AccessEntry("b", broker=True),
     }
     async with serve(options("a", access=Access(ours))) as a:
         there = options("b", access=Access(theirs), neighbours=(url(a),), neighbour_token="3")

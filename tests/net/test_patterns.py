@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.net import Access, Identity, Options, Server, StartError, clashes
+from tidings.net import Access, AccessEntry, Options, Server, StartError, clashes
 from tidings.net._patterns import common_name, matches
 
 patterns = st.text(alphabet="ab/*", max_size=6)
@@ -35,11 +35,11 @@ def test_a_common_name_is_found_if_there_is_one(one: str, two: str) -> None:
 
 
 names = st.text(alphabet="ab", min_size=1, max_size=2)
-identities = st.builds(Identity, names, names=st.lists(patterns.filter(bool), max_size=2).map(tuple))
+identities = st.builds(AccessEntry, names, names=st.lists(patterns.filter(bool), max_size=2).map(tuple))
 
 
 @given(st.lists(identities, max_size=4, unique_by=lambda one: one.name))
-def test_every_name_that_two_identities_could_have_is_told(entries: list[Identity]) -> None:
+def test_every_name_that_two_identities_could_have_is_told(entries: list[AccessEntry]) -> None:
     told = {clash.identities for clash in clashes(entries)}
     for one, two in itertools.combinations(sorted(entries, key=lambda one: one.name), 2):
         shared = any(common_name(a, b) is not None for a in one.patterns for b in two.patterns)
@@ -49,14 +49,14 @@ def test_every_name_that_two_identities_could_have_is_told(entries: list[Identit
 @pytest.mark.parametrize(
     ("one", "two", "common"),
     [
-        (Identity("a"), Identity("b", names=("a",)), "a"),
-        (Identity("a"), Identity("a/b"), "a/b"),  # the names below `a` belong to it
-        (Identity("a"), Identity("b", names=("*/pc",)), "a/pc"),
-        (Identity("a", names=("feed-*",)), Identity("b", names=("f*-eu",)), "feed-eu"),
-        (Identity("a", names=("*",)), Identity("b"), "b"),
+        (AccessEntry("a"), AccessEntry("b", names=("a",)), "a"),
+        (AccessEntry("a"), AccessEntry("a/b"), "a/b"),  # the names below `a` belong to it
+        (AccessEntry("a"), AccessEntry("b", names=("*/pc",)), "a/pc"),
+        (AccessEntry("a", names=("feed-*",)), AccessEntry("b", names=("f*-eu",)), "feed-eu"),
+        (AccessEntry("a", names=("*",)), AccessEntry("b"), "b"),
     ],
 )
-def test_a_server_whose_identities_share_a_name_does_not_start(one: Identity, two: Identity, common: str) -> None:
+def test_a_server_whose_identities_share_a_name_does_not_start(one: AccessEntry, two: AccessEntry, common: str) -> None:
     with pytest.raises(StartError) as caught:
         Server(Options(access=Access({"1": one}, {"2": two})))
     told = str(caught.value)
@@ -67,16 +67,16 @@ def test_a_server_whose_identities_share_a_name_does_not_start(one: Identity, tw
 @pytest.mark.parametrize(("name", "told"), [("a*", "'a*' cannot be"), ("", "'' cannot be"), ("a" * 232, "at most 231")])
 def test_names_that_no_identity_can_have(name: str, told: str) -> None:
     with pytest.raises(StartError, match=re.escape(told)):
-        Server(Options(access=Access({"1": Identity(name)})))
+        Server(Options(access=Access({"1": AccessEntry(name)})))
 
 
 def test_identities_of_different_names_get_along() -> None:
-    entries = [Identity("a", names=("feed-*",)), Identity("b", names=("food-*", "feed")), Identity("ab")]
+    entries = [AccessEntry("a", names=("feed-*",)), AccessEntry("b", names=("food-*", "feed")), AccessEntry("ab")]
     assert not list(clashes([*entries, entries[0]]))
 
 
 def test_many_identities_are_checked_at_once() -> None:
-    many = [Identity(f"app-{n}", names=(f"feed-{n}-*", f"batch/{n}")) for n in range(3_000)]
+    many = [AccessEntry(f"app-{n}", names=(f"feed-{n}-*", f"batch/{n}")) for n in range(3_000)]
     assert not list(clashes(many))
-    (clash,) = clashes([*many, Identity("other", names=("feed-2999-x",))])
+    (clash,) = clashes([*many, AccessEntry("other", names=("feed-2999-x",))])
     assert clash.identities == ("app-2999", "other")

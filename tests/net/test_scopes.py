@@ -278,7 +278,7 @@ async def test_a_whole_graph_on_disk_replaces_the_changes_before_it(tmp_path: Pa
 @pytest.mark.req("VIS-312", "VIS-319", "ARC-211", "VIS-815", "VIS-816")
 async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
     from tidings.scopes import mapping
-    from tidings.scopes._steps import Drop, Rename
+    from tidings.scopes.mappings._steps import Drop, Rename
 
     async with brokers("a") as servers, tidings.connect(url(servers["a"]), name="root") as root:
         admin = root.admin

@@ -15,11 +15,11 @@ from net.world import connected, options, running, take, until, url
 import tidings
 from tidings.client import NotAdmitted
 from tidings.model import Filter
-from tidings.net import Access, Identity, Options, Server, StartError, TlsOptions, check, serve
+from tidings.net import Access, AccessEntry, Options, Server, StartError, TlsOptions, check, serve
 from tidings.wire import Hello, PeerRole
 
 SECRET = "correct-horse-battery-staple"  # a token, not a password of anybody
-QUOTES = Identity("feed", Filter.parse("type = 'quote'"), Filter.parse("type = 'quote' AND price > 10"))
+QUOTES = AccessEntry("feed", Filter.parse("type = 'quote'"), Filter.parse("type = 'quote' AND price > 10"))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,9 @@ async def test_a_certificate_of_another_ca_says_nothing(
 
 @running
 async def test_brokers_show_each_other_their_certificates(authority: Authority) -> None:
-    access = Access(certificates={name: Identity(name, broker=True) for name in ("a", "b")} | {"c": Identity("c")})
+    access = Access(
+        certificates={name: AccessEntry(name, broker=True) for name in ("a", "b")} | {"c": AccessEntry("c")}
+    )
     async with (
         serve(options("a", tls=authority.sign("a"), access=access)) as first,
         serve(options("b", tls=authority.sign("b"), access=access, neighbours=(secure(first),))) as second,
@@ -113,7 +115,7 @@ async def test_a_broker_does_not_dial_a_stranger(authority: Authority, tmp_path:
 
 @running
 async def test_brokers_may_use_tokens(authority: Authority) -> None:
-    access = Access({SECRET: Identity("neighbour", broker=True, names=("b",))})
+    access = Access({SECRET: AccessEntry("neighbour", broker=True, names=("b",))})
     async with (
         serve(options("a", access=access)) as first,
         serve(options("b", neighbours=(url(first),), neighbour_token=SECRET)) as second,
@@ -138,7 +140,7 @@ async def test_a_wrong_token_gets_a_slow_clear_answer() -> None:
 
 @running
 async def test_filters_decide_what_each_may_do() -> None:
-    access = Access({SECRET: QUOTES, "all": Identity("all")})
+    access = Access({SECRET: QUOTES, "all": AccessEntry("all")})
     async with (
         serve(options("b", access=access)) as server,
         tidings.connect(url(server), token=SECRET) as feed,
@@ -168,7 +170,7 @@ async def _updated(subscription: tidings.Subscription, filter: str) -> None:
 @running
 async def test_secrets_appear_in_no_log_and_no_repr(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.DEBUG)
-    access = Access({SECRET: QUOTES, SECRET + "-broker": Identity("b", broker=True)})
+    access = Access({SECRET: QUOTES, SECRET + "-broker": AccessEntry("b", broker=True)})
     shown = []
     async with (
         serve(options("a", access=access, data=tmp_path)) as first,

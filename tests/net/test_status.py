@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import tidings
 from tidings.broker import Role, RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
-from tidings.net import Access, Identity, Server, StartError, serve
+from tidings.net import Access, AccessEntry, Server, StartError, serve
 from tidings.net._health import Health
 from tidings.net._status import Reporter
 from tidings.store import StoreStatistics
@@ -77,7 +77,7 @@ async def test_the_settings_that_hold_can_be_read() -> None:
 
 @running
 async def test_only_those_who_may_administer_are_answered() -> None:
-    access = Access({"op": Identity("operator", administer=True), "app": Identity("application")})
+    access = Access({"op": AccessEntry("operator", administer=True), "app": AccessEntry("application")})
     async with serve(options("b", access=access)) as server:
         async with tidings.connect(url(server), token="op") as client:
             assert (await client.status()).name == "b"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from tidings.model import NOTHING, ROOT_SCOPE, Filter, Notification
 from tidings.scopes import OPEN, CreateScope, EdgeMapping, Graph, Interface, Join, Mapping, apply, mapping
 from tidings.scopes._changes import AnyChange, Impose
-from tidings.scopes._convert import Convert
-from tidings.scopes._steps import Add
+from tidings.scopes.mappings._convert import Convert
+from tidings.scopes.mappings._steps import Add
 
 VALUES = range(6)
 ALL = frozenset(VALUES)

@@ -12,7 +12,7 @@ from strategies import KINDS, ORDERED, filters, scalars, values
 
 from tidings.model import Constraint, Filter, Location, Negated, Notification, Scalar, kind_of
 from tidings.model.operators import Equal, Exists, IsNull, Member, Range, Within, like
-from tidings.scopes._mapping import AnyStep, Mapping, mapping
+from tidings.scopes.mappings._mapping import AnyStep, Mapping, mapping
 from tidings.scopes.steps import (
     Add,
     Annotate,

@@ -31,7 +31,7 @@ from tidings.scopes import (
     encode,
     shown_to,
 )
-from tidings.scopes._rights import check_rights
+from tidings.scopes.service._rights import check_rights
 
 SCALARS = (
     st.booleans()

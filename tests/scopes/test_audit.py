@@ -21,7 +21,7 @@ from tidings.scopes import (
 from tidings.scopes._audit import MAX_SIGHTS, described, judged
 from tidings.scopes._changes import AnyChange
 from tidings.scopes._comparison import compare
-from tidings.scopes._mapping import EdgeMapping, Mapping
+from tidings.scopes.mappings._mapping import EdgeMapping, Mapping
 from tidings.scopes.steps import Add, Drop
 
 OPEN = Interface.parse()

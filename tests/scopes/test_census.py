@@ -31,8 +31,8 @@ from tidings.scopes import (
     members_of,
     scope_component,
 )
-from tidings.scopes import _census as census
 from tidings.scopes._components import covered
+from tidings.scopes.service import _census as census
 from tidings.wire import Extension, Frame
 
 PLACES = {"x": "a", "y": "b", "z": "c"}

@@ -50,7 +50,7 @@ from tidings.scopes import (
 )
 from tidings.scopes._applying import MAX_DEPTH, MAX_ID, MAX_PATHS, MAX_SUPERSCOPES
 from tidings.scopes._attributes import MAX_ATTRIBUTES
-from tidings.scopes._steps import Rename
+from tidings.scopes.mappings._steps import Rename
 
 QUOTES = Interface.parse(output="type = 'quote'")
 SMALL = graph("x < S", "S < T", "T < R")

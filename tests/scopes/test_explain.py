@@ -26,10 +26,10 @@ from tidings.scopes import (
     mapping,
     sightings,
 )
-from tidings.scopes._convert import Convert
 from tidings.scopes._effective import Rule, Stage
 from tidings.scopes._explain import MAX_SHOWN
-from tidings.scopes._steps import Rename
+from tidings.scopes.mappings._convert import Convert
+from tidings.scopes.mappings._steps import Rename
 
 CHAIN = graph("x < S", "S < T", "y < T")
 BLOCKS = Interface(Filter.parse("a > 5"), Filter.parse("a > 5"))

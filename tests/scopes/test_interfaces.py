@@ -14,8 +14,8 @@ from tidings.model import EVERYTHING, NOTHING, Filter, FilterSyntaxError, Notifi
 from tidings.scopes import EdgeMapping, Join, mapping
 from tidings.scopes._graph import Graph, Membership, Scope
 from tidings.scopes._interface import CLOSED, OPEN, Interface, both
-from tidings.scopes._mapping import decode, encode
 from tidings.scopes._passage import Passage
+from tidings.scopes.mappings._mapping import decode, encode
 from tidings.scopes.steps import Rename
 
 

@@ -12,8 +12,8 @@ from tidings.broker import Log
 from tidings.model import TidingsError
 from tidings.net import serve
 from tidings.scopes import CreateScope, Graph, Join, Leave, Scopes, Transaction, apply
-from tidings.scopes._kept_graph import TABLE, KeptGraph
-from tidings.scopes._versions import Versions
+from tidings.scopes.service._kept_graph import TABLE, KeptGraph
+from tidings.scopes.service._versions import Versions
 from tidings.sim import Network
 from tidings.sim._disk import SimDisk
 from tidings.sim._scheduler import Scheduler
@@ -24,7 +24,7 @@ LIMIT = 10
 
 @pytest.fixture(autouse=True)
 def few_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.scopes._versions.MAX_VERSIONS", LIMIT)
+    monkeypatch.setattr("tidings.scopes.service._versions.MAX_VERSIONS", LIMIT)
 
 
 def graph_of(network: Network, broker: str) -> Graph:

@@ -22,7 +22,7 @@ from tidings.model import (
     Notification,
     ValueRefused,
 )
-from tidings.scopes._mapping import AnyStep, EdgeMapping, Mapping, decode, edge_mapping, encode, mapping
+from tidings.scopes.mappings._mapping import AnyStep, EdgeMapping, Mapping, decode, edge_mapping, encode, mapping
 from tidings.scopes.steps import (
     Add,
     Annotate,
@@ -310,7 +310,7 @@ def test_a_value_that_no_notification_holds_is_refused() -> None:
     "value", [True, 1, 1.0, "it's", b"\x00\xff", datetime(2026, 1, 1, tzinfo=UTC), Location("/p/q"), [1, "a"], []]
 )
 def test_a_constant_of_every_kind_travels_in_msgpack_and_json(value: object) -> None:
-    from tidings.scopes._constant import dec_hook, enc_hook
+    from tidings.scopes.mappings._constant import dec_hook, enc_hook
 
     one = mapping(Add("a", value))
     assert decode(encode(one), Mapping) == one

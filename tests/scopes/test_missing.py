@@ -9,8 +9,8 @@ from scopes.mapping_world import FEW, check_soundness, promises, questions, scal
 from strategies import filters, notifications
 
 from tidings.model import Conjunction, Filter, Notification
-from tidings.scopes._expression import parsed
-from tidings.scopes._mapping import AnyStep, Mapping, edge_mapping, mapping
+from tidings.scopes.mappings._expression import parsed
+from tidings.scopes.mappings._mapping import AnyStep, Mapping, edge_mapping, mapping
 from tidings.scopes.steps import Compute, Convert, Rename, Represent, Unpack
 
 NEEDY = {"Convert": Convert, "Compute": Compute, "Represent": Represent, "Rename": Rename, "Unpack": Unpack}

@@ -44,8 +44,8 @@ from tidings.scopes import (
     visibility_roots,
     visible,
 )
-from tidings.scopes._convert import Convert
 from tidings.scopes._oracle import ancestors
+from tidings.scopes.mappings._convert import Convert
 
 # --- v --------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from tidings.scopes import (
     reach,
     sightings,
 )
-from tidings.scopes._steps import Rename
+from tidings.scopes.mappings._steps import Rename
 
 
 @pytest.mark.req("VIS-402", "VIS-403", "VIS-404", "VIS-405", "VIS-501", "VIS-506")

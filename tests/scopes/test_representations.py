@@ -8,7 +8,7 @@ from scopes.mapping_world import SAP, offered, wanted
 from strategies import notifications
 
 from tidings.model import Filter, Notification
-from tidings.scopes._mapping import edge_mapping, mapping
+from tidings.scopes.mappings._mapping import edge_mapping, mapping
 from tidings.scopes.steps import Form, How, MappingFailed, Pack, Represent, Unpack
 
 

@@ -9,7 +9,7 @@ from scopes.mapping_world import check_soundness, converts, offered, promises, w
 from strategies import filters, notifications
 
 from tidings.model import Filter, Kind, Location, MappingError, Notification
-from tidings.scopes._mapping import edge_mapping, mapping
+from tidings.scopes.mappings._mapping import edge_mapping, mapping
 from tidings.scopes.steps import Add, Annotate, Compute, Convert, Drop, Keep, MappingFailed, Only, Rename
 
 

@@ -18,10 +18,10 @@ from tidings.scopes import (
     decode,
     encode,
 )
-from tidings.scopes import _authority as authority
-from tidings.scopes import _constant as constant
 from tidings.scopes._applying import MAX_CHANGES, MAX_DEFINED, MAX_DEFINED_TEXT, MAX_DEFINITION, check_size
 from tidings.scopes._messages import decode_question
+from tidings.scopes.mappings import _constant as constant
+from tidings.scopes.service import _authority as authority
 from tidings.wire import Extension, Frame
 
 LONG = "x" * MAX_DEFINITION

@@ -21,7 +21,7 @@ from tidings.scopes import (
     Versions,
     apply,
 )
-from tidings.scopes._versions import MAX_VERSIONS
+from tidings.scopes.service._versions import MAX_VERSIONS
 
 
 def transaction(version: int) -> Transaction:

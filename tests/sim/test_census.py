@@ -11,7 +11,7 @@ from soaking import spread_seeds
 
 from tidings.broker import TABLES, Announcing, Debt, Delivering
 from tidings.sim import Census, Scenario, State
-from tidings.sim._census import Step
+from tidings.sim._census import Transition
 
 LETTERS = ("", "s", "h", "hs", "p", "r", "w", "ws")
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
@@ -46,12 +46,12 @@ def test_no_other_state_is_met_in_thousands_of_runs(part: int) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        Step("announcing", None, Announcing.SETTLED),
-        Step("announcing", Announcing.PLACING, Announcing.SETTLED),
-        Step("debt of one origin", None, Debt.ASKED),
+        Transition("announcing", None, Announcing.SETTLED),
+        Transition("announcing", Announcing.PLACING, Announcing.SETTLED),
+        Transition("debt of one origin", None, Debt.ASKED),
     ],
 )
-def test_two_rows_may_be_taken_in_one_turn(step: Step) -> None:
+def test_two_rows_may_be_taken_in_one_turn(step: Transition) -> None:
     census = Census()
     census.steps[step] += 1
     assert census.strange == []
@@ -59,7 +59,7 @@ def test_two_rows_may_be_taken_in_one_turn(step: Step) -> None:
 
 def test_what_no_rows_explain_is_strange() -> None:
     census = Census()
-    census.steps[Step("delivering", Delivering.OPEN, Delivering.HELD)] += 1
+    census.steps[Transition("delivering", Delivering.OPEN, Delivering.HELD)] += 1
     census.states[State(Announcing.SETTLED, Delivering.HELD, frozenset({("b", Debt.WAITING)}))] += 1
     assert census.strange == ["settled, held, owed waiting", "delivering: open to held"]
 

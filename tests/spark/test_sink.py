@@ -18,7 +18,7 @@ from spark_world import archive_of, archived, source
 
 from tidings import sync
 from tidings.model import Location, Notification
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.spark import SparkError, TidingsSource, explained
 from tidings.wire import Envelope, Quality
 
@@ -75,7 +75,7 @@ def test_what_was_read_is_published_as_it_was(spark: SparkSession, url: str, tmp
 
 
 def test_a_writer_has_a_name_of_its_identity(spark: SparkSession, tmp_path: Path) -> None:
-    access = Access(tokens={(token := "token-of-the-nightly-job"): Identity("nightly")})
+    access = Access(tokens={(token := "token-of-the-nightly-job"): AccessEntry("nightly")})
     table = spark.range(0, 20, numPartitions=1).select(F.col("id").alias("n"))
     with serving(Options(name="hub", port=0, data=tmp_path / "hub", access=access)) as url:
         with pytest.raises(SparkError) as caught:

@@ -18,10 +18,10 @@ from spark_world import archive_of, archived, places
 
 from tidings import sync
 from tidings.model import Filter, Location, Notification, TidingsError
-from tidings.net import Access, Identity, Options
+from tidings.net import Access, AccessEntry, Options
 from tidings.spark import SourceError, SparkError, TidingsSource, column, explained, read_archive
 from tidings.spark._files import read as read_piece
-from tidings.spark._shape import Shape
+from tidings.spark._shape import TableShape
 from tidings.spark._snapshot import pieces, taken
 from tidings.store import Promoted
 from tidings.store.archive import ArchiveReader, Query, compact, roll
@@ -232,7 +232,7 @@ def test_files_that_are_merged_while_they_are_read_are_found_again(spark: SparkS
     assert len(before) > 1
     compact(archive)
     assert len(pieces(archive)) < len(before)
-    shape = Shape.of(planned.schema)
+    shape = TableShape.of(planned.schema)
     for piece in before:
         rows = [row for batch in read_piece(archive, piece, shape, Query()) for row in batch.column("seq").to_pylist()]
         assert rows
@@ -333,7 +333,7 @@ def test_bad_schemas_are_explained(tmp_path: Path, schema: str, complaint: str) 
 
 def test_a_broker_shows_spark_what_it_may_see(spark: SparkSession, tmp_path: Path) -> None:
     token = "a-token-of-spark-1234"
-    identity = Identity("spark", subscribe=Filter.parse("type = 'quote'"))
+    identity = AccessEntry("spark", subscribe=Filter.parse("type = 'quote'"))
     with serving(broker(tmp_path, access=Access(tokens={token: identity}))) as url:
         with sync.connect(url, token=token) as client:
             client.publish_many([{"type": "quote"}, {"type": "secret"}], quality="stored")

@@ -35,7 +35,7 @@ from tidings.scopes import (
     sightings,
     steps,
 )
-from tidings.scopes._named import register_mapping
+from tidings.scopes.mappings._named import register_mapping
 from tidings.spark import SourceError, Visibility, column, read_archive, scope_graph
 from tidings.store import Promoted
 from tidings.store.archive import roll

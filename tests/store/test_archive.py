@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from strategies import filters, notifications
 
 from tidings.model import EVERYTHING, Filter, Location, Notification, Route, RouteState
-from tidings.store import StoreError, StoreForeign, StoreLocked
+from tidings.store import ARCHIVED, StoreError, StoreForeign, StoreLocked
 from tidings.store._file import lock
 from tidings.store._layout import file_at, files_in, path_of
 from tidings.store._promoted import RESERVED
@@ -120,7 +120,7 @@ def test_files_that_were_deleted_do_not_come_back_if_the_store_knows(tmp_path: P
     fill(tmp_path / "data", quotes(10))
     rolled = roll(tmp_path / "data", tmp_path / "archive")
     with Loop().open(tmp_path / "data", owner="berlin") as store:
-        store.put("archive", "position", rolled.position.encoded())
+        store.put(*ARCHIVED, ARCHIVED.written(rolled.position))
     rolled.files[0].unlink()
     assert roll(tmp_path / "data", tmp_path / "archive").count == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, TidingsError
+from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, Position, TidingsError
 from tidings.wire import CLIENT_COST, MAX_POSITIONS, Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -84,7 +84,7 @@ def check_request(message: Subscribe | Advertise, held: Collection[str], now: in
                 )
 
 
-def check_progress(after: Mapping[str, tuple[int, int]]) -> None:
+def check_progress(after: Mapping[str, Position]) -> None:
     """Raise `TidingsError` for positions in origins that are too many or cannot be."""
     if len(after) > MAX_POSITIONS or any(len(origin) > MAX_ID for origin in after):
         raise TidingsError(

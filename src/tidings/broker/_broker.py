@@ -26,7 +26,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tidings.model import Effort, EventKey, FeatureError, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, Position, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -58,14 +58,14 @@ from tidings.wire import (
 from ._bounds import TURN_STEPS
 from ._context import Context
 from ._doors import Doors
-from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Step, observe, ordered, weave
+from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Proceed, observe, ordered, weave
 from ._links import Link
 from ._runtime import Runtime, Timer
 from ._statistics import Statistics
 from .forwarding import NO_HOP, Crossing, Delivery, Ordering, Publications, Remembering
 from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
 from .outlets import Holds, Recovery
-from .overlay import Adjacency, Gathering, Position, Progress, Tree, Waves
+from .overlay import Adjacency, Gathering, Progress, Tree, Waves
 
 
 class Role(enum.Enum):
@@ -112,28 +112,28 @@ class Broker:
     """One broker of the network."""
 
     # The steps that can be advised; see `Joinpoint`.
-    at_subscribe: Step
-    at_ad_add: Step
-    at_sub_add: Step
-    at_ad_del: Step
-    at_sub_del: Step
-    at_pub_match: Step
-    at_pub_send: Step
-    at_sub_send: Step
-    at_unsub_send: Step
-    at_ad_send: Step
-    at_unad_send: Step
-    at_attach: Step
-    at_detach: Step
-    at_away: Step
-    at_back: Step
-    at_adopt: Step
-    at_deliver: Step
-    at_ack: Step
-    at_cross: Step
-    at_graph: Step
-    at_link: Step
-    at_tree: Step
+    at_subscribe: Proceed
+    at_ad_add: Proceed
+    at_sub_add: Proceed
+    at_ad_del: Proceed
+    at_sub_del: Proceed
+    at_pub_match: Proceed
+    at_pub_send: Proceed
+    at_sub_send: Proceed
+    at_unsub_send: Proceed
+    at_ad_send: Proceed
+    at_unad_send: Proceed
+    at_attach: Proceed
+    at_detach: Proceed
+    at_away: Proceed
+    at_back: Proceed
+    at_adopt: Proceed
+    at_deliver: Proceed
+    at_ack: Proceed
+    at_cross: Proceed
+    at_graph: Proceed
+    at_link: Proceed
+    at_tree: Proceed
     at_published: Callable[[Envelope, Link], None] | None
 
     def __init__(
@@ -214,7 +214,7 @@ class Broker:
             DeliverAck: lambda link, ack: self.at_ack(link, EventKey(ack.origin, ack.epoch, ack.seq)),
             Extension: self._extension,
         }
-        self._defaults: dict[Joinpoint, Step] = {
+        self._defaults: dict[Joinpoint, Proceed] = {
             Joinpoint.SUBSCRIBE: self.registrations.subscribe,
             Joinpoint.AD_ADD: self.entries.ad_add,
             Joinpoint.SUB_ADD: self.entries.sub_add,

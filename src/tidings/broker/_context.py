@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+from tidings.model import Position
 from tidings.wire import AnyMessage, Envelope, Extension, Frame
 
 from ._inside import InnerClient, adopt, guard_of
@@ -123,7 +124,7 @@ class Context:
         return [entry for table in self._broker.scoping.tables.values() for entry in table.advertisements]
 
     @property
-    def progress(self) -> dict[str, tuple[int, int]]:
+    def progress(self) -> dict[str, Position]:
         """For each origin, the (epoch, seq) up to which everything has passed here."""
         return self._broker.progress.seen
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tidings.model import StoreError, TidingsError
+from tidings.model import Position, StoreError, TidingsError
 from tidings.wire import Forget, Keep, Kept, Recall, Recalled, Refused
 
 from ._bounds import check_progress
@@ -49,7 +49,7 @@ class DurableRecord(msgspec.Struct, frozen=True, array_like=True):
     """What is kept of one durable subscription."""
 
     filter: str
-    positions: dict[str, tuple[int, int]]
+    positions: dict[str, Position]
     at: int
     """When the client said so, in microseconds since 1970 UTC."""
     epoch: int = 0
@@ -162,7 +162,7 @@ class Durables:
         positions = dict(record.positions)
         for origin, (epoch, _) in marks.items():
             if origin not in positions and epoch > record.at:
-                positions[origin] = (epoch, 0)
+                positions[origin] = Position(epoch, 0)
         self._broker.send(link, Recalled(message.id, True, record.filter, positions, missing))
 
     def _keep(self, link: Link, message: Keep) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ._links import Link
     from .overlay import WaveKind
 
-Step: TypeAlias = Callable[..., Any]
+Proceed: TypeAlias = Callable[..., Any]
 Advice: TypeAlias = Callable[..., Any]
 """Called as `advice(proceed, *arguments of the joinpoint)`."""
 
@@ -53,7 +53,7 @@ class For:
         self.links = links
         self.advice = advice
 
-    def __call__(self, proceed: Step, route: Any, envelope: Any, link: Link, subscriptions: Any) -> Any:
+    def __call__(self, proceed: Proceed, route: Any, envelope: Any, link: Link, subscriptions: Any) -> Any:
         if link in self.links:
             return self.advice(proceed, route, envelope, link, subscriptions)
         return proceed(route, envelope, link, subscriptions)
@@ -177,7 +177,7 @@ def ordered(features: Iterable[Feature]) -> list[Feature]:
     return chosen
 
 
-def weave(joinpoint: Joinpoint, default: Step, advice: list[tuple[Feature, Advice]], failures: Failures) -> Step:
+def weave(joinpoint: Joinpoint, default: Proceed, advice: list[tuple[Feature, Advice]], failures: Failures) -> Proceed:
     """The step with all advice around it, the first outermost; the default itself if there is none."""
     step = default
     for feature, one in reversed(advice):
@@ -185,7 +185,7 @@ def weave(joinpoint: Joinpoint, default: Step, advice: list[tuple[Feature, Advic
     return step
 
 
-def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Step | None:
+def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proceed | None:
     """One call for all observers of a step; None if there are none."""
     if not observers:
         return None
@@ -215,7 +215,7 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Step
     return observed
 
 
-def _around(joinpoint: Joinpoint, inner: Step, feature: Feature, advice: Advice, failures: Failures) -> Step:
+def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advice, failures: Failures) -> Proceed:
     privileged = feature.privileged
 
     def advised(*arguments: Any) -> Any:

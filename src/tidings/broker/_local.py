@@ -21,7 +21,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model import AlreadyPublished, Duplicates, EventKey, Filter, Identity, Matches, Notification
+from tidings.model import AlreadyPublished, Duplicates, EventKey, Filter, Identity, Matches, Notification, Position
 from tidings.wire import (
     Advertise,
     Answer,
@@ -109,7 +109,7 @@ class LocalBroker:
         self._subscriptions: dict[str, LocalSubscription] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
-        self._acknowledged: dict[str, tuple[int, int]] = {}
+        self._acknowledged: dict[str, Position] = {}
         self._numbers = 0
         self._requests = 0
         self._first = self._published = published
@@ -161,7 +161,7 @@ class LocalBroker:
         id: str | None = None,
         receive_own: bool = True,
         meta: Mapping[str, str] | None = None,
-        after: Mapping[str, tuple[int, int]] | None = None,
+        after: Mapping[str, Position] | None = None,
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
     ) -> str:
@@ -205,7 +205,7 @@ class LocalBroker:
         self._numbers += 1
         return f"s{self._numbers}"
 
-    def position(self, id: str) -> dict[str, tuple[int, int]] | None:
+    def position(self, id: str) -> dict[str, Position] | None:
         """How far a subscription has seen each origin; None if it does not exist or has never settled."""
         subscription = self._subscriptions.get(id)
         return subscription.after if subscription is not None and subscription.settled else None
@@ -322,12 +322,12 @@ class LocalBroker:
         ids = tuple([id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)])
         return msgspec.structs.replace(gap, subscriptions=ids)
 
-    def _acknowledge(self, marks: dict[str, tuple[int, int]]) -> None:
+    def _acknowledge(self, marks: dict[str, Position]) -> None:
         """Tell the border broker how far the application has got, where that is news."""
-        for origin, (epoch, seq) in marks.items():
-            if self._acknowledged.get(origin) != (epoch, seq):
-                self._acknowledged[origin] = (epoch, seq)
-                self._out(DeliverAck(origin, epoch, seq))
+        for origin, mark in marks.items():
+            if self._acknowledged.get(origin) != mark:
+                self._acknowledged[origin] = mark
+                self._out(DeliverAck(origin, *mark))
 
     def _observe(self, observer: Observer, message: AnyMessage) -> None:
         match message:

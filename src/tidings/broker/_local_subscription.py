@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from tidings.model import Duplicates, Identity, Notification, Route
+from tidings.model import NOWHERE, Duplicates, Identity, Notification, Position, Route
 from tidings.wire import Gap, Subscribe
-
-from .overlay import Position
 
 Callback: TypeAlias = Callable[[Notification], None]
 
-_NOWHERE = (0, 0)
 MAX_GAPS = 1_000
 """The most gaps of one origin that are remembered, to tell each of them once."""
 
@@ -57,8 +54,8 @@ class LocalSubscription:
         """Whether what comes may not be wanted, and has to be looked at."""
         self.marks: dict[str, Position] = {}
         """For each origin, the position up to which everything has been handed over or was not wanted."""
-        self.last: dict[str, Position] = {}
-        """For each origin, the position of the last notification that was handed over."""
+        self.last: dict[str, Identity] = {}
+        """For each origin, the last notification that was handed over."""
         self.gaps: dict[str, set[tuple[int, int, int | None]]] = {}
         """For each origin, the gaps that were told since its last mark: epoch, first and last number."""
         self.partial: set[str] = set()
@@ -75,12 +72,12 @@ class LocalSubscription:
 
         One event may come in several forms, so what has just been handed over may come again.
         """
-        last, origin, position = self.last, identity.origin, (identity.epoch, identity.seq)
-        if last.get(origin, _NOWHERE) > position:
+        origin, last = identity.origin, self.last.get(identity.origin)
+        if last is not None and (last.epoch, last.seq) > (identity.epoch, identity.seq):
             return True
-        last[origin] = position
+        self.last[origin] = identity
         if self.gaps and origin in self.gaps:  # a gap without an end stands for what follows until something comes
-            self.gaps[origin] = {_ended(gap, position) for gap in self.gaps[origin]}
+            self.gaps[origin] = {_ended(gap, identity.position) for gap in self.gaps[origin]}
         if several:
             self.partial.add(origin)
         return False
@@ -91,7 +88,7 @@ class LocalSubscription:
         Another border broker tells it again if no mark has come since: this subscription still asks from before it.
         An origin that was gone knows more when it is back, but nothing that is news.
         """
-        if _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, _NOWHERE)):
+        if _is_before((gap.epoch, gap.first, gap.last), self.marks.get(gap.origin, NOWHERE)):
             return True  # of everything up to there it has been told, by whoever knew
         told = self.gaps.setdefault(gap.origin, set())
         news = _behind(self._reached(gap.origin), gap)
@@ -155,8 +152,8 @@ class LocalSubscription:
         return {origin: self._reached(origin) for origin in {**self.marks, **self.last}}
 
     def _reached(self, origin: str) -> Position:
-        epoch, seq = self.last.get(origin, _NOWHERE)
-        return max((epoch, seq - (origin in self.partial)), self.marks.get(origin, _NOWHERE))
+        last, mark = self.last.get(origin), self.marks.get(origin, NOWHERE)
+        return mark if last is None else max(Position(last.epoch, last.seq - (origin in self.partial)), mark)
 
 
 def _behind(reached: Position, gap: Gap) -> Gap:

@@ -15,7 +15,7 @@ from tidings.broker import RoutingOptions
 from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
 from tidings.model import TidingsError
-from tidings.net import Access, ArchiveOptions, Identity, Limits, Options, StoreOptions, TlsOptions, clashes
+from tidings.net import Access, AccessEntry, ArchiveOptions, Limits, Options, StoreOptions, TlsOptions, clashes
 
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
@@ -179,8 +179,8 @@ class _Loader:
     # --- who may connect ------------------------------------------------------------------------------
 
     def _access(self, content: Any) -> Access:
-        tokens: dict[str, Identity] = {}
-        certificates: dict[str, Identity] = {}
+        tokens: dict[str, AccessEntry] = {}
+        certificates: dict[str, AccessEntry] = {}
         places: dict[str, int] = {}
         if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
             self._complain(("access",), "this is a list of tables", "write [[access]] above each entry")
@@ -207,7 +207,7 @@ class _Loader:
                 self._complain((*path, "certificate"), f"'{certificate}' appears twice", "name each once")
             else:
                 places[name] = index
-                identity = Identity(**values)
+                identity = AccessEntry(**values)
                 tokens.update({token: identity} if token is not None else {})
                 certificates.update({certificate: identity} if certificate is not None else {})
         for clash in clashes((*tokens.values(), *certificates.values())):
@@ -216,7 +216,7 @@ class _Loader:
             self._complain(("access", last, key), clash.problem, clash.remedy)
         if content and not tokens and not certificates:
             # Every entry is wrong: without this, the options would look open, and draw complaints that mislead.
-            tokens[""] = Identity("nobody")
+            tokens[""] = AccessEntry("nobody")
         return Access(tokens, certificates)
 
     def _token(self, path: KeyPath, key: str, values: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar
 
-from tidings.model import ArgumentRefused, Filter, FilterError, Matches, TidingsError
+from tidings.model import ArgumentRefused, Filter, FilterError, Matches, Position, TidingsError
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 _T = TypeVar("_T")
@@ -101,11 +101,11 @@ def instance_of(given: _T, kind: type[_T], name: str, remedy: str) -> _T:
     raise ArgumentRefused(f"{name}={shown(given)}; {remedy}")
 
 
-def position_of(given: object, name: str, most: int) -> tuple[int, int]:
+def position_of(given: object, name: str, most: int) -> Position:
     """A position in a log: an epoch, and a number in it."""
     if isinstance(given, tuple | list) and len(given) == 2:
         epoch, number = given
-        return integer_of(epoch, f"{name}[0]", 0, most), integer_of(number, f"{name}[1]", 0, most)
+        return Position(integer_of(epoch, f"{name}[0]", 0, most), integer_of(number, f"{name}[1]", 0, most))
     raise ArgumentRefused(f"{name}={shown(given)}; give an epoch and a number, as in (0, 0)")
 
 

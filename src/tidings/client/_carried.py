@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tidings.model import ArgumentRefused
+from tidings.model import NOWHERE, ArgumentRefused, Position
 
 from ._arguments import shown
 
@@ -27,7 +27,7 @@ MAX_BYTES = 16_777_216
 VERSION = 1
 GIVEN = "the mapping given as `state`"
 
-Positions: TypeAlias = dict[str, tuple[int, int]]
+Positions: TypeAlias = dict[str, Position]
 AnyState: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
 """Where the state is kept: in a file, or by the application, which gives back what `Client.snapshot` returned."""
 
@@ -52,7 +52,7 @@ class Carried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def further(one: Positions, other: Positions) -> Positions:
     """For each origin the further of two positions."""
-    return {origin: max(one.get(origin, (0, 0)), other.get(origin, (0, 0))) for origin in {**one, **other}}
+    return {origin: max(one.get(origin, NOWHERE), other.get(origin, NOWHERE)) for origin in {**one, **other}}
 
 
 def check_state(state: object) -> None:

@@ -27,18 +27,18 @@ from ._arguments import choice_of, filter_of, integer_of, microseconds_of, name_
 from ._carried import WRITE_SECONDS, Carried, Keeping
 from ._incoming import Incoming
 from ._inquiries import Inquiries
-from ._link import Link
 from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
 from ._settings import Settings
-from ._state import Lifecycle, State, Step
+from ._state import Lifecycle, State, Trigger
 from ._subscription import Subscription
 from ._subscriptions import Subscriptions
 from ._terms import AnyPast, Terms
 from ._typed import Misfit
+from ._uplink import Uplink
 
 log = logging.getLogger("tidings.client")
 
@@ -69,7 +69,7 @@ class Client(Inquiries):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._link = Link(
+        self._link = Uplink(
             settings.name or "",
             settings.addresses,
             token=settings.token,
@@ -150,7 +150,7 @@ class Client(Inquiries):
 
     async def _open(self) -> Client:
         """Connect, unless it is connected already."""
-        if self._life.take(Step.OPEN) is State.OPEN:
+        if self._life.take(Trigger.OPEN) is State.OPEN:
             return self
         if (witness := getattr(asyncio.get_running_loop(), "witness", None)) is not None and not self._witnessed:
             # The loop of a simulated world: it writes down what this client does.
@@ -159,14 +159,14 @@ class Client(Inquiries):
             self._carry_on()
             await self._link.open(self._settings.wait)
         except BaseException:
-            self._life.take(Step.REFUSED)
+            self._life.take(Trigger.REFUSED)
             if self._keeping is not None:
                 self._keeping.close()
             raise
         if self._life.state is State.CLOSED:  # by another task, meanwhile
             await self._link.close(self._life.error())
             raise self._life.error()
-        self._life.take(Step.OPENED)
+        self._life.take(Trigger.OPENED)
         if self._keeping is not None and self._keeping.is_file:
             self._writer = asyncio.create_task(self._write_states(self._keeping), name="tidings state")
         return self
@@ -216,7 +216,7 @@ class Client(Inquiries):
         await self._close(in_order=True)
 
     async def _close(self, *, in_order: bool) -> None:
-        if self._life.take(Step.CLOSE) not in (State.OPEN, State.FAILED):
+        if self._life.take(Trigger.CLOSE) not in (State.OPEN, State.FAILED):
             if self._life.state is State.CLOSED:
                 self._link.give_up(self._life.error())  # whoever is opening it hears it
             return
@@ -228,7 +228,7 @@ class Client(Inquiries):
                 await self._subscriptions.durables.keep()
         finally:
             reminder.cancel()
-            self._life.take(Step.CLOSED)
+            self._life.take(Trigger.CLOSED)
             if self._writer is not None:
                 self._writer.cancel()
             if self._keeping is not None:
@@ -502,7 +502,7 @@ class Client(Inquiries):
 
     def _lost(self, error: ConnectionFailed) -> None:
         """No broker takes this client any more."""
-        self._life.take(Step.FAIL)
+        self._life.take(Trigger.FAIL)
         self._failed(error)
 
     def _failed(self, error: ConnectionFailed) -> None:

@@ -25,7 +25,7 @@ from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
 from ._vigil import Vigil
 
 if TYPE_CHECKING:
-    from ._link import Link
+    from ._uplink import Uplink
 
 HANDSHAKE = 5.0
 """Seconds that a broker may take to answer a hello."""
@@ -34,7 +34,7 @@ HANDSHAKE = 5.0
 class Connection(Stream):
     """One connection of a link, from its hello on."""
 
-    def __init__(self, link: Link, address: Address) -> None:
+    def __init__(self, link: Uplink, address: Address) -> None:
         super().__init__()
         self.link = link
         self.address = address

@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tidings.model import Identity, TidingsError
+from tidings.model import Identity, Position, TidingsError
 from tidings.wire import Forget, Gap, Keep, Kept, Recall, Recalled
 
 from ._carried import Positions, further
@@ -52,8 +52,8 @@ class Durable:
         """Of the notifications that wait for the application."""
         self._in_hand: Identity | None = None
         """Of the one that the application has and may not have handled yet."""
-        self._handled: dict[str, tuple[int, int]] = {}
-        self._kept: dict[str, tuple[int, int]] | None = None
+        self._handled: dict[str, Position] = {}
+        self._kept: dict[str, Position] | None = None
         """What the broker is known to have on disk."""
         self._filter = ""
         self._begun = False
@@ -73,7 +73,7 @@ class Durable:
         """The application asks for the next notification: it has handled the one before."""
         identity, self._in_hand = self._in_hand, None
         if identity is not None:
-            self._handled[identity.origin] = (identity.epoch, identity.seq)
+            self._handled[identity.origin] = identity.position
         self._moved.set()
 
     def taken(self) -> None:
@@ -196,7 +196,7 @@ class Durable:
         """How far the application has handled each origin; None: it has not begun."""
         return self._position() if self._begun else None
 
-    def _position(self) -> dict[str, tuple[int, int]]:
+    def _position(self) -> dict[str, Position]:
         """How far the application has handled each origin."""
         if not self._queued and self._in_hand is None and (seen := self.subscription.position()) is not None:
             self._handled = seen

@@ -33,7 +33,7 @@ from tidings.wire import (
     read_arrival,
 )
 
-from ._link import Link
+from ._uplink import Uplink
 
 MAX_MOVES = 1_000
 """The most moves that wait for whoever iterates over them; at the limit the oldest goes."""
@@ -77,7 +77,7 @@ class _Open:
 class Moves:
     """The moves of one client. Iterate over it with `async for`: each iteration gets those that end from then on."""
 
-    def __init__(self, local: LocalBroker, link: Link) -> None:
+    def __init__(self, local: LocalBroker, link: Uplink) -> None:
         self._local = local
         self._link = link
         self._open: _Open | None = None

@@ -28,7 +28,7 @@ class State(enum.Enum):
     CLOSED = "closed"
 
 
-class Step(enum.Enum):
+class Trigger(enum.Enum):
     """What happens to a client."""
 
     OPEN = "open"
@@ -45,21 +45,21 @@ class Step(enum.Enum):
     """Nothing of it is left."""
 
 
-TRANSITIONS: dict[tuple[State, Step], State] = {
-    (State.UNOPENED, Step.OPEN): State.OPENING,
-    (State.UNOPENED, Step.CLOSE): State.CLOSED,
-    (State.OPENING, Step.OPENED): State.OPEN,
-    (State.OPENING, Step.REFUSED): State.UNOPENED,
-    (State.OPENING, Step.CLOSE): State.CLOSED,
-    (State.OPEN, Step.OPEN): State.OPEN,
-    (State.OPEN, Step.FAIL): State.FAILED,
-    (State.OPEN, Step.CLOSE): State.CLOSING,
-    (State.FAILED, Step.CLOSE): State.CLOSING,
-    (State.CLOSING, Step.FAIL): State.CLOSING,
-    (State.CLOSING, Step.CLOSE): State.CLOSING,
-    (State.CLOSING, Step.CLOSED): State.CLOSED,
-    (State.CLOSED, Step.CLOSE): State.CLOSED,
-    (State.CLOSED, Step.REFUSED): State.CLOSED,
+TRANSITIONS: dict[tuple[State, Trigger], State] = {
+    (State.UNOPENED, Trigger.OPEN): State.OPENING,
+    (State.UNOPENED, Trigger.CLOSE): State.CLOSED,
+    (State.OPENING, Trigger.OPENED): State.OPEN,
+    (State.OPENING, Trigger.REFUSED): State.UNOPENED,
+    (State.OPENING, Trigger.CLOSE): State.CLOSED,
+    (State.OPEN, Trigger.OPEN): State.OPEN,
+    (State.OPEN, Trigger.FAIL): State.FAILED,
+    (State.OPEN, Trigger.CLOSE): State.CLOSING,
+    (State.FAILED, Trigger.CLOSE): State.CLOSING,
+    (State.CLOSING, Trigger.FAIL): State.CLOSING,
+    (State.CLOSING, Trigger.CLOSE): State.CLOSING,
+    (State.CLOSING, Trigger.CLOSED): State.CLOSED,
+    (State.CLOSED, Trigger.CLOSE): State.CLOSED,
+    (State.CLOSED, Trigger.REFUSED): State.CLOSED,
 }
 """What becomes of a client; a step that is not here cannot be taken."""
 
@@ -84,7 +84,7 @@ class Lifecycle:
         self._name = name
         self.state = State.UNOPENED
 
-    def take(self, step: Step) -> State:
+    def take(self, step: Trigger) -> State:
         """Change the state, and return the one before; `ClientNotOpen` if this state has no such step."""
         before = self.state
         after = TRANSITIONS.get((before, step))

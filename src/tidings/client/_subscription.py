@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
 from tidings.broker import check_place
-from tidings.model import Duplicates, Matches, Notification, TidingsError
+from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
 from ._arguments import filter_of
@@ -267,7 +267,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         else:
             self._settled.set()
 
-    def position(self) -> dict[str, tuple[int, int]] | None:
+    def position(self) -> dict[str, Position] | None:
         """Return how far it has seen each origin; None if it has ended."""
         return self._subscriptions.position(self)
 
@@ -276,7 +276,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if not self._ended:
             self._subscriptions.gap(gap)
 
-    def begin(self, after: dict[str, tuple[int, int]] | None) -> None:
+    def begin(self, after: dict[str, Position] | None) -> None:
         """Begin a durable subscription where the broker says that it left off."""
         if not self._ended:
             self._subscriptions.begin(self, after)

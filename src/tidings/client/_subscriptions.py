@@ -6,15 +6,15 @@ import logging
 from typing import Any, TypeVar
 
 from tidings.broker import LocalBroker
-from tidings.model import Identity, TidingsError
+from tidings.model import Identity, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
 from ._durable import Durables
-from ._link import Link
 from ._questions import Questions
 from ._subscription import Subscription
 from ._terms import Terms
+from ._uplink import Uplink
 
 _T = TypeVar("_T")
 
@@ -24,7 +24,7 @@ log = logging.getLogger("tidings.client")
 class Subscriptions:
     """All that have not ended, by id."""
 
-    def __init__(self, local: LocalBroker, link: Link, questions: Questions) -> None:
+    def __init__(self, local: LocalBroker, link: Uplink, questions: Questions) -> None:
         self._local = local
         self._link = link
         self._by_id: dict[str, Subscription[Any]] = {}
@@ -65,7 +65,7 @@ class Subscriptions:
 
     # --- what a subscription calls --------------------------------------------------------------------
 
-    def begin(self, subscription: Subscription[Any], after: dict[str, tuple[int, int]] | None) -> None:
+    def begin(self, subscription: Subscription[Any], after: dict[str, Position] | None) -> None:
         """A durable one goes on after these positions; None: it has none yet."""
         self._announce(subscription, after=after)
 
@@ -78,7 +78,7 @@ class Subscriptions:
         self,
         subscription: Subscription[Any],
         *,
-        after: dict[str, tuple[int, int]] | None = None,
+        after: dict[str, Position] | None = None,
         past: Past | None = None,
     ) -> None:
         self._local.subscribe(
@@ -98,7 +98,7 @@ class Subscriptions:
         self._local.unsubscribe(subscription.id)
         self._by_id.pop(subscription.id, None)
 
-    def position(self, subscription: Subscription[Any]) -> dict[str, tuple[int, int]] | None:
+    def position(self, subscription: Subscription[Any]) -> dict[str, Position] | None:
         """How far one has seen each origin; None if it has ended."""
         return self._local.position(subscription.id)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tidings.model import Matches
+from tidings.model import Matches, Position
 from tidings.wire import Envelope, unpacker
 
 from ._newest import newest
@@ -18,9 +18,6 @@ PAGE = 5_000
 MEMORY, STORE, ARCHIVE = "memory", "store", "archive"
 TIERS = (MEMORY, STORE, ARCHIVE)
 """Where a broker looks, one after the other."""
-
-Position = tuple[int, int]
-"""An origin's epoch and number."""
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from tidings.broker import Log
-from tidings.model import EVERYTHING, Filter, Identity, Matches
+from tidings.model import EVERYTHING, Filter, Identity, Matches, Position
 from tidings.wire import Envelope, body_test, decode_body
 
-from ._messages import ARCHIVE, MEMORY, PAGE_BYTES, STORE, TIERS, Ask, Found, Position
+from ._messages import ARCHIVE, MEMORY, PAGE_BYTES, STORE, TIERS, Ask, Found
 from ._newest import ENVELOPE_OVERHEAD
 
 STEP = 1_000

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed
-from tidings.model import EVERYTHING, Identity, TidingsError
+from tidings.model import EVERYTHING, Identity, Position, TidingsError
 from tidings.wire import (
     UNREADABLE,
     Consistency,
@@ -48,7 +48,7 @@ from tidings.wire import (
     pack,
 )
 
-from ._messages import PAGE, TIERS, Ask, Found, Position, read_ask, read_found, together
+from ._messages import PAGE, TIERS, Ask, Found, read_ask, read_found, together
 from ._newest import ENVELOPE_OVERHEAD, newest
 from ._options import HistoryOptions
 from ._origin import PastStore, Search
@@ -133,7 +133,7 @@ class Strict(Feature):
             answer(None)
             return
         context, publications = self.context, self.context.publications
-        reached = {context.name: (context.epoch, publications.last)}
+        reached = {context.name: Position(context.epoch, publications.last)}
         shown = self._shown_to(ask.requester)
         search = Search(ask, reached, publications.recent, shown, context.now(), open=context.scoping.flat)
         self._searches += 1
@@ -286,7 +286,7 @@ class _Request:
             self._unstored, self._forgotten = found.unstored, found.forgotten
         for origin, position in found.reached.items():
             self._reached.setdefault(origin, position)
-            self._oldest.setdefault(origin, (position[0], position[1] + 1))
+            self._oldest.setdefault(origin, Position(position.epoch, position.seq + 1))
         if self._flat:
             for tier, count in found.tiers.items():
                 self._tiers[tier] = self._tiers.get(tier, 0) + count
@@ -296,7 +296,7 @@ class _Request:
                 continue  # a neighbour talks nonsense
             if not self._readable(envelope):
                 continue
-            position = (identity.epoch, identity.seq)
+            position = identity.position
             self._oldest[identity.origin] = min(position, self._oldest.get(identity.origin, position))
             if (publication := (identity.publisher, identity.publisher_seq)) in self._known:
                 continue  # its publisher was not sure, and has published it again through another broker
@@ -357,7 +357,7 @@ class _Request:
         begins = dict(self._reached)
         for form in reversed(chosen):
             identity = form.identity
-            begins[identity.origin] = (identity.epoch, identity.seq - 1)
+            begins[identity.origin] = Position(identity.epoch, identity.seq - 1)
         return begins
 
     def _count_in(self, ending: Ending, delivered: int) -> None:

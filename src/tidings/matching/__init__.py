@@ -1,13 +1,11 @@
 """Which of these many filters match this notification."""
 
-from ._counting import CountingIndex
 from ._garbage import Calm
 from ._index import Index
 from ._matcher import K, Matcher
-from ._naive import NaiveIndex
 from ._points import Points
 
-__all__ = ["Calm", "CountingIndex", "Index", "Matcher", "NaiveIndex", "Points", "make_index"]
+__all__ = ["Calm", "Index", "Matcher", "Points", "make_index"]
 
 
 def make_index() -> Matcher[K]:

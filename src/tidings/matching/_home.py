@@ -9,7 +9,7 @@ from tidings.model import Conjunction, Constraint, Value
 from ._atom import Atom, atom_of
 from ._code import Row
 from ._pivot import Pivot
-from ._shape import Shape
+from ._shape import RowShape
 
 Constraints: TypeAlias = list[tuple[Constraint, Atom]]
 
@@ -25,7 +25,7 @@ class Home:
         self.place: Any = None
         """The nodes, the segments or the table of those without a constraint; None once it was removed."""
         self.pivot: Pivot | None = None
-        self.shape: Shape | None = None
+        self.shape: RowShape | None = None
         """What is left to be tested; None if the pivot says it all."""
         self.row: Row = ()
         """The operands of that."""

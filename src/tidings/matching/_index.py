@@ -33,7 +33,7 @@ from ._node import Node
 from ._pivot import Pivot, way
 from ._probe import Probes
 from ._segment import SLOTS, Segment, Segments
-from ._shape import Shape, Signature, ordered, signature
+from ._shape import RowShape, Signature, ordered, signature
 
 RARE = 0.03
 """A pivot that costs no more is a good one: it leads at most this share of notifications to the conjunction."""
@@ -70,7 +70,7 @@ class Index(Generic[K]):
         """Conjunctions that hang under a pivot for want of a good one, and its cost."""
         self._checks = 0.0
         """The sum of these costs: the checks that a notification causes there."""
-        self._shapes: dict[Signature, Shape] = {}
+        self._shapes: dict[Signature, RowShape] = {}
         self._estimator = Estimator()
         self._queue: deque[Home] = deque()
         self._due: dict[Segment, None] = {}
@@ -263,10 +263,10 @@ class Index(Generic[K]):
         home.pivot = home.shape = None
         home.row = ()
 
-    def _shape(self, key: Signature) -> Shape:
+    def _shape(self, key: Signature) -> RowShape:
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(key)
+            shape = self._shapes[key] = RowShape(key)
         shape.rows += 1
         return shape
 

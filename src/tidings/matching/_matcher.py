@@ -1,7 +1,7 @@
 """What every matching engine offers. Routing knows this interface and nothing else of matching.
 
 An engine holds filters under keys and says, for a notification, which keys' filters match. How it finds
-them is its own affair: engines differ in speed only, and the tests hold all of them to `NaiveIndex`.
+them is its own affair: engines differ in speed only, and the tests hold all of them to `bench._naive_index`.
 An engine in another language would be one more class of this shape, chosen in `make_index`.
 """
 

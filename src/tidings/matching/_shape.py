@@ -30,7 +30,7 @@ def signature(atoms: list[Atom]) -> Signature:
     return tuple([(atom.name, atom.op, atom.negated, atom.kind) for atom in atoms])
 
 
-class Shape:
+class RowShape:
     """One signature, and the function that checks its rows."""
 
     __slots__ = ("_asked", "check", "key", "names", "rows")

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from tidings.broker import Log
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import unpacker
 
 MAX_POINTERS = 100_000
@@ -54,7 +54,7 @@ class Copy(msgspec.Struct, frozen=True, array_like=True):
     stamp: Stamp
     broker: str
     filter: str
-    positions: dict[str, tuple[int, int]]
+    positions: dict[str, Position]
 
 
 _Stamped = TypeVar("_Stamped", Copy, Pointer)

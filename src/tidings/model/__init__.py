@@ -50,7 +50,18 @@ from ._errors import (
     refusal,
 )
 from ._filter import EVERYTHING, NOTHING, Filter, Matches
-from ._headers import ROOT_ROUTE, ROOT_SCOPE, Duplicates, EventKey, Identity, Number, Route, RouteState
+from ._headers import (
+    NOWHERE,
+    ROOT_ROUTE,
+    ROOT_SCOPE,
+    Duplicates,
+    EventKey,
+    Identity,
+    Number,
+    Position,
+    Route,
+    RouteState,
+)
 from ._json_problems import json_problem
 from ._limits import MAX_CONJUNCTIONS, MAX_CONSTRAINTS, MAX_FILTER_TEXT
 from ._location import Location
@@ -72,6 +83,7 @@ __all__ = [
     "MAX_NAME",
     "MAX_TEXT",
     "NOTHING",
+    "NOWHERE",
     "ROOT_ROUTE",
     "ROOT_SCOPE",
     "AccessDenied",
@@ -112,6 +124,7 @@ __all__ = [
     "Notification",
     "Number",
     "PartialRefused",
+    "Position",
     "Reach",
     "Route",
     "RouteState",

@@ -23,6 +23,15 @@ class EventKey(NamedTuple):
     seq: int
 
 
+class Position(NamedTuple):
+    """How far one has come in what an origin published: all of earlier epochs, and of this one up to a number."""
+
+    epoch: int
+    seq: int
+
+
+NOWHERE = Position(0, 0)
+"""Before everything that any origin published."""
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """What disks and other languages can hold; anything else is refused where it is decoded."""
 
@@ -48,6 +57,11 @@ class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no pa
     def key(self) -> EventKey:
         """The key that names the event for ever."""
         return EventKey(self.origin, self.epoch, self.seq)
+
+    @property
+    def position(self) -> Position:
+        """Where it is among the publications of its origin."""
+        return Position(self.epoch, self.seq)
 
 
 class RouteState(enum.IntEnum):

@@ -3,7 +3,7 @@
 from tidings.model import AccessDenied, guard_log
 from tidings.wire import DEFAULT_PORT
 
-from ._access import Access, Identity
+from ._access import Access, AccessEntry
 from ._bounds import Bound, Bounds, bounds_of
 from ._names import clashes, owners
 from ._options import ArchiveOptions, Limits, Options, SlowPolicy, StoreOptions, TlsOptions
@@ -14,10 +14,10 @@ __all__ = [
     "DEFAULT_PORT",
     "Access",
     "AccessDenied",
+    "AccessEntry",
     "ArchiveOptions",
     "Bound",
     "Bounds",
-    "Identity",
     "Limits",
     "Options",
     "Server",

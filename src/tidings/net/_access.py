@@ -17,7 +17,7 @@ from ._patterns import matches
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class AccessEntry:
     """Somebody who may connect."""
 
     name: str
@@ -74,15 +74,15 @@ class Identity:
                 )
 
 
-ANYBODY = Identity("anybody", administer=True, broker=True, attributes=("*",))
+ANYBODY = AccessEntry("anybody", administer=True, broker=True, attributes=("*",))
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The identities, by token and by certificate subject."""
 
-    tokens: Mapping[str, Identity] = field(default_factory=dict)
-    certificates: Mapping[str, Identity] = field(default_factory=dict)
+    tokens: Mapping[str, AccessEntry] = field(default_factory=dict)
+    certificates: Mapping[str, AccessEntry] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -90,11 +90,11 @@ class Access:
         return not self.tokens and not self.certificates
 
     @property
-    def identities(self) -> list[Identity]:
+    def identities(self) -> list[AccessEntry]:
         """All of them, each once."""
         return list(dict.fromkeys((*self.tokens.values(), *self.certificates.values())))
 
-    def identify(self, token: str | None, subject: str | None) -> Identity:
+    def identify(self, token: str | None, subject: str | None) -> AccessEntry:
         """Who this is, or `AccessDenied`. All tokens are compared, each in constant time."""
         if self.open:
             return ANYBODY

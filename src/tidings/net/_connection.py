@@ -38,7 +38,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._listener import Visitor
 from ._names import MAX_NAME
 from ._peer import Peer
@@ -71,7 +71,7 @@ class _Client(NamedTuple):
 
     hello: Hello
     name: str
-    identity: Identity
+    identity: AccessEntry
     serialiser: Serialiser
     brought: Mapping[str, Value]
 
@@ -386,7 +386,7 @@ class Accepted(Connection, Visitor):
         peer.resume(hello.received)
         self.host.back(peer)
 
-    def _begin_neighbour(self, hello: Hello, identity: Identity, serialiser: Serialiser) -> None:
+    def _begin_neighbour(self, hello: Hello, identity: AccessEntry, serialiser: Serialiser) -> None:
         host = self.host
         known = host.peer_of(hello.name, LinkKind.BROKER)
         if known is not None and not self._replaces(hello, known, identity):
@@ -475,7 +475,7 @@ class Accepted(Connection, Visitor):
         self._parser.limit = host.options.limits.max_part
         self.write(part(Part.WELCOME, encode_words(words)))
 
-    def _replaces(self, hello: Hello, known: Peer, identity: Identity) -> bool:
+    def _replaces(self, hello: Hello, known: Peer, identity: AccessEntry) -> bool:
         """Whether a new connection takes the place of a known neighbour of the same name."""
         if known.identity is not None and known.identity.name != identity.name:
             return False
@@ -495,7 +495,7 @@ def _check_silence(hello: Hello) -> None:
         )
 
 
-def _brought(hello: Hello, identity: Identity) -> Mapping[str, Value]:
+def _brought(hello: Hello, identity: AccessEntry) -> Mapping[str, Value]:
     """What a client says about itself, if it may; a session that goes on keeps what it began with."""
     if not hello.attributes:
         return {}

@@ -30,7 +30,7 @@ from tidings.wire import (
     part,
 )
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._budget import Budget
 from ._governance import Governance
 from ._ledger import Ledger
@@ -281,7 +281,7 @@ class Host:
         self,
         name: str,
         kind: LinkKind,
-        identity: Identity | None,
+        identity: AccessEntry | None,
         session: str | None = None,
         attributes: Mapping[str, Value] | None = None,
     ) -> Peer:

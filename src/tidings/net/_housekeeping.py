@@ -23,7 +23,8 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import Any
 
-from tidings.store import Position, Store, StoreError, open_to_others
+from tidings.model import Position
+from tidings.store import ARCHIVED, Store, StoreError, open_to_others
 
 from ._bounds import bounds_of, held_before
 from ._options import ArchiveOptions, Options
@@ -42,7 +43,7 @@ class Housekeeper:
     def __init__(self, store: Store, options: Options) -> None:
         self._store = store
         self._options = options
-        self.archived = Position.in_(store.items(Position.TABLE))
+        self.archived = ARCHIVED.read(store.items(ARCHIVED.table))
         """How far the archive reaches."""
         self.bounds = bounds_of(options, held_before(store, options))
         """How much the store and the archive may hold."""
@@ -159,7 +160,7 @@ class Housekeeper:
         if position > self.archived:
             self.archived = position
             with contextlib.suppress(StoreError):  # the names of the files tell it, too
-                self._store.put(Position.TABLE, Position.KEY, position.encoded())
+                self._store.put(*ARCHIVED, ARCHIVED.written(position))
             log.info("archived %s publications, up to number %s", f"{told['count']:,}", position.seq)
 
     def _failed(self, problem: str) -> None:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterable
 
 from tidings.broker import FROM_PAST, Link
-from tidings.model import EventKey
+from tidings.model import EventKey, Position
 from tidings.store import (
     Deliveries,
     Group,
@@ -53,7 +53,7 @@ class Ledger:
         """What the keys of groups were made of: an identity must not be used again."""
         self._sources: dict[tuple[str, int], int] = {}
         self._rows: list[Sent] = []
-        self._acknowledged: dict[tuple[str, str], tuple[int, int]] = {}
+        self._acknowledged: dict[tuple[str, str], Position] = {}
         self._due = False
         self._hole = False
         self.missed = 0
@@ -83,7 +83,7 @@ class Ledger:
 
     def acknowledged(self, link: Link, key: EventKey) -> None:
         """A client has handled everything up to here; the last word of each second is enough."""
-        self._acknowledged[link.name, key.origin] = (key.epoch, key.seq)
+        self._acknowledged[link.name, key.origin] = Position(key.epoch, key.seq)
         self._soon()
 
     def _note(self, links: Iterable[Link], key: object, message: Deliver) -> None:

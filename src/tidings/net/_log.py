@@ -11,7 +11,7 @@ from tidings.model import EVERYTHING, ROOT_SCOPE, AccessDenied, Filter, TidingsE
 from tidings.store import Store
 from tidings.wire import Envelope, Measure, Measured, Page, Read, body_test
 
-from ._access import Identity
+from ._access import AccessEntry
 
 MAX_NUMBER = 2**63 - 1
 """The largest number that a position or a limit may have."""
@@ -69,7 +69,7 @@ class LogReading:
 
 def may_see_all(link: Link) -> bool:
     """Whether nothing is hidden from this client."""
-    return not isinstance(link.guard, Identity) or link.guard.administer
+    return not isinstance(link.guard, AccessEntry) or link.guard.administer
 
 
 def _is_public(envelope: Envelope) -> bool:

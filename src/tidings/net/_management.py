@@ -24,7 +24,7 @@ from tidings.model import AccessDenied, ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, BoundedReading, Mode, Review, Reviewed, Snapshot, enc_hook, shown_to
 from tidings.wire import encode_status
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._connection import DENIAL_DELAY
 from ._status import Reporter
 
@@ -105,7 +105,7 @@ class Management:
         self._turned_away = 0
         """Requests with wrong credentials that the log has not spoken of yet."""
 
-    async def admit(self, request: Request) -> Identity | Reply:
+    async def admit(self, request: Request) -> AccessEntry | Reply:
         """Who asks, or why it is not let in."""
         if (stranger := _stranger(request)) is not None:
             return stranger
@@ -129,7 +129,7 @@ class Management:
             )
             self._complained, self._turned_away = now, 0
 
-    async def answer(self, request: Request, who: Identity) -> Reply:
+    async def answer(self, request: Request, who: AccessEntry) -> Reply:
         """What a request by somebody who was let in is answered."""
         match request.method, request.path:
             case "GET", "/status":
@@ -151,11 +151,11 @@ class Management:
             f"{request.method} {request.path} is not supported; use GET, or POST for /scopes",
         )
 
-    def _identified(self, authorization: str) -> Identity:
+    def _identified(self, authorization: str) -> AccessEntry:
         scheme, _, token = authorization.partition(" ")
         return self._server.options.access.identify(token.strip() if scheme.lower() == "bearer" else None, None)
 
-    async def _log(self, request: Request, who: Identity) -> Reply:
+    async def _log(self, request: Request, who: AccessEntry) -> Reply:
         given = parse_qs(request.query).get("limit", ["100"])[0]
         limit = number(given, MAX_ENTRIES)
         if not limit:
@@ -164,7 +164,7 @@ class Management:
         answer = await self._asked(Review("", limit), who)
         return _json(HTTPStatus.OK, answer.entries) if isinstance(answer, Reviewed) else _refused(answer)
 
-    async def _change(self, request: Request, who: Identity) -> Reply:
+    async def _change(self, request: Request, who: AccessEntry) -> Reply:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             reason = "changes are sent as JSON, with the header `Content-Type: application/json`"
             return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "ValueRefused", reason)
@@ -181,7 +181,7 @@ class Management:
             return _refused(answer)
         return _json(HTTPStatus.OK, {"version": answer.version, "warnings": answer.warnings, "granted": answer.changes})
 
-    async def _asked(self, question: Ask | Review, who: Identity) -> Answer | Reviewed:
+    async def _asked(self, question: Ask | Review, who: AccessEntry) -> Answer | Reviewed:
         service, loop = self._server.host.governance.scopes, asyncio.get_running_loop()
         heard: asyncio.Future[Answer | Reviewed] = loop.create_future()
 

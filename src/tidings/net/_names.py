@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tidings.broker import LinkKind
 
-from ._access import Access, Identity
+from ._access import Access, AccessEntry
 from ._patterns import ANY, common_name, fixed_start
 
 log = logging.getLogger("tidings.net")
@@ -45,7 +45,7 @@ class Clash(NamedTuple):
     remedy: str
 
 
-def clashes(identities: Iterable[Identity]) -> Iterator[Clash]:
+def clashes(identities: Iterable[AccessEntry]) -> Iterator[Clash]:
     """Everything that is wrong with the names of these identities."""
     owned = sorted((fixed_start(pattern), pattern, one.name) for one in identities for pattern in one.patterns)
     for name in dict.fromkeys(name for _, _, name in owned):
@@ -81,12 +81,12 @@ class Names:
         self._warned: dict[str, str] = {}
         """The digests of neighbours that differ, as the log has been told."""
 
-    def given_to(self, identity: Identity) -> str:
+    def given_to(self, identity: AccessEntry) -> str:
         """A new name for a client that has none."""
         prefix = "client-" if self._access.open else f"{identity.name}/"
         return prefix + secrets.token_hex(GIVEN_BYTES)
 
-    def objection_to(self, name: str, kind: LinkKind, identity: Identity) -> str:
+    def objection_to(self, name: str, kind: LinkKind, identity: AccessEntry) -> str:
         """Why this identity may not be called so; "": it may."""
         if not 0 < len(name) <= MAX_NAME:
             return f"the name has {len(name)} characters; choose one of 1 to {MAX_NAME}"

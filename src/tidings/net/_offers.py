@@ -16,7 +16,7 @@ from tidings.broker import Broker, Link, check_filter
 from tidings.model import EVERYTHING, AccessDenied, Filter, FilterTooLarge, Matches, TidingsError
 from tidings.wire import Browse, Offers
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._log import may_see_all
 
 MAX_OFFERS = 1_000
@@ -56,7 +56,7 @@ class Browsing:
             raise TidingsError("the previous question has not been answered yet; ask one at a time")
         self._busy.add(link)
         known = [entry.filter for table in broker.scoping.tables.values() for entry in table.advertisements]
-        may = link.guard.subscribe if isinstance(link.guard, Identity) else EVERYTHING
+        may = link.guard.subscribe if isinstance(link.guard, AccessEntry) else EVERYTHING
         self._step(link, message.id, _Found(message.filter, may), iter(known))
 
     def _step(self, link: Link, id: str, found: _Found, known: Iterator[Matches]) -> None:

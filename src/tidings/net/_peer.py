@@ -38,7 +38,7 @@ from tidings.wire import (
     times,
 )
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._budget import PART_BYTES
 from ._clock import Clock
 from ._congestion import Congestion
@@ -106,7 +106,7 @@ class Peer:
         self.session = session
         self.policy = policy
         self._limits = limits = host.options.limits
-        self.identity: Identity | None = None
+        self.identity: AccessEntry | None = None
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None

@@ -30,7 +30,7 @@ from tidings.wire import (
     encode_status,
 )
 
-from ._access import Identity
+from ._access import AccessEntry
 from ._dialler import Dialler
 from ._listener import Listener
 from ._peer import Peer
@@ -66,7 +66,7 @@ class Reporter:
 
     def _answer(self, link: Link, request: StatusRequest) -> None:
         guard = link.guard
-        if isinstance(guard, Identity) and not guard.administer:
+        if isinstance(guard, AccessEntry) and not guard.administer:
             raise AccessDenied(f"'{guard.name}' may not see the status; it needs the right to administer")
         self._server.host.broker.send(link, StatusReply(request.id, encode_status(self.status())))
 

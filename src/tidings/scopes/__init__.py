@@ -30,15 +30,11 @@ from ._changes import (
 )
 from ._comparison import Comparison, Difference, Effect, Pair, compare
 from ._components import Component, members_of, scope_component
-from ._constant import BoundedReading, dec_hook, enc_hook
 from ._digest import digest
 from ._effective import Direction, EffectiveInterface, Terms, effective_interface, inward_terms, outward_terms
 from ._explain import Crossing, Explanation, Way, explain
 from ._graph import Client, Graph, Membership, Placement, Scope, client_node, is_client
 from ._interface import CLOSED, OPEN, Interface
-from ._kept_graph import TABLE as GRAPH_TABLE
-from ._mapping import EdgeMapping, Mapping, edge_mapping, mapping
-from ._mapping_file import read_mapping
 from ._messages import (
     Answer,
     Ask,
@@ -58,6 +54,7 @@ from ._messages import (
     decode_snapshot,
     decode_transaction,
     encode,
+    refusal_in,
 )
 from ._names import resolve
 from ._oracle import delivery_paths, reach, sightings, visibility_roots, visible
@@ -74,14 +71,20 @@ from ._outlook import (
 from ._passage import Passage
 from ._planning import THOROUGH_EFFORT, Planning, plan_change
 from ._readers import Reading, readers_named, what_sees, who_sees
-from ._refusals import refusal_in
-from ._rights import Admission, Decision, credential, shown_to
-from ._service import Scopes
-from ._step import MappingFailed
 from ._undoing import inverse
-from ._versions import Versions
-from ._view import Plan, View
 from ._warnings import warnings
+from .mappings import (
+    BoundedReading,
+    EdgeMapping,
+    Mapping,
+    MappingFailed,
+    dec_hook,
+    edge_mapping,
+    enc_hook,
+    mapping,
+    read_mapping,
+)
+from .service import GRAPH_TABLE, Admission, Decision, Plan, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
     "CLOSED",

@@ -11,9 +11,9 @@ from tidings.model import Filter
 
 from ._changes import AnyChange, SetMapping
 from ._comparison import Comparison, Difference, Effect
-from ._constant import HeldValue
 from ._interface import Interface
-from ._mapping import AnyStep, EdgeMapping, Mapping
+from .mappings._constant import HeldValue
+from .mappings._mapping import AnyStep, EdgeMapping, Mapping
 
 MAX_SIGHTS = 50
 """The most sights of each kind that one entry lists."""

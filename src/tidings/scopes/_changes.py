@@ -14,7 +14,7 @@ from tidings.model import Duplicates
 from ._attributes import NO_ATTRIBUTES, AnyAttributes, attributes_of
 from ._graph import CLIENT, Placement, is_client
 from ._interface import CLOSED, OPEN, Interface
-from ._mapping import EdgeMapping
+from .mappings._mapping import EdgeMapping
 
 
 class Change(msgspec.Struct, frozen=True, tag=True):

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ._constant import enc_hook
 from ._graph import Graph, Membership, Scope
 from ._messages import Snapshot
+from .mappings._constant import enc_hook
 
 _LEFT_OUT = ("version", "anchors")
 """What brokers say about a graph, and not administrators."""

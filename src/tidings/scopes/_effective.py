@@ -16,7 +16,7 @@ from tidings.model import EVERYTHING, Filter, FilterError
 
 from ._graph import Graph, Membership, is_client
 from ._interface import OPEN, Interface, both
-from ._mapping import Mapping
+from .mappings._mapping import Mapping
 
 
 class Rule(enum.Enum):

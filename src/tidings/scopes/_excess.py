@@ -25,10 +25,10 @@ import msgspec
 from tidings.model import Conjunction, Constraint, Filter, Negated, Notification, Value
 from tidings.model.operators import Exists, IsNull
 
-from ._compute import Compute
 from ._exposure import Exposure, Strand
-from ._expression import parsed
-from ._mapping import AnyStep
+from .mappings._compute import Compute
+from .mappings._expression import parsed
+from .mappings._mapping import AnyStep
 
 MAX_WITNESSES = 64
 """The most notifications that are made from conditions in one search."""

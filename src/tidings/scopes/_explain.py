@@ -9,9 +9,9 @@ from tidings.model import Notification
 
 from ._effective import Rule, Stage, Terms, inward_terms, outward_terms
 from ._graph import Graph, is_client
-from ._mapping import Mapping
 from ._oracle import ancestors, delivery_paths
-from ._step import MappingFailed
+from .mappings._mapping import Mapping
+from .mappings._step import MappingFailed
 
 MAX_SHOWN = 20
 """The most ways that the text of an explanation shows."""

@@ -17,7 +17,7 @@ from tidings.model import EVERYTHING, Filter, Notification
 
 from ._effective import wanted
 from ._interface import both
-from ._mapping import Mapping
+from .mappings._mapping import Mapping
 
 
 class Crossing(NamedTuple):

@@ -27,13 +27,13 @@ from tidings.model import EVERYTHING, NOTHING, Conjunction, Constraint, Filter, 
 from tidings.model.operators import Exists, IsNull, Range
 from tidings.model.operators.equal import among
 
-from ._convert import Convert
 from ._exposure import Exposure, Strand
 from ._interface import both
-from ._mapping import AnyStep
-from ._step import MappingFailed
-from ._steps import Add, Drop, Keep, Only, Rename
-from ._translate import absent, renamed
+from .mappings._convert import Convert
+from .mappings._mapping import AnyStep
+from .mappings._step import MappingFailed
+from .mappings._steps import Add, Drop, Keep, Only, Rename
+from .mappings._translate import absent, renamed
 
 
 class Linear(NamedTuple):

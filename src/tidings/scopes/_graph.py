@@ -18,7 +18,7 @@ from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 
 from ._attributes import NO_ATTRIBUTES, AnyAttributes
 from ._interface import CLOSED, OPEN, Interface
-from ._mapping import EdgeMapping
+from .mappings._mapping import EdgeMapping
 
 CLIENT = "@"
 """What the name of a client begins with, in a graph."""

@@ -7,13 +7,13 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from tidings.model import ScopeError
+from tidings.model import ScopeError, refusal
 
 from ._audit import AuditEntry
 from ._changes import AnyChange
 from ._components import Component
-from ._constant import BoundedReading, dec_hook, enc_hook
 from ._graph import Client, Graph, Membership, Scope
+from .mappings._constant import BoundedReading, dec_hook, enc_hook
 
 
 class Mode(enum.Enum):
@@ -97,6 +97,14 @@ class Answer(ScopeMessage, frozen=True):
     error: str = ""
     reason: str = ""
     warnings: tuple[str, ...] = ()
+
+
+def refusal_in(answer: Answer) -> ScopeError | None:
+    """The exception that an answer stands for; None: the change was made."""
+    if not answer.error:
+        return None
+    error = refusal(answer.error, answer.reason)
+    return error if isinstance(error, ScopeError) else ScopeError(answer.reason)
 
 
 class Review(ScopeMessage, frozen=True):

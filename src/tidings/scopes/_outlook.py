@@ -12,9 +12,9 @@ from tidings.model import Notification, ScopeError
 
 from ._attributes import NO_ATTRIBUTES, AnyAttributes, Attributes
 from ._changes import AnyChange
-from ._constant import dec_hook, enc_hook
 from ._exposure import Exposure
 from ._graph import is_client
+from .mappings._constant import dec_hook, enc_hook
 
 MAX_TEXT = 2_000
 """The most characters of one filter in an outlook; longer ones are cut."""

@@ -11,7 +11,7 @@ from tidings.model import EVERYTHING, NOTHING, Filter, Matches, Notification, Ro
 from ._effective import Stage, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership
 from ._interface import both
-from ._mapping import Mapping
+from .mappings._mapping import Mapping
 
 
 class Passage:

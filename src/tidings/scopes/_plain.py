@@ -6,13 +6,15 @@ The kinds that JSON lacks are objects with one key: `{"time": "2026-01-01T00:00:
 
 from __future__ import annotations
 
+import math
+import re
 from datetime import datetime
 from typing import Any
 
 from tidings.model import Kind, Location, Scalar, kind_of
 
-from ._represent import number_in
-
+_NUMBER = re.compile(r"[+-]?([0-9]+|([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?)", re.ASCII)
+_MAX_DIGITS = 400
 _LACKING = {Kind.BYTES.value, Kind.TIME.value, Kind.PLACE.value}
 
 
@@ -66,3 +68,14 @@ def read(kind: str, text: str) -> Scalar:
         case Kind.PLACE:
             return Location(text)
     raise ValueError(f"{text!r:.60} is not a {kind}")
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that a text stands for, as Python and SQL write it; None if it is none, or too large."""
+    if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
+        return None
+    if text.lstrip("+-").isdecimal():
+        whole = int(text)
+        return whole if -(2**63) <= whole < 2**63 else None
+    number = float(text)
+    return number if math.isfinite(number) else None

@@ -1,14 +1,14 @@
 """The steps that mappings are made of, under one roof: `from tidings.scopes.steps import Convert, Rename`."""
 
-from ._compute import Compute
-from ._convert import Convert
-from ._documents import Form
-from ._mapping import AnyStep
-from ._named import Named, register_mapping
-from ._pack import Pack, Unpack
-from ._represent import ENCODINGS, How, Represent
-from ._step import MappingFailed, Step
-from ._steps import Add, Annotate, Copy, Drop, Keep, Only, Rename
+from .mappings._compute import Compute
+from .mappings._convert import Convert
+from .mappings._documents import Form
+from .mappings._mapping import AnyStep
+from .mappings._named import Named, register_mapping
+from .mappings._pack import Pack, Unpack
+from .mappings._represent import ENCODINGS, How, Represent
+from .mappings._step import MappingFailed, Step
+from .mappings._steps import Add, Annotate, Copy, Drop, Keep, Only, Rename
 
 __all__ = [
     "ENCODINGS",

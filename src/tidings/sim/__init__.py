@@ -1,6 +1,7 @@
 """A network of production brokers in virtual time, and the tools that judge what it did."""
 
 from . import _topologies as topologies
+from ._actions import Action, Verb, take
 from ._census import Census, State
 from ._checker import Checker, check
 from ._client import SimClient
@@ -19,7 +20,6 @@ from ._scenario import Result, Scenario
 from ._scheduler import Scheduler
 from ._search import Finding, Search
 from ._service import Service, Workplace
-from ._steps import Step, Verb, take
 from ._temporal import LIVENESS, SAFETY, satisfies
 from ._topologies import Shape
 from ._trace import Op, Record, Trace, describe
@@ -29,6 +29,7 @@ from ._world import BrokenPromises, NeverEnds, StandingFaults, World
 __all__ = [
     "LIVENESS",
     "SAFETY",
+    "Action",
     "Anomaly",
     "BrokenPromises",
     "Census",
@@ -59,7 +60,6 @@ __all__ = [
     "SimRuntime",
     "StandingFaults",
     "State",
-    "Step",
     "Trace",
     "Trouble",
     "Verb",

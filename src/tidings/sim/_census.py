@@ -43,7 +43,7 @@ class State(NamedTuple):
         return f"{self.announcing.value}, {self.delivering.value}, owed {owed}"
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """A way from one state of a table to another, within one turn; None: not there, or nothing owed."""
 
     table: str
@@ -64,7 +64,7 @@ class Census:
 
     def __init__(self) -> None:
         self.states: Counter[State] = Counter()
-        self.steps: Counter[Step] = Counter()
+        self.steps: Counter[Transition] = Counter()
         """What happened in turns that changed something."""
         self._last: dict[Registration, State] = {}
 
@@ -99,15 +99,17 @@ def _state(broker: Broker, outlet: Registration) -> State:
     return State(announcing(broker, outlet), delivering(broker, outlet), owed)
 
 
-def _steps(before: State | None, after: State | None) -> list[Step]:
+def _steps(before: State | None, after: State | None) -> list[Transition]:
     one, two = ((state and (state.announcing, state.delivering)) or (None, None) for state in (before, after))
-    steps = [Step(table, *pair) for table, *pair in zip(("announcing", "delivering"), one, two, strict=True)]
+    steps = [Transition(table, *pair) for table, *pair in zip(("announcing", "delivering"), one, two, strict=True)]
     owed, owes = (dict(state.debts) if state is not None else {} for state in (before, after))
-    steps += [Step("debt of one origin", owed.get(origin), owes.get(origin)) for origin in owed.keys() | owes.keys()]
+    steps += [
+        Transition("debt of one origin", owed.get(origin), owes.get(origin)) for origin in owed.keys() | owes.keys()
+    ]
     return [step for step in steps if step.before is not step.after]
 
 
-def _explained(step: Step) -> bool:
+def _explained(step: Transition) -> bool:
     """Whether one row of its table leads there, or two, one after the other in the same turn."""
     ways = {(row.before, row.after) for row in TABLES[step.table]}
     between = [after for before, after in ways if before is step.before and (after or step.table not in _ONCE)]

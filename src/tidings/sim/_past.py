@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidings.model import Bound, Matches
+from tidings.model import Bound, Matches, Position
 from tidings.wire import Ending, Past, Quality
 
 from ._details import Broken, Missing, Notified, Remembered, Settlement, Subscribed, Taken
@@ -49,8 +49,8 @@ class _Event(NamedTuple):
     """The TAKEN."""
 
     @property
-    def position(self) -> tuple[int, int]:
-        return self.epoch, self.number
+    def position(self) -> Position:
+        return Position(self.epoch, self.number)
 
 
 @dataclass(slots=True)

@@ -7,13 +7,13 @@ import random
 from tidings.model import Bound
 from tidings.wire import Consistency, Past
 
+from ._actions import Action, Verb
 from ._scheduler import START
-from ._steps import Step, Verb
 
 SECOND = 1_000_000
 
 
-def with_past(rng: random.Random, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def with_past(rng: random.Random, steps: tuple[Action, ...]) -> tuple[Action, ...]:
     """The same steps, but most subscriptions reach back."""
     return tuple(
         step._replace(past=_past(rng, step.at + SECOND)) if step.verb is Verb.SUBSCRIBE and rng.random() < 0.7 else step

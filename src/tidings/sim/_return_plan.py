@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from tidings.model import Filter
 from tidings.wire import Quality
 
-from ._steps import Step, Verb
+from ._actions import Action, Verb
 from ._workload import random_filter, random_notification
 
 SECOND = 1_000_000
@@ -32,25 +32,25 @@ class ReturnPlan:
         self._origin = rng.choice(clients)[1]
         self._publishers = [client for client, broker in clients if broker == self._origin]
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Action]:
         """All steps, in the order of their times."""
         return sorted([*self._opening(), *self._outages()], key=lambda step: step.at)
 
-    def _opening(self) -> Iterator[Step]:
+    def _opening(self) -> Iterator[Action]:
         for client, _ in self._clients:
             offered = random_filter(self._rng) if self._rng.random() < 0.3 else Filter.parse("TRUE")
-            yield Step(0, Verb.ADVERTISE, (client,), "a0", offered)
-            yield Step(0, Verb.SUBSCRIBE, (client,), "s0", random_filter(self._rng))
+            yield Action(0, Verb.ADVERTISE, (client,), "a0", offered)
+            yield Action(0, Verb.SUBSCRIBE, (client,), "s0", random_filter(self._rng))
             for _ in range(self._rng.randint(0, 3)):
                 yield self._publication(self._rng.randrange(SETTLED), client)
 
-    def _outages(self) -> Iterator[Step]:
+    def _outages(self) -> Iterator[Action]:
         at = SETTLED
         for _ in range(self._rng.randint(1, 3)):
             away = self._rng.randrange(1, self._rng.choice((20_000, SECOND, 5 * SECOND)))
             yield from self._last_words(at)
-            yield Step(at, Verb.CRASH, (self._origin,))
-            yield Step(at + away, Verb.RESTART, (self._origin,))
+            yield Action(at, Verb.CRASH, (self._origin,))
+            yield Action(at + away, Verb.RESTART, (self._origin,))
             until = at + away + 12 * SECOND
             for _ in range(self._rng.randint(5, 40)):
                 yield self._publication(self._rng.randrange(at, until), self._rng.choice(self._publishers))
@@ -60,36 +60,36 @@ class ReturnPlan:
                 yield from self._full_disk(at, until)
             at = until + self._rng.randrange(SECOND)
 
-    def _last_words(self, until: int) -> Iterator[Step]:
+    def _last_words(self, until: int) -> Iterator[Action]:
         """What is published right before a crash is under way then, and some of it is acknowledged."""
         for _ in range(self._aside.randrange(20)):
             at = until - self._aside.randrange(1, self._aside.choice((10_000, 200_000)))
             client, quality = self._aside.choice(self._publishers), self._aside.choice(tuple(Quality))
             notification = random_notification(self._aside)
-            yield Step(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)
+            yield Action(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)
 
-    def _full_disk(self, since: int, until: int) -> Iterator[Step]:
+    def _full_disk(self, since: int, until: int) -> Iterator[Action]:
         """The disk of the origin takes nothing more for a while, before it dies or when it is back."""
         at = self._aside.randrange(since - 5 * SECOND, until)
-        yield Step(at, Verb.FILL, (self._origin,))
-        yield Step(at + self._aside.randrange(1, 8 * SECOND), Verb.EMPTY, (self._origin,))
+        yield Action(at, Verb.FILL, (self._origin,))
+        yield Action(at + self._aside.randrange(1, 8 * SECOND), Verb.EMPTY, (self._origin,))
 
-    def _change(self, at: int) -> Iterator[Step]:
+    def _change(self, at: int) -> Iterator[Action]:
         """Something else that clients do: what they offer and want changes in the middle of it."""
         client, _ = self._rng.choice(self._clients)
         id = f"a{self._rng.randrange(2)}"
         match self._rng.randrange(3):
             case 0:
-                yield Step(at, Verb.ADVERTISE, (client,), id, random_filter(self._rng))
+                yield Action(at, Verb.ADVERTISE, (client,), id, random_filter(self._rng))
                 yield self._publication(at, client)
             case 1:
                 yield self._publication(at, client)
-                yield Step(at, Verb.UNADVERTISE, (client,), id)
+                yield Action(at, Verb.UNADVERTISE, (client,), id)
             case _:
-                yield Step(at, Verb.SUBSCRIBE, (client,), f"s{self._rng.randrange(2)}", random_filter(self._rng))
+                yield Action(at, Verb.SUBSCRIBE, (client,), f"s{self._rng.randrange(2)}", random_filter(self._rng))
 
-    def _publication(self, at: int, client: str) -> Step:
+    def _publication(self, at: int, client: str) -> Action:
         notification, quality = random_notification(self._rng), self._rng.choice(QUALITIES)
         if self._aside.random() < 0.25:
             quality = Quality.DEFAULT
-        return Step(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)
+        return Action(at, Verb.PUBLISH, (client,), notification=notification, quality=quality)

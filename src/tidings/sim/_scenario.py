@@ -20,18 +20,18 @@ from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Hosts
 from tidings.scopes import Scopes
 
+from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
 from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, Weather
 from ._past_plan import with_past
-from ._plan import Plan
+from ._plan import RandomPlan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
 from ._scope_plan import NAMES, ScopePlan
-from ._steps import Step, Verb, take
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._watch_plan import WatchPlan
@@ -53,7 +53,7 @@ class Scenario:
     weather: Weather
     clients: tuple[tuple[str, str], ...]
     """Each client and its broker."""
-    steps: tuple[Step, ...]
+    steps: tuple[Action, ...]
     mended: bool = True
     """Whether everything that breaks is mended before the end."""
     authority: str = ""
@@ -166,7 +166,7 @@ class Scenario:
         routing = routing or drawn
         weather = _weather(rng)
         clients = tuple((f"c{n}", rng.choice(shape.borders)) for n in range(1, rng.randint(2, 8) + 1))
-        plan = Plan(rng, shape, [name for name, _ in clients], routing.advertisements)
+        plan = RandomPlan(rng, shape, [name for name, _ in clients], routing.advertisements)
         steps = plan.steps(rng.randint(30, 140), faults=faults)
         return cls(seed, shape, routing, weather, clients, tuple(steps), plan.mended)
 

@@ -31,7 +31,7 @@ from tidings.scopes import (
 )
 from tidings.scopes.steps import Add, AnyStep, Convert, Drop, Rename
 
-from ._steps import Step, Verb
+from ._actions import Action, Verb
 from ._workload import random_filter
 
 _MIRRORED = (
@@ -74,16 +74,16 @@ class ScopePlan:
         self._everywhere = rng.random() < 0.15
         self._gateways = (rng.random() < (0.6 if mirrored else 0.15) or placed) and gateways
 
-    def steps(self, length: int) -> Iterator[Step]:
+    def steps(self, length: int) -> Iterator[Action]:
         """A graph at the start, and changes from then on."""
         opening = [SetDelivery("", ordered=True)] if self._mirrored else []
-        yield Step(0, Verb.CHANGE, (self._authority,), changes=(*opening, *self._opening()))
+        yield Action(0, Verb.CHANGE, (self._authority,), changes=(*opening, *self._opening()))
         times = sorted(self._rng.randrange(length + 1) for _ in range(self._rng.choice((0, 2, 6, 12))))
         for at in times:
             changes = tuple(self._some_changes())
             if changes:
                 mode = self._rng.choice((Mode.RELAXED, Mode.RELAXED, Mode.RELAXED, Mode.DRAIN, Mode.INSTANT))
-                yield Step(at, Verb.CHANGE, (self._rng.choice(self._brokers),), changes=changes, mode=mode)
+                yield Action(at, Verb.CHANGE, (self._rng.choice(self._brokers),), changes=changes, mode=mode)
 
     def _opening(self) -> Iterator[AnyChange]:
         names = NAMES[: self._rng.randint(1, len(NAMES))]

@@ -19,7 +19,7 @@ from tidings.model import Matches, Notification
 from ._trace import Op, Record
 
 
-class Step(NamedTuple):
+class Moment(NamedTuple):
     """An action, and the observer's variables just before it."""
 
     action: Record
@@ -29,17 +29,17 @@ class Step(NamedTuple):
     """P: what was published, by (publisher, number)."""
 
 
-Word: TypeAlias = Sequence[Step]
+Word: TypeAlias = Sequence[Moment]
 Formula: TypeAlias = Callable[[Word, int], bool]
 
 
-def word(records: Sequence[Record]) -> list[Step]:
+def word(records: Sequence[Record]) -> list[Moment]:
     """A trace with the observer's variables."""
     subscriptions: dict[tuple[str, str], Matches] = {}
     published: dict[tuple[str, int], Notification] = {}
     steps = []
     for record in records:
-        steps.append(Step(record, dict(subscriptions), dict(published)))
+        steps.append(Moment(record, dict(subscriptions), dict(published)))
         if record.op is Op.SUB and record.filter is not None:
             subscriptions[record.component, record.subscription] = record.filter
         elif record.op is Op.UNSUB:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
-from ._steps import Step, Verb
+from ._actions import Action, Verb
 from ._topologies import Shape
 from ._workload import random_filter, random_notification
 
@@ -43,29 +43,29 @@ class WatchPlan:
         self._where = random.Random(f"watched where {rng.random()}") if scopes else None
         self._scopes = ("", *scopes)
 
-    def steps(self, length: int) -> Iterator[Step]:
+    def steps(self, length: int) -> Iterator[Action]:
         """Everything about watching, and the crowd at the end, in any order."""
         for _ in range(self._rng.randint(1, 12)):
             yield self._step(self._rng.randrange(length + 1))
         if self._rng.random() < 0.5:
             yield from self._crowd(length + self._rng.randrange(1, SECOND))
 
-    def _step(self, at: int) -> Step:
+    def _step(self, at: int) -> Action:
         who, id = (self._rng.choice(list(self._clients)),), f"w{self._rng.randrange(IDS)}"
         draw = self._rng.random()
         if draw < 0.12:
-            return Step(at, Verb.UNWATCH, who, id)
+            return Action(at, Verb.UNWATCH, who, id)
         if draw < 0.3:
-            return Step(at, Verb.TUNE, who, id, bound=self._rng.choice(BOUNDS))
+            return Action(at, Verb.TUNE, who, id, bound=self._rng.choice(BOUNDS))
         probe = random_notification(self._rng) if self._rng.random() < 0.2 else None
         key = self._rng.choice(self._keys) if probe is None else None
         aggregate, bound = self._rng.choice(self._aggregates), self._rng.choice(BOUNDS)
-        step = Step(at, Verb.WATCH, who, id, key, probe, aggregate=aggregate, bound=bound)
+        step = Action(at, Verb.WATCH, who, id, key, probe, aggregate=aggregate, bound=bound)
         if self._where is None:
             return step
         return step._replace(scope=self._where.choice(self._scopes), away=self._where.random() < 0.2)
 
-    def _crowd(self, at: int) -> Iterator[Step]:
+    def _crowd(self, at: int) -> Iterator[Action]:
         degree = {broker: sum(broker in link for link in self._shape.links) for broker in self._shape.brokers}
         clients = sorted(self._clients, key=lambda client: degree[self._clients[client]])
         comes = self._rng.random() < 0.7
@@ -74,6 +74,6 @@ class WatchPlan:
             for number in range(4):
                 at += self._rng.choice((1, 1_000, 50_000))
                 if comes:
-                    yield Step(at, Verb.SUBSCRIBE, (client,), f"s{number}", everything)
+                    yield Action(at, Verb.SUBSCRIBE, (client,), f"s{number}", everything)
                 else:
-                    yield Step(at, Verb.UNSUBSCRIBE, (client,), f"s{number}")
+                    yield Action(at, Verb.UNSUBSCRIBE, (client,), f"s{number}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tidings import sync
 from tidings.client import ConnectionFailed, NotAdmitted
-from tidings.model import TidingsError
+from tidings.model import NOWHERE, Position, TidingsError
 from tidings.wire import Measured
 
 from ._errors import SourceError
@@ -18,8 +18,6 @@ RETRY = 0.5
 """Seconds between two attempts to reach a broker."""
 PART_ROWS = 50_000
 """The most rows of a log that one task reads."""
-
-Place = tuple[int, int]
 
 
 def connected(options: Options, url: str, *, name: str | None = None, own_numbers: bool = False) -> sync.Client:
@@ -64,7 +62,7 @@ class Brokers:
         for url in self._options.brokers:
             yield url, self.measure(url)
 
-    def measure(self, url: str, after: Place = (0, 0), *, rows: int = 0, size: int = 0) -> Measured:
+    def measure(self, url: str, after: Position = NOWHERE, *, rows: int = 0, size: int = 0) -> Measured:
         """What the log of one broker holds."""
         if url not in self._clients:
             self._clients[url] = connected(self._options, url)
@@ -74,7 +72,7 @@ class Brokers:
             abandon(self._clients.pop(url))
             raise SourceError(f"the broker at {url} is gone: {error} Start it, then start the query again") from None
 
-    def parts(self, url: str, after: Place, upto: Place) -> Iterator[tuple[Place, Place]]:
+    def parts(self, url: str, after: Position, upto: Position) -> Iterator[tuple[Position, Position]]:
         """A stretch of a log, cut so that several tasks can share it."""
         while after < upto:
             reached = min(self.measure(url, after, rows=PART_ROWS).reached, upto)

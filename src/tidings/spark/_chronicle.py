@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from tidings.model import NOWHERE, Position
 from tidings.store import Carried, JournalKind, JournalRecord, Life, Lives, Open, Sent, decode_deliveries
 
 
@@ -48,7 +49,7 @@ class Chronicle:
         """Rows of the journal of a broker that could not be read."""
         self._sink = sink
         self._broker = ""
-        self._last: dict[tuple[int, str], tuple[int, int]] = {}
+        self._last: dict[tuple[int, str], Position] = {}
         """The largest position that each life has got of an origin."""
 
     def read(
@@ -86,10 +87,10 @@ class Chronicle:
                     self._sink.add(source, known.place, sent, self._timeliness(known, *source, sent.seq))
 
     def _timeliness(self, known: Open, origin: str, epoch: int, seq: int) -> Timeliness:
-        position = (epoch, seq)
-        if position <= known.floor.get(origin, (0, 0)):
+        position = Position(epoch, seq)
+        if position <= known.floor.get(origin, NOWHERE):
             return Timeliness.AGAIN
-        if position < self._last.get((known.place, origin), (0, 0)):
+        if position < self._last.get((known.place, origin), NOWHERE):
             return Timeliness.LATE
         self._last[known.place, origin] = position
         return Timeliness.IN_ORDER

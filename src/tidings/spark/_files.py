@@ -24,7 +24,7 @@ from tidings.store import Promoted, StoreError
 from tidings.store.archive import EXACT_INTEGERS, Query, notifications_in, predicate, promoted_in
 
 from ._errors import ArchiveChanged, SourceError
-from ._shape import Shape
+from ._shape import TableShape
 from ._snapshot import Piece, damaged, pieces
 
 _DISK = LocalFileSystem()
@@ -45,7 +45,7 @@ def query_of(filter: Filter, since: int | None, until: int | None) -> Query:
 
 
 def read(
-    root: Path, piece: Piece, shape: Shape, query: Query, pushed: pc.Expression | None = None
+    root: Path, piece: Piece, shape: TableShape, query: Query, pushed: pc.Expression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a piece that pass the query, and what Spark has pushed down."""
     left = [piece]
@@ -82,7 +82,7 @@ def _instead(root: Path, lost: Piece) -> list[Piece]:
 
 
 def _tables(
-    source: pa.NativeFile, piece: Piece, shape: Shape, query: Query, pushed: pc.Expression | None
+    source: pa.NativeFile, piece: Piece, shape: TableShape, query: Query, pushed: pc.Expression | None
 ) -> Iterator[pa.Table]:
     fragment = _FORMAT.make_fragment(source)
     schema = fragment.physical_schema
@@ -137,14 +137,14 @@ def _matching(table: pa.Table, filter: Filter) -> pa.Array:
     return pa.array([filter.matches(one) for one in notifications], pa.bool_())
 
 
-def _pushed_late(table: pa.Table, shape: Shape, pushed: pc.Expression) -> pa.Table:
+def _pushed_late(table: pa.Table, shape: TableShape, pushed: pc.Expression) -> pa.Table:
     """A condition on columns that the file does not have: it is asked when they have been made."""
     made = pa.Table.from_batches(list(shape.batches(table)), shape.schema)
     made = made.append_column("", pa.arange(0, len(made)))
     return table.take(made.filter(pushed).column(""))
 
 
-def _names(pushed: pc.Expression | None, shape: Shape) -> set[str]:
+def _names(pushed: pc.Expression | None, shape: TableShape) -> set[str]:
     """The columns that a condition asks about."""
     if pushed is None:
         return set()

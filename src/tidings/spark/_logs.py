@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidings.client import ConnectionFailed
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import Envelope
 
-from ._brokers import Place, abandon, connected
+from ._brokers import abandon, connected
 from ._errors import GapInStream, SourceError
 from ._options import Options
-from ._shape import Shape
+from ._shape import TableShape
 
 if TYPE_CHECKING:
     from ._pushed import Pushed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def read(
     options: Options,
     part: LogPart,
-    shape: Shape,
+    shape: TableShape,
     pushed: Pushed | None,
     read_file: Callable[[Piece], Iterator[pa.RecordBatch]],
 ) -> Iterator[pa.RecordBatch]:
@@ -39,8 +39,8 @@ def read(
         reached = part.after
         for page in client.read_log(part.after, part.upto, wanted, timeout=options.patience):
             for epoch, first, last in page.lost:
-                start = reached if epoch > reached[0] and first == 1 else (epoch, first - 1)
-                if (pieces := archived_since(options, part.origin, start, (epoch, last))) is not None:
+                start = reached if epoch > reached[0] and first == 1 else Position(epoch, first - 1)
+                if (pieces := archived_since(options, part.origin, start, Position(epoch, last))) is not None:
                     for piece in pieces:
                         yield from read_file(piece)
                 elif not options.gaps_as_rows:
@@ -68,7 +68,7 @@ def read(
         abandon(client)
 
 
-def archived_since(options: Options, origin: str, after: Place, upto: Place) -> list[Piece] | None:
+def archived_since(options: Options, origin: str, after: Position, upto: Position) -> list[Piece] | None:
     """Where a stretch of a log is in the archive; None if it is not there."""
     from ._plan import Origin  # noqa: PLC0415 - plans are made of parts, and these read them
     from ._snapshot import local_path, pieces  # noqa: PLC0415

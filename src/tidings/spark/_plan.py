@@ -23,6 +23,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
+from tidings.model import NOWHERE, Position
 from tidings.store.archive import origin_in_names
 from tidings.wire import Measured
 
@@ -31,10 +32,8 @@ from ._options import Options
 from ._snapshot import Piece, local_path, pieces
 from ._source import GapPart, LogPart, split
 
-Place: TypeAlias = tuple[int, int]
-Places: TypeAlias = dict[str, Place]
+Positions: TypeAlias = dict[str, Position]
 """For each origin, a position in its log."""
-NOWHERE: Place = (0, 0)
 
 
 @dataclass
@@ -47,16 +46,16 @@ class Origin:
     log: Measured | None = None
 
     @property
-    def archived(self) -> Place:
+    def archived(self) -> Position:
         """How far the archive reaches."""
-        return max(((piece.epoch, piece.end) for piece in self.pieces), default=NOWHERE)
+        return max((Position(piece.epoch, piece.end) for piece in self.pieces), default=NOWHERE)
 
     @property
-    def end(self) -> Place:
+    def end(self) -> Position:
         """How far there is anything."""
         return max(self.archived, self.log.end if self.log is not None else NOWHERE)
 
-    def between(self, after: Place, upto: Place) -> list[Piece]:
+    def between(self, after: Position, upto: Position) -> list[Piece]:
         """The archived part of a stretch."""
         found = []
         for piece in self.pieces:
@@ -67,7 +66,7 @@ class Origin:
                 found.append(piece._replace(start=start, end=end, whole=whole))
         return found
 
-    def gaps(self, after: Place, upto: Place) -> Iterator[GapPart]:
+    def gaps(self, after: Position, upto: Position) -> Iterator[GapPart]:
         """What is missing behind a position that was reached."""
         if after == NOWHERE:
             return
@@ -83,7 +82,7 @@ class Origin:
             epoch, seq = self.log.forgotten
             yield GapPart(self.name, epoch, reached[1] + 1 if reached[0] == epoch else 1, seq)
 
-    def _log_holds(self, after: Place) -> bool:
+    def _log_holds(self, after: Position) -> bool:
         return self.log is not None and self.log.forgotten <= after
 
 
@@ -105,7 +104,7 @@ class Catalogue:
             origins.setdefault(piece.origin, Origin(piece.origin)).pieces.append(piece)
         return cls(origins, brokers)
 
-    def ends(self) -> Places:
+    def ends(self) -> Positions:
         """How far everything reaches."""
         return {name: origin.end for name, origin in self.origins.items() if origin.end != NOWHERE}
 
@@ -122,7 +121,7 @@ class Catalogue:
             parts += self._log_parts(origin, origin.archived, origin.end)
         return parts
 
-    def stretch(self, start: Places, end: Places) -> list[InputPartition]:
+    def stretch(self, start: Positions, end: Positions) -> list[InputPartition]:
         """What lies between two positions of each origin, and the gaps in it."""
         parts: list[InputPartition] = []
         for name, upto in end.items():
@@ -134,7 +133,7 @@ class Catalogue:
             parts += self._log_parts(origin, max(after, origin.archived), upto)
         return parts
 
-    def _log_parts(self, origin: Origin, after: Place, upto: Place) -> Iterator[LogPart]:
+    def _log_parts(self, origin: Origin, after: Position, upto: Position) -> Iterator[LogPart]:
         if origin.log is None or after >= upto:
             return
         for one, two in self.brokers.parts(origin.url, max(after, origin.log.forgotten), upto):
@@ -142,7 +141,7 @@ class Catalogue:
 
     # --- admission --------------------------------------------------------------------------------------
 
-    def advance(self, start: Places, target: Places, rows: int, size: int) -> Places:
+    def advance(self, start: Positions, target: Positions, rows: int, size: int) -> Positions:
         """As far as so many rows and bytes lead from one position towards another; at least a little."""
         budget = _Budget(rows, size)
         reached = dict(start)
@@ -150,10 +149,11 @@ class Catalogue:
             for first, last, count, length in row_groups(piece):
                 taken = budget.take(count, length)
                 if taken:
-                    reached[piece.origin] = (piece.epoch, last if taken == count else min(last, first + taken - 1))
+                    seq = last if taken == count else min(last, first + taken - 1)
+                    reached[piece.origin] = Position(piece.epoch, seq)
                 if taken < count:
                     return reached
-            reached[piece.origin] = (piece.epoch, piece.end)
+            reached[piece.origin] = Position(piece.epoch, piece.end)
         for name, upto in target.items():
             origin, after = self.origins[name], reached.get(name, NOWHERE)
             if origin.log is None or after >= upto:
@@ -166,7 +166,7 @@ class Catalogue:
                 budget.take_about(at, reached[name])
         return reached
 
-    def _archived(self, start: Places, target: Places) -> Sequence[Piece]:
+    def _archived(self, start: Positions, target: Positions) -> Sequence[Piece]:
         """All archived pieces of the stretch, by time; those of one origin in the order of its log."""
         found = [
             piece
@@ -205,7 +205,7 @@ class _Budget:
             self.bytes = max(0, self.bytes - length)
         return taken
 
-    def take_about(self, after: Place, reached: Place) -> None:
+    def take_about(self, after: Position, reached: Position) -> None:
         """A log has given as much as it may: numbers are at least as many as rows."""
         if self.rows is not None:
             self.rows -= reached[1] - after[1] if reached[0] == after[0] else self.rows

@@ -20,7 +20,7 @@ from tidings.model import EVERYTHING, Conjunction, Constraint, Filter, Location,
 from tidings.model.operators import Equal, Exists, Member, Range, like
 from tidings.store import Promoted, PromotedKind
 
-from ._shape import Shape
+from ._shape import TableShape
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter as SparkFilter
@@ -39,7 +39,7 @@ class Pushed(NamedTuple):
     until: int | None = None
 
 
-def pushed(conditions: Iterable[SparkFilter], shape: Shape) -> tuple[Pushed, list[SparkFilter]]:
+def pushed(conditions: Iterable[SparkFilter], shape: TableShape) -> tuple[Pushed, list[SparkFilter]]:
     """What can be pushed down, and the conditions that Spark has to test itself."""
     predicates, constraints, left = [], [], []
     since, until = None, None
@@ -58,7 +58,7 @@ def pushed(conditions: Iterable[SparkFilter], shape: Shape) -> tuple[Pushed, lis
     return Pushed(reduce(and_, predicates), Filter([Conjunction(constraints)]), since, until), left
 
 
-def _predicate(condition: SparkFilter, shape: Shape) -> pc.Expression | None:
+def _predicate(condition: SparkFilter, shape: TableShape) -> pc.Expression | None:
     from pyspark.sql import datasource as s  # noqa: PLC0415 - an extra, and slow to load
 
     if isinstance(condition, s.Not):
@@ -138,7 +138,7 @@ def _times(condition: SparkFilter) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _constraints(condition: SparkFilter, shape: Shape) -> list[Constraint]:
+def _constraints(condition: SparkFilter, shape: TableShape) -> list[Constraint]:
     """What a broker can be asked; nothing if that would be more than it is worth."""
     from pyspark.sql import datasource as s  # noqa: PLC0415
 

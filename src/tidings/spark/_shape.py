@@ -33,7 +33,7 @@ OWN = frozenset(schema_of((), with_body=True).names)
 
 
 @dataclass(frozen=True)
-class Shape:
+class TableShape:
     """The columns, in order. It travels to the workers."""
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class Shape:
     """As Arrow has it: a `pa.Schema`."""
 
     @classmethod
-    def of(cls, schema: StructType) -> Shape:
+    def of(cls, schema: StructType) -> TableShape:
         """From the schema that Spark wants, its own or a user's; `SourceError` names a column that cannot be."""
         from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - an extra, and slow to load
 

@@ -21,6 +21,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.datasource import Filter as SparkFilter
 from pyspark.sql.types import LongType, StructField, StructType
 
+from tidings.model import Position
+
 from ._options import Options
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ._pushed import Pushed
-    from ._shape import Shape
+    from ._shape import TableShape
     from ._snapshot import Piece
 
 SPLIT = 131_072
@@ -104,8 +106,8 @@ class LogPart(InputPartition):
 
     url: str
     origin: str
-    after: tuple[int, int]
-    upto: tuple[int, int]
+    after: Position
+    upto: Position
 
 
 @dataclass
@@ -136,11 +138,11 @@ class PartReader:
     schema: StructType
     pushed: Pushed | None = field(default=None)
 
-    def shape(self) -> Shape:
+    def shape(self) -> TableShape:
         """The columns that Spark wants."""
-        from ._shape import Shape  # noqa: PLC0415
+        from ._shape import TableShape  # noqa: PLC0415
 
-        return Shape.of(self.schema)
+        return TableShape.of(self.schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one part."""

@@ -20,11 +20,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from tidings.model import NOWHERE, Position
+
 from ._brokers import Brokers
 from ._errors import SourceError
 from ._logs import gap
 from ._options import Options
-from ._plan import NOWHERE, Catalogue, Places
+from ._plan import Catalogue, Positions
 from ._source import GapPart, PartReader
 
 
@@ -38,7 +40,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._parts = PartReader(options, schema)
         self._parts.shape()  # what cannot be is said before anything starts
         self._brokers = Brokers(options)
-        self._target: Places | None = None
+        self._target: Positions | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
@@ -95,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _taken(self) -> Catalogue:
         return Catalogue.taken(self._options, self._brokers)
 
-    def _checked(self, catalogue: Catalogue, places: Places) -> Catalogue:
+    def _checked(self, catalogue: Catalogue, places: Positions) -> Catalogue:
         for name, place in places.items():
             if name not in catalogue.origins:
                 known = ", ".join(sorted(catalogue.origins)) or "none"
@@ -106,15 +108,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return catalogue
 
 
-def to_offset(places: Places) -> dict[str, Any]:
+def to_offset(places: Positions) -> dict[str, Any]:
     """Positions as Spark keeps them in a checkpoint."""
     return {name: {"epoch": epoch, "seq": seq} for name, (epoch, seq) in sorted(places.items())}
 
 
-def from_offset(offset: Any) -> Places:
+def from_offset(offset: Any) -> Positions:
     """The positions in a checkpoint; `SourceError` if they are none."""
     try:
-        return {name: (int(place["epoch"]), int(place["seq"])) for name, place in offset.items()}
+        return {name: Position(int(place["epoch"]), int(place["seq"])) for name, place in offset.items()}
     except (AttributeError, TypeError, KeyError, ValueError, OverflowError):
         raise SourceError(
             f"the checkpoint holds {offset!r:.100} instead of positions: it belongs to another query; use a "

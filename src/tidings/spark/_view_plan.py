@@ -92,7 +92,7 @@ class What(NamedTuple):
 Copies: TypeAlias = dict[Copy, Condition]
 
 
-class Plan:
+class ViewPlan:
     """The columns that are needed to answer a question, level by level: each reads those before it."""
 
     def __init__(self, graph: Graph, columns: Mapping[str, Column], attributes: DataType, prefix: str) -> None:

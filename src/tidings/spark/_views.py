@@ -14,7 +14,7 @@ from tidings.store.archive import EXACT_INTEGERS, VALUE_FIELDS
 from ._columns import promoted_in, without_completeness
 from ._errors import SourceError
 from ._sql import ATTRIBUTES, FALSE, Column, any_of, identifier, text
-from ._view_plan import AS_PUBLISHED, FORM, Copies, Plan
+from ._view_plan import AS_PUBLISHED, FORM, Copies, ViewPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -97,13 +97,13 @@ class Visibility:
     def _known(self, scope: str) -> str:
         return self._graph.scope(scope).id
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> ViewPlan:
         prefix = "_cell"
         while any(name.lower().startswith(prefix) for name in self._table.columns):
             prefix = "_" + prefix
-        return Plan(self._graph, self._columns, self._table.schema[ATTRIBUTES].dataType, prefix)
+        return ViewPlan(self._graph, self._columns, self._table.schema[ATTRIBUTES].dataType, prefix)
 
-    def _rows(self, plan: Plan, found: Copies) -> DataFrame:
+    def _rows(self, plan: ViewPlan, found: Copies) -> DataFrame:
         from pyspark.sql import functions as f  # noqa: PLC0415 - an extra, and slow to load
 
         mapped = any(copy.form != AS_PUBLISHED for copy in found)
@@ -113,7 +113,7 @@ class Visibility:
         rows = plan.applied(self._table).where(condition)
         return rows.select(*map(identifier, self._table.columns), f.lit(AS_PUBLISHED).cast("long").alias(FORM))
 
-    def _exploded(self, plan: Plan, found: Mapping[str, Copies]) -> DataFrame:
+    def _exploded(self, plan: ViewPlan, found: Mapping[str, Copies]) -> DataFrame:
         """A row for each node and form."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def _again(column: Column, attributes: str) -> str:
     return f"coalesce({scalar}.as_float, CASE WHEN {exact} THEN CAST({scalar}.as_int AS DOUBLE) END)"
 
 
-def _shown(plan: Plan, node: str, copies: Copies) -> str:
+def _shown(plan: ViewPlan, node: str, copies: Copies) -> str:
     """An array with the forms of a row that are seen at a node, each once."""
     empty = f"CAST(array() AS ARRAY<STRUCT<node: STRING, form: BIGINT, attributes: {plan.attributes_type}>>)"
     by_form: dict[int, list[str]] = defaultdict(list)

@@ -5,7 +5,7 @@ from ._errors import StoreClosed, StoreCorrupt, StoreError, StoreFailed, StoreFo
 from ._journal_retention import Carried
 from ._layout import archive_bytes
 from ._pages import LogExtent, LogPage
-from ._position import Position
+from ._position import ARCHIVED
 from ._promoted import Promoted, PromotedKind
 from ._queue import QUEUE_BYTES, QUEUE_COUNT
 from ._records import Bounds, Damage, Extent, JournalKind, JournalRecord, Plain, StoreStatistics
@@ -18,6 +18,7 @@ from ._subscription_lives import Life, Lives, Open
 from ._summary import PROMOTED
 
 __all__ = [
+    "ARCHIVED",
     "PROMOTED",
     "QUEUE_BYTES",
     "QUEUE_COUNT",
@@ -36,7 +37,6 @@ __all__ = [
     "LogPage",
     "Open",
     "Plain",
-    "Position",
     "Promoted",
     "PromotedKind",
     "Sent",

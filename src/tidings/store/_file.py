@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from ._errors import StoreCorrupt, StoreError, StoreFailed, StoreForeign, StoreLocked
-from ._position import Forgotten
+from ._position import FORGOTTEN
 from ._recovery import is_log_missing, log_is_gone, log_of, look_behind, mark_open, refuse_orphan
 from ._rights import open_to_others, private_directory, private_file
 
@@ -263,8 +263,8 @@ def _next_epoch(connection: sqlite3.Connection, now: int, *, intact: bool) -> in
 
 def _end_complete(connection: sqlite3.Connection) -> None:
     """Epochs that crashed, and gave numbers to nothing but what is here, ended with the last number that is or was."""
-    forgotten = Forgotten.in_(
-        dict(connection.execute("SELECT key, value FROM state WHERE name = ?", (Forgotten.TABLE,)))
+    forgotten = FORGOTTEN.read(
+        dict(connection.execute("SELECT key, value FROM state WHERE name = ?", (FORGOTTEN.table,)))
     )
     for (name,) in connection.execute("SELECT key FROM state WHERE name = ?", (COMPLETE,)).fetchall():
         (last,) = connection.execute("SELECT max(last) FROM publications WHERE epoch = ?", (int(name),)).fetchone()

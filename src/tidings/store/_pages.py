@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidings.model import NOWHERE, Position
 from tidings.wire import Envelope
 
-from ._position import Forgotten, Place
+from ._position import FORGOTTEN
 from ._reader import Batch, Reader
 
 PAGE_COUNT = 2_000
@@ -28,24 +29,24 @@ MEASURED_BATCHES = 4_096
 class LogExtent(NamedTuple):
     """What a log holds, and how far one gets in it."""
 
-    forgotten: Place
-    reached: Place
-    end: Place
+    forgotten: Position
+    reached: Position
+    end: Position
 
 
 class LogPage(NamedTuple):
     """A part of a log: everything that was asked for up to `reached`."""
 
     envelopes: list[Envelope]
-    reached: Place
+    reached: Position
     lost: list[tuple[int, int, int]]
 
 
-def measure(reader: Reader, after: Place, rows: int, size: int) -> LogExtent:
+def measure(reader: Reader, after: Position, rows: int, size: int) -> LogExtent:
     """How far one gets from a position with so many rows and bytes at most; 0: any number."""
     newest = reader.newest()
-    forgotten: Place = Forgotten.in_(reader.items(Forgotten.TABLE))
-    end = max((newest.epoch, newest.last), forgotten) if newest is not None else forgotten
+    forgotten = FORGOTTEN.read(reader.items(FORGOTTEN.table))
+    end = max(Position(newest.epoch, newest.last), forgotten) if newest is not None else forgotten
     if not rows and not size:
         return LogExtent(forgotten, end, end)
     reached, count, length = after, 0, 0
@@ -53,38 +54,38 @@ def measure(reader: Reader, after: Place, rows: int, size: int) -> LogExtent:
         left = rows - count if rows else batch.rows
         if batch.rows > left or (size and length + batch.bytes > size and reached != after):
             if reached == after:  # not even one batch: numbers are at least as many as publications
-                first = max(batch.first, after[1] + 1) if batch.epoch == after[0] else batch.first
-                reached = (batch.epoch, min(batch.last, first + max(left, 1) - 1))
+                first = max(batch.first, after.seq + 1) if batch.epoch == after.epoch else batch.first
+                reached = Position(batch.epoch, min(batch.last, first + max(left, 1) - 1))
             break
-        reached, count, length = (batch.epoch, batch.last), count + batch.rows, length + batch.bytes
+        reached, count, length = Position(batch.epoch, batch.last), count + batch.rows, length + batch.bytes
     return LogExtent(forgotten, min(reached, end), end)
 
 
 def forgotten(reader: Reader) -> int:
     """When the oldest publication in the log was published, if older ones were forgotten; 0: none ever was."""
-    if not any(Forgotten.in_(reader.items(Forgotten.TABLE))):
+    if not any(FORGOTTEN.read(reader.items(FORGOTTEN.table))):
         return 0
     return reader.earliest() or max(reader.epochs())  # nothing is left: everything up to now, or nearly
 
 
-def read(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
+def read(reader: Reader, after: Position, upto: Position, passes: Callable[[Envelope], bool]) -> LogPage:
     """What follows a position and passes, up to another position or to the limits of a page.
 
     What has been forgotten behind the position is told as lost, whenever that happened.
     """
     page = _held(reader, after, upto, passes)
-    forgotten: Place = Forgotten.in_(reader.items(Forgotten.TABLE))  # after reading: it may just have happened
+    forgotten = FORGOTTEN.read(reader.items(FORGOTTEN.table))  # after reading: it may just have happened
     gone = min(forgotten, upto)
     if gone <= after:
         return page
     epoch, last = gone
-    lost = [(epoch, after[1] + 1 if epoch == after[0] else 1, last)]
+    lost = [(epoch, after.seq + 1 if epoch == after.epoch else 1, last)]
     lost += [one for one in page.lost if (one[0], one[2]) > gone]
     kept = [one for one in page.envelopes if (one.identity.epoch, one.identity.seq) > gone]
     return LogPage(kept, max(page.reached, gone), lost)
 
 
-def _held(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
+def _held(reader: Reader, after: Position, upto: Position, passes: Callable[[Envelope], bool]) -> LogPage:
     found: list[Envelope] = []
     lost: list[tuple[int, int, int]] = []
     size, reached = 0, after
@@ -96,7 +97,7 @@ def _held(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope]
         if not envelopes:
             lost.append(_range(batch, after, upto))
         for envelope in envelopes:
-            place = (batch.epoch, envelope.identity.seq)
+            place = Position(batch.epoch, envelope.identity.seq)
             if place <= after:
                 continue
             if place > upto:
@@ -107,16 +108,16 @@ def _held(reader: Reader, after: Place, upto: Place, passes: Callable[[Envelope]
             if passes(envelope):
                 found.append(envelope)
                 size += len(envelope.body)
-        reached = min((batch.epoch, batch.last), upto)
+        reached = min(Position(batch.epoch, batch.last), upto)
     return LogPage(found, reached if len(batches) > PAGE_BATCHES else max(reached, _end(reader, upto)), lost)
 
 
-def _range(batch: Batch, after: Place, upto: Place) -> tuple[int, int, int]:
-    first = max(batch.first, after[1] + 1) if batch.epoch == after[0] else batch.first
-    return batch.epoch, first, min(batch.last, upto[1]) if batch.epoch == upto[0] else batch.last
+def _range(batch: Batch, after: Position, upto: Position) -> tuple[int, int, int]:
+    first = max(batch.first, after.seq + 1) if batch.epoch == after.epoch else batch.first
+    return batch.epoch, first, min(batch.last, upto.seq) if batch.epoch == upto.epoch else batch.last
 
 
-def _end(reader: Reader, upto: Place) -> Place:
+def _end(reader: Reader, upto: Position) -> Position:
     """How far a reader has come that has seen everything."""
     newest = reader.newest()
-    return min(upto, (newest.epoch, newest.last)) if newest is not None else (0, 0)
+    return min(upto, Position(newest.epoch, newest.last)) if newest is not None else NOWHERE

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
-Place: TypeAlias = tuple[int, int]
-"""An epoch, and a number in it."""
+from tidings.model import NOWHERE, Position
 
 
-class _Place(NamedTuple):
-    epoch: int = 0
-    seq: int = 0
+class Remembered(NamedTuple):
+    """The place of one position in the small state."""
 
+    table: str
+    key: str
 
-class Position(_Place):
-    """Everything up to this number of this epoch, and all of the epochs before."""
+    def written(self, position: Position) -> bytes:
+        """A position as it is kept."""
+        return msgspec.msgpack.encode(position)
 
-    __slots__ = ()
-
-    TABLE: ClassVar[str] = "archive"
-    KEY: ClassVar[str] = "position"
-
-    def encoded(self) -> bytes:
-        """As it is kept."""
-        return msgspec.msgpack.encode(tuple(self))
-
-    @classmethod
-    def in_(cls, items: Mapping[str, bytes]) -> Self:
-        """The position among the small state of its table; the beginning if nothing is known."""
-        kept = items.get(cls.KEY)
+    def read(self, items: Mapping[str, bytes]) -> Position:
+        """The position among what its table holds; the beginning if nothing is known."""
+        kept = items.get(self.key)
         try:
-            return cls() if kept is None else cls(*msgspec.msgpack.decode(kept, type=tuple[int, int]))
+            return NOWHERE if kept is None else msgspec.msgpack.decode(kept, type=Position)
         except msgspec.MsgspecError:
-            return cls()  # the names of the files tell it, too
+            return NOWHERE  # the names of the files tell it, too
 
 
-class Forgotten(Position):
-    """Everything up to here was held once, and is not any more."""
-
-    __slots__ = ()
-
-    TABLE: ClassVar[str] = "log"
-    KEY: ClassVar[str] = "forgotten"
+ARCHIVED = Remembered("archive", "position")
+"""Everything up to here is in the archive."""
+FORGOTTEN = Remembered("log", "forgotten")
+"""Everything up to here was held once, and is not any more."""

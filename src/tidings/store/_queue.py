@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from tidings.model import Position
 from tidings.wire import Envelope
 
 from ._errors import StoreClosed, StoreError, StoreFull
@@ -47,7 +48,7 @@ class Retain(NamedTuple):
 
     max_bytes: int | None
     older_than: int | None
-    archived: tuple[int, int] | None = None
+    archived: Position | None = None
     """Epoch and number up to which an archive holds everything; None: there is no archive to wait for."""
     journal_before: int | None = None
     """The journal forgets what is older."""

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from ._position import Forgotten
+from tidings.model import Position
+
+from ._position import FORGOTTEN
 from ._queue import Retain
 
 SLICE = 500
@@ -68,11 +70,11 @@ def forget(connection: sqlite3.Connection, limits: Retain) -> bool:
             break
         if limits.archived is not None and tuple(where) > limits.archived:
             break
-        last, position = number, Forgotten(*where)
+        last, position = number, Position(*where)
         excess -= size
         count += 1
     if position is not None:
-        kept = (Forgotten.TABLE, Forgotten.KEY, position.encoded())
+        kept = (*FORGOTTEN, FORGOTTEN.written(position))
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", kept)
         connection.execute("DELETE FROM publications WHERE id <= ?", (last,))
         connection.execute("DELETE FROM segments WHERE id <= ?", (last,))

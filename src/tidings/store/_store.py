@@ -30,14 +30,13 @@ from typing import Self
 
 import msgspec
 
-from tidings.model import Identity
+from tidings.model import NOWHERE, Identity, Position
 from tidings.wire import Envelope
 
 from ._errors import StoreError
 from ._file import COMPLETE, connect, explain, lock, open_file
 from ._packing import encode
 from ._pages import LogExtent, LogPage, forgotten, measure, read
-from ._position import Place
 from ._query import FOR_EVER, Query, Queryable, Walk
 from ._queue import QUEUE_BYTES, QUEUE_COUNT, Failed, Heard, Line, Operation, Put, Retain, Synced, WriteQueue
 from ._reader import Reader
@@ -199,7 +198,7 @@ class Store(Queryable):
         *,
         max_bytes: int | None = None,
         older_than: int | None = None,
-        archived: tuple[int, int] | None = None,
+        archived: Position | None = None,
         journal_before: int | None = None,
         synced: Synced | None = None,
         failed: Failed | None = None,
@@ -246,11 +245,11 @@ class Store(Queryable):
         if not query.newest_first:
             yield waiting
 
-    def measure(self, after: Place = (0, 0), *, rows: int = 0, size: int = 0) -> LogExtent:
+    def measure(self, after: Position = NOWHERE, *, rows: int = 0, size: int = 0) -> LogExtent:
         """How far the synced log reaches, and how far one gets from a position with so many rows or bytes."""
         return measure(self._reader, after, rows, size)
 
-    def page(self, after: Place, upto: Place, passes: Callable[[Envelope], bool]) -> LogPage:
+    def page(self, after: Position, upto: Position, passes: Callable[[Envelope], bool]) -> LogPage:
         """A page of what the synced log holds after one position, up to another; short enough for a loop."""
         return read(self._reader, after, upto, passes)
 

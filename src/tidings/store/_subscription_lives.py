@@ -31,17 +31,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ._position import Place
+from tidings.model import Position
+
 from ._records import JournalKind, JournalRecord
 
 
 class Window(NamedTuple):
     """What was published after one position, up to another, and passes all these filters of a life, is owed."""
 
-    after: Place
-    upto: Place
+    after: Position
+    upto: Position
     filters: tuple[int, ...]
-    sure: Place
+    sure: Position
     """Behind this it is owed, whatever clocks say."""
     settled_at: int = 0
     """Before, only what was published later than this."""
@@ -87,18 +88,18 @@ class Open(msgspec.Struct, array_like=True):
     life: Life
     number: int
     """Of the registration: that of a changed filter is larger."""
-    floor: dict[str, Place]
+    floor: dict[str, Position]
     """How far its client had come before."""
-    start: dict[str, Place]
-    sure: dict[str, Place]
+    start: dict[str, Position]
+    sure: dict[str, Position]
     scopes: set[str] = set()
     ended_at: int | None = None
     """When it ended; a change ends the old filter, and begins the new one at once."""
     filter: int = 0
     """Which of the filters it has."""
     settled_at: int | None = None
-    upto: dict[str, Place] = {}
-    between: dict[str, Place] = {}
+    upto: dict[str, Position] = {}
+    between: dict[str, Position] = {}
     """How far the filter before had come."""
     place: int = 0
     """Of the life in the list of all."""
@@ -113,7 +114,7 @@ class Open(msgspec.Struct, array_like=True):
         self.filter += 1
         self.settled_at, self.number, self.ended_at = None, number, None
 
-    def settle(self, at: int, number: int, marks: dict[str, Place]) -> None:
+    def settle(self, at: int, number: int, marks: dict[str, Position]) -> None:
         """Everybody knows the filter; the broker has seen each origin so far."""
         if self.ended_at is not None or number < self.number:
             return  # of the filter before
@@ -123,7 +124,7 @@ class Open(msgspec.Struct, array_like=True):
             if self.start.setdefault(origin, mark) is mark and origin == self.life.broker:
                 self.sure[origin] = mark
 
-    def acknowledge(self, origin: str, position: Place) -> None:
+    def acknowledge(self, origin: str, position: Position) -> None:
         """The client has everything up to here."""
         if self.settled_at is None or self.ended_at is not None:
             return
@@ -222,7 +223,7 @@ class Lives:
                 known.settle(record.at, what["number"], _positions(what["marks"]))
             case JournalKind.ACKNOWLEDGE:
                 for one in subscriptions.values():
-                    one.acknowledge(what["origin"], (what["epoch"], what["seq"]))
+                    one.acknowledge(what["origin"], Position(what["epoch"], what["seq"]))
             case JournalKind.GAP:
                 gap = ToldGap(what["origin"], what["epoch"], what["first"], what["last"])
                 for id in json.loads(what["ids"]):
@@ -257,5 +258,5 @@ class Lives:
         known.scopes = {what["scope"]}
 
 
-def _positions(text: str) -> dict[str, Place]:
-    return {origin: (epoch, seq) for origin, (epoch, seq) in json.loads(text).items()}
+def _positions(text: str) -> dict[str, Position]:
+    return {origin: Position(epoch, seq) for origin, (epoch, seq) in json.loads(text).items()}

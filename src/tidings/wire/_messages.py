@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, Duplicates, Matches, Number
+from tidings.model import ROOT_SCOPE, Duplicates, Matches, Number, Position
 
 from ._envelope import Envelope, Quality
 from ._past import Ending, Past
@@ -18,7 +18,7 @@ MAX_META_ENTRIES = 1_000
 """The most entries of what an application adds to a subscription."""
 MAX_POSITIONS = 10_000
 """The most origins whose positions one message of a client names."""
-Positions = Annotated[dict[str, tuple[int, int]], msgspec.Meta(max_length=MAX_POSITIONS)]
+Positions = Annotated[dict[str, Position], msgspec.Meta(max_length=MAX_POSITIONS)]
 """How far a client has seen each origin, as (epoch, number); more are refused before they are decoded."""
 _MAX_DIGITS = 20
 """The digits of the largest number of a publication."""
@@ -62,7 +62,7 @@ class TreeReady(Message, frozen=True):
 class TreeMarks(Message, frozen=True):
     """How far every broker behind the sender, and the sender itself, had come when they knew the receiver's filters."""
 
-    marks: dict[str, tuple[Number, Number]]
+    marks: dict[str, Position]
 
 
 # --- notifications ------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Mark(Message, frozen=True):
 class Marks(Message, frozen=True):
     """The client has been sent everything that it wants of these origins, up to these (epoch, number)."""
 
-    marks: dict[str, tuple[Number, Number]]
+    marks: dict[str, Position]
 
 
 # --- subscriptions and advertisements -----------------------------------------------------------------
@@ -205,7 +205,7 @@ class Settled(Message, frozen=True):
     id: str
     scope: str = ROOT_SCOPE
     advertisement: bool = False
-    marks: dict[str, tuple[Number, Number]] = {}
+    marks: dict[str, Position] = {}
     """To clients: how far this subscription has certainly seen each origin (epoch, number)."""
     number: Number = 0
     """The number with which it was announced."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import EVERYTHING, Matches
+from tidings.model import EVERYTHING, NOWHERE, Matches, Position
 
 from ._envelope import Envelope
 from ._messages import Message, Positions
@@ -31,7 +31,7 @@ class Recalled(Message, frozen=True):
     id: str
     found: bool
     filter: str = ""
-    positions: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    positions: dict[str, Position] = msgspec.field(default_factory=dict)
     """If nothing is found and some are missing: how far each origin has come."""
     missing: tuple[str, ...] = ()
     """Brokers that cannot be reached and may keep something newer; ask again."""
@@ -69,7 +69,7 @@ class Measure(Message, frozen=True):
     """A client asks how far a broker's log reaches. Answered by `Measured`."""
 
     id: str
-    after: tuple[int, int] = (0, 0)
+    after: Position = NOWHERE
     """A position in the log: an epoch, and a number in it."""
     rows: int = 0
     """With this: how far does one get from there with at most so many publications? 0: any number."""
@@ -83,11 +83,11 @@ class Measured(Message, frozen=True):
     id: str
     origin: str
     """The broker whose log it is, and where everything in it came in."""
-    forgotten: tuple[int, int]
+    forgotten: Position
     """Everything up to this position has been forgotten."""
-    reached: tuple[int, int]
+    reached: Position
     """How far one gets with what was asked for; from there one has to ask again."""
-    end: tuple[int, int]
+    end: Position
     """The last publication that is held."""
 
 
@@ -95,8 +95,8 @@ class Read(Message, frozen=True):
     """A client asks for what a broker's log holds between two positions. Answered by `Page`."""
 
     id: str
-    after: tuple[int, int]
-    upto: tuple[int, int]
+    after: Position
+    upto: Position
     filter: Matches
 
 
@@ -105,7 +105,7 @@ class Page(Message, frozen=True):
 
     id: str
     envelopes: tuple[Envelope, ...]
-    reached: tuple[int, int]
+    reached: Position
     """Everything that passes up to this position is in this page or those before; the rest must be asked for."""
     lost: tuple[tuple[int, int, int], ...] = ()
     """Ranges (epoch, first, last) that were in the log and cannot be read any more."""

@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from tidings.model import Position
+
 LARGE = 65_536
 """The bytes from which on a frame of a client is looked at first."""
 
@@ -30,8 +32,8 @@ class _Filtering(_Tagged, frozen=True, array_like=True):
 
 class _Reading(_Tagged, frozen=True, array_like=True):
     id: str
-    after: tuple[int, int]
-    upto: tuple[int, int]
+    after: Position
+    upto: Position
     filter: _Text = ""
 
 

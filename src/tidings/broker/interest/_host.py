@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from tidings.broker._links import Link
 from tidings.broker._runtime import Timer
 from tidings.broker._statistics import Statistics
-from tidings.broker.overlay import Position, Tree
-from tidings.model import TidingsError
+from tidings.broker.overlay import Tree
+from tidings.model import Position, TidingsError
 from tidings.wire import Advertise, AnyMessage, Unadvertise
 
 from ._book import Entry

@@ -135,7 +135,7 @@ class Simple:
         return self._ids[key]
 
 
-class Identity:
+class IdentityBased:
     """Tells each filter once, however many subscriptions share it."""
 
     def __init__(self) -> None:
@@ -185,6 +185,6 @@ def algebraic(filter: Matches) -> Filter:
 ALGORITHMS: dict[str, Callable[[RoutingOptions], Reduction]] = {
     "flooding": lambda options: Flooding(),
     "simple": lambda options: Simple(),
-    "identity": lambda options: Identity(),
+    "identity": lambda options: IdentityBased(),
 }
 """The routing algorithms by name; covering and merging add themselves."""

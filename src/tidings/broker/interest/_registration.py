@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tidings.broker._links import Link
-from tidings.model import Duplicates, Matches
+from tidings.model import Duplicates, Matches, Position
 from tidings.wire import Past
 
 from ._book import Entry
@@ -41,7 +41,7 @@ class Registration:
         number: int = 0,
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
-        after: Mapping[str, tuple[int, int]] | None = None,
+        after: Mapping[str, Position] | None = None,
     ) -> None:
         self.link = link
         self.id = id

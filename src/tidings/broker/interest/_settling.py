@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tidings.broker._links import Link
-from tidings.model import ROOT_SCOPE
+from tidings.model import ROOT_SCOPE, Position
 from tidings.wire import Settled
 
 from ._book import Book, Entry
@@ -129,7 +129,7 @@ class Settling:
         else:
             self.tell_with(registration, self._host.marks_of([registration]))
 
-    def tell_with(self, registration: Registration, marks: dict[str, tuple[int, int]]) -> None:
+    def tell_with(self, registration: Registration, marks: dict[str, Position]) -> None:
         """Tell a client that its subscription has settled, and how far it has seen each origin."""
         registration.told = True
         self._host.send(registration.link, Settled(registration.id, ROOT_SCOPE, False, marks, registration.number))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tidings.broker.interest import Registration
-from tidings.broker.overlay import Position
+from tidings.model import Position
 from tidings.wire import Envelope
 
 MAX_KEPT = 10_000
@@ -42,7 +42,7 @@ class Kept(NamedTuple):
 
 def position_of(envelope: Envelope) -> Position:
     """Where a notification is in what its origin has published."""
-    return envelope.identity.epoch, envelope.identity.seq
+    return envelope.identity.position
 
 
 class Backlog:
@@ -115,7 +115,7 @@ class Backlog:
         while self._envelopes and self._envelopes[0].identity == identity:
             self._bytes -= len(self._envelopes.popleft().body)
             self._groups.popleft()
-        position = (identity.epoch, identity.seq)
+        position = identity.position
         self.forgotten[identity.origin] = max(position, self.forgotten.get(identity.origin, position))
 
     def _close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.broker.overlay import Position
+from tidings.model import Position
 from tidings.wire import Envelope, Gap
 
 from ._backlog import Kept
@@ -29,7 +29,7 @@ def hand_over(
     kept: dict[Position, list[Kept]] = {}
     for one in held:
         kept.setdefault(one.position, []).append(one)
-    gaps = {(epoch, first): Gap(suspension.origin, epoch, first, last) for epoch, first, last in lost}
+    gaps = {Position(epoch, first): Gap(suspension.origin, epoch, first, last) for epoch, first, last in lost}
     for at in sorted(fetched.keys() | kept.keys() | gaps.keys()):
         if at in gaps:
             delivery.report_gap(gaps[at], suspension.owed)

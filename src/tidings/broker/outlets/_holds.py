@@ -21,8 +21,7 @@ from typing import Protocol
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
-from tidings.broker.overlay import Position
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import Envelope
 
 from ._backlog import Backlog, position_of

@@ -29,8 +29,7 @@ from collections.abc import Collection, Mapping
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
-from tidings.broker.overlay import Position
-from tidings.model import TidingsError
+from tidings.model import Position, TidingsError
 from tidings.wire import Envelope, Fetched, Mark
 
 from . import _debts as limits
@@ -186,7 +185,7 @@ class Recovery:
         if entry in self._holds:
             return
         owed_already = set(self._debts.to(entry))
-        marks = {**self.seen.everything(), broker.name: (broker.epoch, broker.publications.last)}
+        marks = {**self.seen.everything(), broker.name: Position(broker.epoch, broker.publications.last)}
         for origin, mark in marks.items():
             if origin not in owed_already:
                 self._suspend(origin, mark, entry)
@@ -286,7 +285,7 @@ class Recovery:
     def _take(self, suspension: Suspension, message: Fetched) -> None:
         for envelope in message.envelopes:
             if envelope.routes and envelope.identity.origin == suspension.origin:
-                suspension.fetched[envelope.identity.epoch, envelope.identity.seq] = envelope
+                suspension.fetched[envelope.identity.position] = envelope
         if message.last:
             if message.more and message.upto:
                 self._advance(suspension, message)
@@ -295,7 +294,7 @@ class Recovery:
 
     def _advance(self, suspension: Suspension, message: Fetched) -> None:
         """As much as one answer may hold has come: hand it over, and ask for the rest when it was taken."""
-        upto = max(message.upto.items())
+        upto = Position(*max(message.upto.items()))
         fetched, suspension.fetched = suspension.fetched, {}
         held = suspension.held.take(lambda kept: kept.position <= upto or kept.position in fetched)
         since, suspension.since = suspension.since, max(upto, suspension.since)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
-from tidings.broker.overlay import Position
+from tidings.model import Position
 
 from ._debts import Debts
 from ._host import Host
@@ -37,7 +37,7 @@ class Seen:
         broker = self._broker
         marks = self.everything()
         if not broker.scoping.gateways:
-            marks[broker.name] = (broker.epoch, broker.publications.last)
+            marks[broker.name] = Position(broker.epoch, broker.publications.last)
         for entry in entries:
             for origin, suspension in self._debts.to(entry).items():
                 marks[origin] = min(suspension.since, marks.get(origin, suspension.since))

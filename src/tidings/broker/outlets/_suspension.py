@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidings.broker.interest import Registration
-from tidings.broker.overlay import Position
-from tidings.model import Matches
+from tidings.model import Matches, Position
 from tidings.wire import Envelope
 
 from ._backlog import Backlog

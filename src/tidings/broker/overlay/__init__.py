@@ -6,7 +6,7 @@ use it by what stands in this list.
 
 from ._adjacency import Adjacency
 from ._host import Host
-from ._progress import DETOUR_TIME, Position, Progress, Sources
+from ._progress import DETOUR_TIME, Progress, Sources
 from ._topology import Topology, Tree, check_tree
 from ._tree_marks import Gathering
 from ._waves import WAVE_DEADLINE, WaveKind, Waves
@@ -17,7 +17,6 @@ __all__ = [
     "Adjacency",
     "Gathering",
     "Host",
-    "Position",
     "Progress",
     "Sources",
     "Topology",

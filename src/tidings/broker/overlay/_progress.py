@@ -9,9 +9,10 @@ gathered (see `_tree_marks`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from tidings.broker._links import Link
+from tidings.model import NOWHERE, Position
 from tidings.wire import Mark, Marks
 
 from ._adjacency import Adjacency
@@ -21,9 +22,6 @@ DETOUR_TIME = 5_000_000
 """Microseconds after which nothing is on a detour by a gateway any more."""
 MARK_INTERVAL = 1_000_000
 """Microseconds between a publication and the mark that follows it."""
-
-Position: TypeAlias = tuple[int, int]
-"""An origin's epoch and number: how far somebody has seen it."""
 
 
 class Sources(Protocol):
@@ -55,10 +53,10 @@ class Progress:
         self._host = host
         self._adjacency = adjacency
         self._sources = sources
-        self._seen: dict[str, tuple[int, int]] = {}
-        self._passing: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, Position] = {}
+        self._passing: dict[str, Position] = {}
         """How far marks have come lately, where there are gateways."""
-        self._earlier: dict[str, tuple[int, int]] = {}
+        self._earlier: dict[str, Position] = {}
         """How far they had come before."""
         self._waiting = False
         self.due = False
@@ -66,11 +64,11 @@ class Progress:
         self._emitted = 0
 
     @property
-    def seen(self) -> dict[str, tuple[int, int]]:
+    def seen(self) -> dict[str, Position]:
         """For each origin, the newest (epoch, seq) up to which everything has passed here."""
         return dict(self._seen)
 
-    def of(self, origin: str) -> tuple[int, int] | None:
+    def of(self, origin: str) -> Position | None:
         """How far this broker has seen one origin."""
         return self._seen.get(origin)
 
@@ -81,7 +79,7 @@ class Progress:
         So marks are believed later, and only while every gateway can be reached.
         """
         if self._sources.gateways:
-            self._passing[origin] = max((epoch, seq), self._passing.get(origin, (0, 0)))
+            self._passing[origin] = max(Position(epoch, seq), self._passing.get(origin, NOWHERE))
             if not self._waiting:
                 self._waiting = True
                 self._host.call_later(DETOUR_TIME, self._believe)
@@ -108,7 +106,7 @@ class Progress:
     def _note(self, origin: str, epoch: int, seq: int) -> None:
         known = self._seen.get(origin)
         if known is None or known < (epoch, seq):
-            self._seen[origin] = (epoch, seq)
+            self._seen[origin] = Position(epoch, seq)
 
     def published(self) -> None:
         """This broker has published: a mark is due."""

@@ -23,11 +23,11 @@ from collections.abc import Callable, Collection
 
 from tidings.broker._bounds import check_positions
 from tidings.broker._links import Link
+from tidings.model import Position
 from tidings.wire import TreeMarks, TreeReady
 
 from ._adjacency import Adjacency
 from ._host import Host
-from ._progress import Position
 
 
 class Gathering:
@@ -104,7 +104,7 @@ class Gathering:
 
     def _gathered(self, apart_from: Link | None) -> dict[str, Position]:
         """The marks of this broker and of everything behind all its neighbours but one."""
-        gathered: dict[str, Position] = {self._host.name: (self._host.epoch, self._last())}
+        gathered: dict[str, Position] = {self._host.name: Position(self._host.epoch, self._last())}
         for link, marks in self._marks.items():
             if link is not apart_from:
                 gathered.update(marks)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidings.broker import Link, Timer
 from tidings.history._strategy_options import Align, MergeOrder
-from tidings.model import Filter
+from tidings.model import Filter, Position
 from tidings.wire import Envelope
 
 from ._order import in_origin_order, key_of, merged, position
@@ -61,9 +61,9 @@ class Gathering:
         return self.count >= self.limit
 
     @property
-    def have(self) -> dict[str, tuple[int, int]]:
+    def have(self) -> dict[str, Position]:
         """For each origin, the oldest position that is here."""
-        oldest: dict[str, tuple[int, int]] = {}
+        oldest: dict[str, Position] = {}
         for envelope, _ in (*self.old, *self.new):
             origin, at = envelope.identity.origin, position(envelope)
             oldest[origin] = min(at, oldest.get(origin, at))

@@ -18,7 +18,7 @@ import msgspec
 from tidings.broker import Link, LinkKind, LocalBroker, Observer, from_past
 from tidings.history._cache_limits import CacheLimits
 from tidings.history._combinations import Requirement
-from tidings.model import Filter, Matches, Notification
+from tidings.model import Filter, Matches, Notification, Position
 from tidings.wire import Deliver, Frame, Past
 
 from ._cache import CacheEntry, EventCache
@@ -56,7 +56,7 @@ class RememberingLocalBroker(LocalBroker):
         id: str | None = None,
         past: Past | None = None,
         receive_own: bool = True,
-        after: Mapping[str, tuple[int, int]] | None = None,
+        after: Mapping[str, Position] | None = None,
         **settings: Any,
     ) -> str:
         """As `LocalBroker.subscribe`. The past is delivered before this returns; no border broker hears of it."""

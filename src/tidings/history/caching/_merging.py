@@ -21,7 +21,7 @@ from __future__ import annotations
 from tidings.broker import Entry, Link
 from tidings.history._combinations import Requirement
 from tidings.history._strategy_options import Align, passed_on, period
-from tidings.model import Filter
+from tidings.model import Filter, Position
 from tidings.wire import Ending, Envelope
 
 from ._access import Access
@@ -83,7 +83,7 @@ class MergingCaching(CachingStrategy):
         )
         self._commitments.asked(request.id, self._gather(gathering, request.have, changes))
 
-    def _gather(self, gathering: Gathering, have: dict[str, tuple[int, int]], changes: Changes) -> list[Link]:
+    def _gather(self, gathering: Gathering, have: dict[str, Position], changes: Changes) -> list[Link]:
         """Begin with what is here, and ask others for the rest; whom it has asked."""
         asker = gathering.source
         question = Question(

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from tidings.history._strategy_options import MergeOrder
+from tidings.model import Position
 from tidings.wire import Envelope
 
 Key: TypeAlias = tuple[str, int, int, int]
@@ -22,10 +23,10 @@ def key_of(envelope: Envelope) -> Key:
     return (identity.origin, identity.epoch, identity.seq, envelope.routes[0].version)
 
 
-def position(envelope: Envelope) -> tuple[int, int]:
+def position(envelope: Envelope) -> Position:
     """Where a notification is among those of its origin."""
     identity = envelope.identity
-    return (identity.epoch, identity.seq)
+    return Position(identity.epoch, identity.seq)
 
 
 def in_origin_order(envelopes: Iterable[Envelope]) -> list[Envelope]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tidings.broker import Link
-from tidings.model import ROOT_SCOPE, Filter
+from tidings.model import ROOT_SCOPE, Filter, Position
 from tidings.wire import Envelope
 
 from ._order import position
@@ -22,7 +22,7 @@ class Question:
     """At most so many, the newest; None: all."""
     since: int | None = None
     """Published at or after this time, in microseconds since 1970 UTC; None: whenever."""
-    have: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    have: Mapping[str, Position] = field(default_factory=dict)
     """For each origin, the oldest (epoch, number) that is known already: only older ones are wanted."""
     exclude: Link | None = None
     """A link whose notifications are not wanted: whoever asks is behind it."""

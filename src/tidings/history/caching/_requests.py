@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import Filter, Matches, TidingsError
+from tidings.model import Filter, Matches, Position, TidingsError
 from tidings.wire import Envelope, pack, unpacker
 
 RequestId: TypeAlias = tuple[str, int, int]
@@ -34,7 +34,7 @@ class Request(_RequestMessage, frozen=True):
     filter: Matches
     limit: int
     since: int | None
-    have: dict[str, tuple[int, int]]
+    have: dict[str, Position]
     """For each origin, the oldest position that is known already."""
     level: int
     """Of the broker that gets this; the border broker of the client is at level 2."""

@@ -11,7 +11,7 @@ from tidings.scopes._attributes import attributes_of
 from tidings.scopes._changes import Leave
 from tidings.scopes._graph import Client, Membership, Scope, is_client
 from tidings.scopes._interface import Interface
-from tidings.scopes._mapping import EdgeMapping
+from tidings.scopes.mappings._mapping import EdgeMapping
 
 from ._edges import put_edge, said_of
 from ._maps import edge_mapping_of

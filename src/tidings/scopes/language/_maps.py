@@ -10,12 +10,12 @@ import msgspec
 
 from tidings.model import NOTHING, Filter, IncompleteMapping, MappingError, TidingsError, json_problem
 from tidings.scopes import steps
-from tidings.scopes._constant import HeldValue, dec_hook
-from tidings.scopes._documents import Form
-from tidings.scopes._mapping import AnyStep, EdgeMapping, Mapping
-from tidings.scopes._named import Named
-from tidings.scopes._represent import How
-from tidings.scopes._steps import Add
+from tidings.scopes.mappings._constant import HeldValue, dec_hook
+from tidings.scopes.mappings._documents import Form
+from tidings.scopes.mappings._mapping import AnyStep, EdgeMapping, Mapping
+from tidings.scopes.mappings._named import Named
+from tidings.scopes.mappings._represent import How
+from tidings.scopes.mappings._steps import Add
 
 from ._mistakes import Misfit
 from ._syntax import NOTIFICATION, Argument, Call, MapClause, Path, Setting

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tidings.model import ScopeError
 from tidings.scopes._graph import Graph, Membership, Placement
-from tidings.scopes._mapping import EdgeMapping
+from tidings.scopes.mappings._mapping import EdgeMapping
 
 from ._definitions import definition_of
 from ._extensions import NOWHERE, Carrying, carrying

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidings.model import Duplicates, Filter, ScopeError, TidingsError, Value
-from tidings.scopes._mapping import EdgeMapping
 from tidings.scopes._written_names import DIGEST
+from tidings.scopes.mappings._mapping import EdgeMapping
 
 from ._extensions import NOWHERE, Carrying, Extensions, carrying
 from ._filters import FILTER_MODEL, Reading, interfaces_in

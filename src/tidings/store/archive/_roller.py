@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from tidings.model import Position
 from tidings.store._errors import StoreLocked
 from tidings.store._file import lock
 from tidings.store._layout import files_in, hour_of, origin_in_names
-from tidings.store._position import Position
+from tidings.store._position import ARCHIVED
 from tidings.store._promoted import Promoted
 from tidings.store._records import Damage
 from tidings.store._store_reader import StoreReader
@@ -115,7 +116,7 @@ def archived(log: StoreReader, root: Path) -> Position:
     """How far a log has been archived: by the names of the files, and by what the store remembers."""
     origin, epochs = log.owner, set(log.epochs())
     ours = (file for file in files_in(root) if file.epoch in epochs and file.written_by(origin))
-    return max([Position.in_(log.items(Position.TABLE)), *(Position(file.epoch, file.last) for file in ours)])
+    return max([ARCHIVED.read(log.items(ARCHIVED.table)), *(Position(file.epoch, file.last) for file in ours)])
 
 
 def _stretches(batches: Iterator[list[Envelope]]) -> Iterator[list[Envelope]]:

@@ -7,12 +7,11 @@ in, the step is undefined. So no two texts become the same bytes, and a constant
 from __future__ import annotations
 
 import enum
-import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from tidings.model import Kind, MappingError, Scalar
+from tidings.scopes._plain import number_in
 
 from ._elementwise import Elementwise, twins
 from ._step import Step, checked_names
@@ -35,9 +34,6 @@ ENCODINGS = frozenset(
     )
 )
 """The encodings that may be named; Python's list is longer, and holds some that are slow, or no encodings at all."""
-
-_NUMBER = re.compile(r"[+-]?([0-9]+|([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?)", re.ASCII)
-_MAX_DIGITS = 400
 
 
 class How(enum.Enum):
@@ -141,14 +137,3 @@ class Represent(Elementwise, frozen=True):
     def inverse(self) -> Step:
         """The way back: exact, though a number has many texts, of which one comes back."""
         return Represent(self.name, _BACK[self.how], self.encoding)
-
-
-def number_in(text: str) -> int | float | None:
-    """The number that a text stands for, as Python and SQL write it; None if it is none, or too large."""
-    if len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
-        return None
-    if text.lstrip("+-").isdecimal():
-        whole = int(text)
-        return whole if -(2**63) <= whole < 2**63 else None
-    number = float(text)
-    return number if math.isfinite(number) else None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic
 
+from tidings.matching._matcher import K
 from tidings.model import Filter, Matches, Notification
-
-from ._matcher import K
 
 
 class NaiveIndex(Generic[K]):

@@ -22,8 +22,7 @@ from tidings.model import (
     attr,
 )
 from tidings.model.operators import Equal
-
-from ._attributes import Attributes
+from tidings.scopes._attributes import Attributes
 
 MAX_READ = 131_072
 """The most characters of different filters and constants in one message of a client: each takes about 5 us to read."""

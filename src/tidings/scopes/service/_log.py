@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ._applying import apply
-from ._audit import MAX_TEXT, AuditEntry, described, judged
-from ._changes import Anchor, AnyChange, Unanchor
-from ._comparison import compare
-from ._graph import Graph
-from ._messages import Ask, Review, Reviewed, Transaction
+from tidings.scopes._applying import apply
+from tidings.scopes._audit import MAX_TEXT, AuditEntry, described, judged
+from tidings.scopes._changes import Anchor, AnyChange, Unanchor
+from tidings.scopes._comparison import compare
+from tidings.scopes._graph import Graph
+from tidings.scopes._messages import Ask, Review, Reviewed, Transaction
 
 if TYPE_CHECKING:
     from ._service import Scopes

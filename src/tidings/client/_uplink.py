@@ -61,7 +61,7 @@ ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
 
-class Link:
+class Uplink:
     """The way of one client to the service."""
 
     def __init__(

@@ -9,10 +9,10 @@ import msgspec
 
 from tidings.broker import WaveKind
 from tidings.model import ScopeError
+from tidings.scopes._graph import client_node
+from tidings.scopes._messages import decode_transaction
 
 from ._census import CensusWave
-from ._graph import client_node
-from ._messages import decode_transaction
 
 if TYPE_CHECKING:
     from ._service import Scopes

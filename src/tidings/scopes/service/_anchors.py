@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidings.model import ROOT_SCOPE, AuthorityUnreachable, NotTrusted
+from tidings.scopes._changes import Anchor, AnyChange, Unanchor
+from tidings.scopes._messages import Answer
 
-from ._changes import Anchor, AnyChange, Unanchor
-from ._messages import Answer
 from ._view import View
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from tidings.model import Kind, Location, Notification, Scalar, TidingsError, kind_of
+from tidings.scopes._plain import plain, read, rich, written
 
-from ._plain import plain, read, rich, written
 from ._step import Attributes, MappingFailed
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 from tidings.broker import Log
 from tidings.model import TidingsError
+from tidings.scopes._graph import Graph
+from tidings.scopes._messages import Snapshot, Transaction, decode_snapshot, decode_transaction, encode
 
-from ._graph import Graph
-from ._messages import Snapshot, Transaction, decode_snapshot, decode_transaction, encode
 from ._versions import Versions
 
 TABLE = "graph"

@@ -39,7 +39,7 @@ class Verb(enum.Enum):
     UNWATCH = "unwatch"
 
 
-class Step(NamedTuple):
+class Action(NamedTuple):
     """One action at one time, in microseconds after the start."""
 
     at: int
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     away: bool = False
 
 
-def take(network: Network, step: Step) -> None:
+def take(network: Network, step: Action) -> None:
     """Take a step; one that no longer makes sense, because a broker is dead, does nothing."""
     match step.verb:
         case Verb.CUT:
@@ -82,7 +82,7 @@ def take(network: Network, step: Step) -> None:
             _act(network, step)
 
 
-def _act(network: Network, step: Step) -> None:
+def _act(network: Network, step: Action) -> None:
     client = network.clients[step.who[0]]
     match step.verb:
         case Verb.SUBSCRIBE:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidings.model import ScopeError
+from tidings.scopes._applying import apply
+from tidings.scopes._changes import moved
+from tidings.scopes._graph import Graph
+from tidings.scopes._messages import Snapshot, State, Transaction
 
-from ._applying import apply
-from ._changes import moved
-from ._graph import Graph
-from ._messages import Snapshot, State, Transaction
 from ._view import Plan
 
 MAX_VERSIONS = 1_000

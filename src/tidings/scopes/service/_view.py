@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from tidings.broker import OPEN_PASSAGE, Sighting, Tree
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
+from tidings.scopes import _oracle
+from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_client
+from tidings.scopes._interface import OPEN
+from tidings.scopes._overlay import Spans
+from tidings.scopes._passage import Passage
 
-from . import _oracle
-from ._graph import Graph, Membership, Placement, client_node, is_client
-from ._interface import OPEN
-from ._overlay import Spans
-from ._passage import Passage
 from ._rights import administers
 
 _SPANS = Spans()

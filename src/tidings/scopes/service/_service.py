@@ -33,14 +33,10 @@ import msgspec
 
 from tidings.broker import Advice, Feature, Joinpoint, Link, Tree, WaveKind
 from tidings.model import ROOT_SCOPE, TidingsError
-
-from ._anchors import Anchors
-from ._audit import AuditEntry
-from ._changes import AnyChange
-from ._graph import CLIENT, Graph, is_client
-from ._graph_waves import graph_waves
-from ._kept_graph import KeptGraph
-from ._messages import (
+from tidings.scopes._audit import AuditEntry
+from tidings.scopes._changes import AnyChange
+from tidings.scopes._graph import CLIENT, Graph, is_client
+from tidings.scopes._messages import (
     Answer,
     AnyScopeMessage,
     Ask,
@@ -59,6 +55,10 @@ from ._messages import (
     decode,
     encode,
 )
+
+from ._anchors import Anchors
+from ._graph_waves import graph_waves
+from ._kept_graph import KeptGraph
 from ._questions import Done, Questions
 from ._versions import Versions
 

@@ -38,7 +38,7 @@ def register_mapping(
 ) -> None:
     """Let mappings use this function by name, in this process.
 
-    `wanted` and `offered` translate filters, under the promises of `tidings.scopes._step`; without them every
+    `wanted` and `offered` translate filters, under the promises of `tidings.scopes.mappings._step`; without them every
     filter becomes EVERYTHING, which is always right, but makes routing forward too much. `inverse` names the
     function that takes this one back.
     """

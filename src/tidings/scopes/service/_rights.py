@@ -9,9 +9,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tidings.model import ROOT_SCOPE, NotAllowed
-
-from ._applying import kept_labels
-from ._changes import (
+from tidings.scopes._applying import kept_labels
+from tidings.scopes._changes import (
     Anchor,
     AnyChange,
     CreateScope,
@@ -34,11 +33,11 @@ from ._changes import (
     Unanchor,
     Undefine,
 )
-from ._draft import Draft
-from ._graph import Graph, client_node, is_client
-from ._interface import Interface
-from ._messages import Ask
-from .language import mentions
+from tidings.scopes._draft import Draft
+from tidings.scopes._graph import Graph, client_node, is_client
+from tidings.scopes._interface import Interface
+from tidings.scopes._messages import Ask
+from tidings.scopes.language import mentions
 
 
 class Decision(NamedTuple):

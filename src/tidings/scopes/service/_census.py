@@ -19,12 +19,12 @@ import msgspec
 
 from tidings.broker import Link
 from tidings.model import Filter, FilterError, NotAllowed, ScopeError, TidingsError
+from tidings.scopes._attributes import Attributes, attributes_of
+from tidings.scopes._components import Component, covered
+from tidings.scopes._graph import client_node
+from tidings.scopes._messages import Answer, Census, Counted
+from tidings.scopes.mappings._constant import dec_hook, enc_hook
 
-from ._attributes import Attributes, attributes_of
-from ._components import Component, covered
-from ._constant import dec_hook, enc_hook
-from ._graph import client_node
-from ._messages import Answer, Census, Counted
 from ._rights import administers_some_of
 
 if TYPE_CHECKING:

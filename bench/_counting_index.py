@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic
 
+from tidings.matching._matcher import K, conjunctions_of
 from tidings.model import Constraint, Filter, Matches, Notification
-
-from ._matcher import K, conjunctions_of
 
 
 class _Counted(Generic[K]):

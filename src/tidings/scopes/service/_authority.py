@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from tidings.model import ROOT_SCOPE, FrozenGraph, NotTrusted, ScopeError, StaleGraph
-
-from ._applying import apply, check_places, check_size, check_turn
-from ._changes import (
+from tidings.scopes._applying import apply, check_places, check_size, check_turn
+from tidings.scopes._changes import (
     Anchor,
     AnyChange,
     Define,
@@ -27,15 +26,16 @@ from ._changes import (
     SetSelective,
     Unanchor,
 )
-from ._graph import CLIENT, Graph, is_client
+from tidings.scopes._graph import CLIENT, Graph, is_client
+from tidings.scopes._messages import Answer, Ask, Mode, Transaction, encode
+from tidings.scopes._warnings import warnings
+from tidings.scopes._written_names import check_names
+from tidings.scopes.language import check_definition
+
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
-from ._messages import Answer, Ask, Mode, Transaction, encode
 from ._rights import admitted, check_rights, shown_to
 from ._view import Plan
-from ._warnings import warnings
-from ._written_names import check_names
-from .language import check_definition
 
 if TYPE_CHECKING:
     from ._service import Scopes

@@ -12,9 +12,7 @@ import msgspec
 
 from tidings.broker import Link
 from tidings.model import AuthorityUnreachable, ScopeError, TidingsError
-
-from ._census import Takers
-from ._messages import (
+from tidings.scopes._messages import (
     Answer,
     Ask,
     Census,
@@ -28,6 +26,8 @@ from ._messages import (
     decode_question,
     request_in,
 )
+
+from ._census import Takers
 from ._rights import shown_to
 
 if TYPE_CHECKING:

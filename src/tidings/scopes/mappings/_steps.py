@@ -9,9 +9,9 @@ import msgspec
 
 from tidings.model import NOTHING, Conjunction, Constraint, Filter, MappingError, Negated, Value
 from tidings.model.operators import Exists, IsNull
+from tidings.scopes._interface import both
 
 from ._constant import Constant, held
-from ._interface import both
 from ._step import Attributes, MappingFailed, Step, checked_names
 from ._translate import Answer, absent, decided, described, is_marked, renamed, rewritten, within_limits, without
 

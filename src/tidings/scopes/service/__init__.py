@@ -1,0 +1,19 @@
+"""The scope service, as it runs in every broker: all of them know the same graph, and one orders its changes."""
+
+from ._kept_graph import TABLE as GRAPH_TABLE
+from ._rights import Admission, Decision, credential, shown_to
+from ._service import Scopes
+from ._versions import Versions
+from ._view import Plan, View
+
+__all__ = [
+    "GRAPH_TABLE",
+    "Admission",
+    "Decision",
+    "Plan",
+    "Scopes",
+    "Versions",
+    "View",
+    "credential",
+    "shown_to",
+]
