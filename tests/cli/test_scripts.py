@@ -436,18 +436,18 @@ def test_a_file_that_cannot_be_written_is_named_with_the_remedy(run: Run, market
 def test_a_long_plan_is_grouped_and_summed_up_and_all_of_it_is_shown_on_request(run: Run, market: Path) -> None:
     many = ", ".join(f"@c{number:03}" for number in range(300))
     scopes = "".join(f"DEPLOY AS s{number} FROM @d{number} INTEGRATED_ROUTING;" for number in range(60))
-    market.write_text(f"DEPLOY AS big FROM {many} INTEGRATED_ROUTING;{scopes}", encoding="utf-8")
+    market.write_text(f"DEPLOY AS big label: FROM {many} INTEGRATED_ROUTING;{scopes}", encoding="utf-8")
     short = run("plan", "market.scopes").stdout.splitlines()
-    assert short[0] == "421 changes on version 0 of the scope graph: 61 CreateScope, 360 Join"
+    assert short[0] == "422 changes on version 0 of the scope graph: 61 CreateScope, 360 Join, 1 SetOrigin"
     assert short[1].startswith("something else will be seen in 62 scopes and by 360 clients: ")
-    assert "  and 72 more changes; --all shows them" in short
+    assert "  and 73 more changes; --all shows them" in short
     assert any(line.endswith("more lines; --all shows them") for line in short)
     assert len(short) < 270
     whole = run("plan", "market.scopes", "--all").stdout
     assert "--all" not in whole
     assert "  Join member=@c000,@c001," in whole
     assert all(f"@c{number:03}" in whole and f"scope=s{number % 60}\n" in whole for number in range(300))
-    assert len(json.loads(run("plan", "market.scopes", "--json").stdout)["changes"]) == 421
+    assert len(json.loads(run("plan", "market.scopes", "--json").stdout)["changes"]) == 422
 
 
 def test_a_plan_comes_from_standard_input_as_a_file_does(run: Run, market: Path, address: str) -> None:

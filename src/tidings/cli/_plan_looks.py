@@ -158,16 +158,15 @@ class _Text:
 
     def _changes(self) -> Iterator[str]:
         """The changes, those together that differ in their member alone."""
-        groups: dict[AnyChange, list[str]] = {}
+        groups: dict[str, tuple[AnyChange, list[str]]] = {}
         for change in self._outlook.changes:
             field = _member_field(change)
-            if field is None:
-                groups.setdefault(change, [])
-            else:
-                groups.setdefault(msgspec.structs.replace(change, **{field: ""}), []).append(getattr(change, field))
-        for change, members in groups.items():
+            alike = change if field is None else msgspec.structs.replace(change, **{field: ""})
+            group = groups.setdefault(repr(alike), (change, []))
+            group[1].append("" if field is None else getattr(change, field))
+        for change, members in groups.values():
             field = _member_field(change)
-            if field is not None and members:
+            if field is not None:
                 change = msgspec.structs.replace(change, **{field: self._listed(members, ",")})
             yield described(change)
 
