@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Position
-from tidings.wire import AnyMessage, Envelope, Extension, Frame
+from tidings.wire import Advertise, AnyMessage, Envelope, Extension, Frame, Subscribe
 
 from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint
@@ -47,6 +47,11 @@ class Context:
     def tree(self) -> Tree:
         """The current tree."""
         return self._broker.adjacency.tree
+
+    @property
+    def known_brokers(self) -> frozenset[str]:
+        """All brokers that this one has heard of since it started, those among them that cannot be reached now."""
+        return frozenset(state.broker for state in self._broker.adjacency.topology.states())
 
     @property
     def neighbours(self) -> list[Link]:
@@ -214,12 +219,41 @@ class Context:
         self._opened.add(client.link)
         return client
 
-    def adopt(self, old: Link, new: Link) -> None:
+    def adopt(self, old: Link, new: Link, only: Iterable[Registration] | None = None) -> None:
         """Let one client have what another of the same principal subscribes to and advertises; one is this feature's.
 
-        Nothing is announced or withdrawn: from now on everything that is for these subscriptions goes to `new`.
+        Nothing is announced or withdrawn: from now on everything that is for these subscriptions goes to `new`. With
+        `only`, these are adopted, and the others stay.
         """
-        adopt(self._broker, self._feature.name, old, new, self._opened)
+        chosen = None if only is None else frozenset(only)
+        adopt(self._broker, self._feature.name, old, new, owned=self._opened, only=chosen)
+
+    def stand_in(self, takes: Callable[[Link, Subscribe | Advertise], Registration | None]) -> None:
+        """Be asked when a client that has come here goes on with a subscription, or advertises.
+
+        `takes` gives a registration of an inner client that it has just let the client adopt, or None: then the client
+        gets a new one. What it missed has been handed over, or is owed (`owe`).
+        """
+        self._broker.stand_in = takes
+
+    def marks_of(self, registrations: Iterable[Registration]) -> dict[str, Position]:
+        """How far these subscriptions have certainly seen each origin, this broker included."""
+        return self._broker.marks_of(registrations)
+
+    def owed(self, registration: Registration) -> dict[str, Position]:
+        """The origins that owe a subscription something, each with the position behind which it does."""
+        return self._broker.recovery.owed_since(registration)
+
+    def may_owe(self, client: Link, more: int) -> bool:
+        """Whether so many more origins may owe a client something."""
+        return self._broker.recovery.has_room(client, more)
+
+    def owe(self, registration: Registration, origin: str, since: Position, held: Iterable[Envelope]) -> None:
+        """Let an origin owe a subscription what follows a position, in the place of what it owed before.
+
+        `held` is what is there of it already, and fills what the origin has lost.
+        """
+        self._broker.recovery.owe(registration, origin, since, held)
 
     def weave(self, advice: Mapping[Joinpoint, Advice], woven: Callable[[], None] = lambda: None) -> None:
         """Advise these steps from the next turn on, beside those that this feature advises already.

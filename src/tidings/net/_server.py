@@ -26,12 +26,14 @@ from ._delays import Delays
 from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import tell_of
+from ._graph_seed import configured_edges
 from ._host import Host
 from ._housekeeping import Housekeeper, can_archive
 from ._http import StatusPages
 from ._journal import Journal
 from ._listener import Listener, bind
 from ._log import LogReading
+from ._movement import Movement, copies_of
 from ._names import clashes
 from ._offers import Browsing
 from ._options import Limits, Options, TlsOptions
@@ -62,6 +64,7 @@ class Server:
         check_authority(options)
         check_archive(options)
         check_history(options)
+        check_graph(options)
         self.options = options
         self._features = list(features)
         self.host: Host
@@ -144,10 +147,14 @@ class Server:
                 deployments.on_audit = journal.deployed
             aggregation = Aggregation(options.aggregation, deployments)
             features += [deployments, aggregation]
-        self.host = Host(options, epoch, self._store, features)
+        self.host = Host(options, epoch, self._store, features, configured_edges(options))
+        self.movement = Movement(self.host)
+        if (roaming := self.host.roaming) is not None:
+            self.movement.copies = lambda client: copies_of(roaming, client)
         if aggregation is not None:
             aggregation.serve(self.host.hosts)
         if journal is not None:
+            self.host.neighbourhood.on_hand_off.append(journal.handed_off)
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
@@ -316,6 +323,14 @@ def check_history(options: Options) -> None:
     try:
         list(history_features(options))
     except FeatureError as error:
+        raise StartError(str(error)) from None
+
+
+def check_graph(options: Options) -> None:
+    """Raise `StartError` for a neighbour graph that cannot be used."""
+    try:
+        configured_edges(options)
+    except TidingsError as error:
         raise StartError(str(error)) from None
 
 
