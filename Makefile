@@ -8,6 +8,7 @@ LOCK   := requirements-dev.lock
 READY  := $(VENV)/.ready
 RUN_READY := $(VENV)/.run-ready
 BENCH_READY := $(VENV)/.bench-ready
+NATIVE := $(VENV)/.native
 SOAK_SECONDS ?= 900
 # Two more than there are cores: the tests of Spark and of processes wait for others most of the time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
@@ -28,11 +29,11 @@ INSTALL := $(if $(UV),uv pip install --python $(BIN)/python,pip_install() { $(BI
 LOCKER := $(VENV)/lock
 RELEASER := $(VENV)/release
 
-.PHONY: help run test check lock release notebook soak replay mutate bench bench-net bench-spark clean
+.PHONY: help run test check lock release notebook soak fuzz-native replay mutate bench bench-net bench-spark clean
 .DEFAULT_GOAL := help
 
 help:            ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Tidings needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
@@ -43,6 +44,11 @@ $(VENV)/bin/python:
 $(RUN_READY): pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Tidings and the packages that it runs on (60 MB, without Spark and the tests) ..."
 	@$(INSTALL) -e .
+	@touch $@
+
+# The compiled engine, again whenever its sources have changed; without a compiler it says so, and Python does the work.
+$(NATIVE): $(wildcard src/tidings/_native/*.cpp src/tidings/_native/*.hpp) src/tidings/_native/build.py | $(RUN_READY)
+	@$(BIN)/python src/tidings/_native/build.py
 	@touch $@
 
 # What everything else needs: exactly what the lock says, checked by its hashes.
@@ -62,31 +68,36 @@ $(BENCH_READY): $(READY)
 	@$(INSTALL) -r $@.txt
 	@touch $@
 
-run: $(RUN_READY)  ## a demonstration, in one terminal and one minute; SCENE=history plays one scene
+run: $(RUN_READY) $(NATIVE)  ## a demonstration, in one terminal and one minute; SCENE=history plays one scene
 	@$(BIN)/tidings demo $(if $(SCENE),--scene $(SCENE))
 
 test: check      ## the whole quick suite: style, types, imports, tests
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not soak"
 
-check: $(READY)  ## style, types and the import table
+check: $(READY) $(NATIVE)  ## style, types and the import table
 	$(BIN)/ruff check src tests bench examples
 	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-soak: $(READY)   ## thousands of seeds and fuzzing, for SOAK_SECONDS (default 900)
+soak: $(READY) $(NATIVE)   ## thousands of seeds and fuzzing, for SOAK_SECONDS (default 900)
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -q -n auto -m soak
+
+fuzz-native: $(READY)  ## odd bodies for the compiled engine under sanitizers, for FUZZ_SECONDS (default 600)
+	$(BIN)/python src/tidings/_native/build.py --sanitize $(VENV)/sanitized
+	LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
+	    PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 $(BIN)/python -m bench.fuzz_native $(VENV)/sanitized $(or $(FUZZ_SECONDS),600)
 
 replay: $(READY) ## run one random scenario again and print all that happened: make replay SEED=123
 	$(BIN)/python -m tidings.sim replay $(SEED)
 
-bench: $(READY)  ## ratios against a peer in the same run
+bench: $(READY) $(NATIVE)  ## ratios against a peer in the same run
 	$(BIN)/python -m bench
 
 bench-spark: $(READY)  ## Spark against DuckDB, polars, pyarrow and itself over JSON, and the audit; FULL=--full takes 10 million
 	$(BIN)/python -m bench $(FULL) spark spark_audit
 
-bench-net: $(BENCH_READY)  ## server and client against their peers on loopback
+bench-net: $(BENCH_READY) $(NATIVE)  ## server and client against their peers on loopback
 	$(BIN)/python -m bench.net
 
 mutate: $(READY) ## break the code in small ways, drawn by SEED, and see which of COUNT changes no test notices

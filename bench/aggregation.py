@@ -6,18 +6,26 @@ Ratios are of one run. `--full` draws the curves over bounds and routing algorit
 from __future__ import annotations
 
 import gc
+import math
 import random
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from bench import Report
-from tidings.aggregation import Aggregation, AggregationOptions, Policy
+from tidings.aggregation import Aggregation, AggregationOptions, Policy, Riding
+from tidings.aggregation.messages import Ask, encode
 from tidings.broker import Feature, Link, RoutingOptions
 from tidings.model import Filter
-from tidings.sim import Network, Weather, topologies
-from tidings.wire import Extension, Frame, Subscribe, Unsubscribe
+from tidings.sim import Network, SimClient, Weather, topologies
+from tidings.wire import Extension, Frame, Notify, Subscribe, Unsubscribe
 
 BROKERS, TOPICS, CLIENTS, CHANGES = 16, 60, 80, 400
+CHANGES_PER_SECOND = 100
+LINKS_PER_EVENT = 13
+"""About how many of the links of the tree an event crosses."""
 
 
 def run(report: Report) -> None:
@@ -30,18 +38,57 @@ def run(report: Report) -> None:
     for fanout, least in ((1, 0.7), (10, 0.9)):
         asked = _ratio(_publishing([Aggregation()], fanout, questions=100), _publishing([], fanout))
         report.ratio(f"publishing, 100 questions, one concerned / none, fan-out {fanout}", asked, at_least=least)
-    base = _frames("identity", 0, ride=0.0)
-    riding = _frames("identity", 0, ride=0.005)
-    rough = _frames("identity", 20, ride=0.005)
-    report.figure("control frames per change, identity, bound 0, riding at once only", base, "")
-    report.figure("the same, riding within 5 ms at about 60 events a second and link", riding, "")
-    report.figure("the same, bound 20", rough, "")
+    levels = {riding: _traffic("identity", 0, rate=300, riding=riding) for riding in Riding}
+    plain = _traffic("identity", None, rate=300)
+    report.figure("control frames per change, identity, nothing asked", plain.frames, "")
+    for riding, one in levels.items():
+        report.figure(f"the same, bound 0, riding on {riding.value}, 300 events a second and link", one.frames, "")
+    best, alone = levels[Riding.EVERYTHING], levels[Riding.NOTHING]
+    report.limit("riding on everything / on nothing", best.frames / alone.frames, "x", at_most=0.35)
+    rough = _traffic("identity", 20, rate=300)
+    report.limit("the same, bound 20", rough.frames / alone.frames, "x", at_most=0.2)
+    for rate in (67, 300, 700):
+        one = best if rate == 300 else _traffic("identity", 0, rate=rate)
+        name = f"share that rides at {rate} events a second and link / what events alone would carry"
+        report.ratio(f"{name} ({one.ridden:.2f} / {one.expected:.2f})", one.ridden / one.expected, at_least=0.95)
+    _memory(report)
     if report.full:
         for algorithm in ("simple", "identity", "covering"):
             for bound in (0, 5, 10, 20, 50):
                 for policy in (Policy.UNIFORM, Policy.SIZE):
-                    frames = _frames(algorithm, bound, ride=0.005, policy=policy)
-                    report.figure(f"{algorithm}, bound {bound}, {policy.value}", frames, "frames/change")
+                    one = _traffic(algorithm, bound, rate=67, policy=policy)
+                    report.figure(f"{algorithm}, bound {bound}, {policy.value}", one.frames, "frames/change")
+
+
+def _memory(report: Report) -> None:
+    """What a watched key takes at a broker, for one link direction, beside its filter."""
+    keys = 2_000
+    network = Network(features=lambda name: [Aggregation()])
+    network.add_brokers("ab", links=["ab"])
+    network.run()
+    watcher = network.add_client("watcher", "a")
+    watcher.watch("subscriber_count", "type = 'first'", id="first")
+    network.run()
+    texts = [str(Filter.parse(f"type = 'quote' AND symbol = 'S{number}'").canonical()) for number in range(keys)]
+    aggregation = network.brokers["b"].features["aggregation"]
+    assert isinstance(aggregation, Aggregation)
+    (link,) = network.brokers["b"].adjacency.open_links
+    asks = [encode(Ask(10_000 + at, "subscriber_count", "1", text, b"", "", 0)) for at, text in enumerate(texts)]
+    gc.collect()
+    tracemalloc.start()
+    for ask in asks:
+        aggregation.on_message(link, ask)
+    network.run(1)
+    gc.collect()
+    kept = tracemalloc.take_snapshot().filter_traces(
+        [
+            tracemalloc.Filter(True, "*/tidings/aggregation/*"),
+            tracemalloc.Filter(False, "*/tidings/aggregation/messages.py"),  # the text of the filter
+        ]
+    )
+    tracemalloc.stop()
+    taken = sum(one.size for one in kept.statistics("filename"))
+    report.limit("a watched key, beside its filter", taken / keys, "bytes", at_most=400)
 
 
 def _best(work: Callable[[], None], rounds: int = 5) -> float:
@@ -109,10 +156,28 @@ def _ratio(one: Callable[[], None], other: Callable[[], None]) -> float:
     return best[1] / best[0]
 
 
-def _frames(algorithm: str, bound: float, *, ride: float, policy: Policy = Policy.UNIFORM) -> float:
-    """Control frames between brokers per change of a subscription; changes and events are drawn independently."""
+class Traffic(NamedTuple):
+    """What brokers tell each other."""
+
+    frames: float
+    """Control frames per change of a subscription."""
+    ridden: float
+    """The share of updates that came with another message."""
+    expected: float
+    """The share that would find an event within the time that they wait, if events came at random."""
+
+
+def _traffic(
+    algorithm: str,
+    bound: float | None,
+    *,
+    rate: float,
+    riding: Riding = Riding.EVERYTHING,
+    policy: Policy = Policy.UNIFORM,
+) -> Traffic:
+    """Subscriptions change and events are published independently, so many events a second on each link."""
     rng = random.Random(7)
-    options = AggregationOptions(ride_within=ride, share=policy)
+    options = AggregationOptions(share=policy, ride_on=riding)
     network = Network(
         1,
         routing=RoutingOptions(algorithm),
@@ -129,30 +194,59 @@ def _frames(algorithm: str, bound: float, *, ride: float, policy: Policy = Polic
             topic = _topic(rng)
             client.subscribe(f"topic = {topic}", id=f"t{topic}")
             held[client.name, topic] = None
-        for number in range(3):
-            client.watch("subscriber_count", f"topic = {_topic(rng)}", id=f"w{number}", max_error=bound)
+        for number in range(3 if bound is not None else 0):
+            client.watch("subscriber_count", f"topic = {_topic(rng)}", id=f"w{number}", max_error=bound or 0)
     network.run()
+    before = {pair: (one.ridden, one.alone) for pair, one in _rows(network)}
     control = 0
+    events: Counter[tuple[str, str]] = Counter()
 
     def note(broker: str, link: Link, frame: Frame) -> None:
         nonlocal control
-        control += link.is_broker and isinstance(frame.message, Extension | Subscribe | Unsubscribe)
+        if link.is_broker:
+            control += isinstance(frame.message, Extension | Subscribe | Unsubscribe)
+            events[link.name, broker] += isinstance(frame.message, Notify)
 
     network.tap = note
-    for _ in range(CHANGES):
-        for _ in range(2):  # events at other times than changes
-            rng.choice(clients).publish(topic=_topic(rng), n=1)
-            network.run(rng.expovariate(200))
+    changes, seconds = CHANGES // 2, CHANGES / 2 / CHANGES_PER_SECOND
+    for _ in range(changes):
         client, topic = rng.choice(clients), _topic(rng)
-        if (client.name, topic) in held:
-            del held[client.name, topic]
-            client.unsubscribe(f"t{topic}")
-        else:
-            held[client.name, topic] = None
-            client.subscribe(f"topic = {topic}", id=f"t{topic}")
-        network.run(rng.expovariate(200))
-    network.run(1)
-    return control / CHANGES
+
+        def change(client: SimClient = client, topic: int = topic) -> None:
+            if (client.name, topic) in held:
+                del held[client.name, topic]
+                client.unsubscribe(f"t{topic}")
+            else:
+                held[client.name, topic] = None
+                client.subscribe(f"topic = {topic}", id=f"t{topic}")
+
+        network.scheduler.after(int(rng.uniform(0, seconds) * 1_000_000), change)
+    publications = round(rate * seconds * 2 * len(shape.links) / LINKS_PER_EVENT)
+    for _ in range(publications):
+        client, topic = rng.choice(clients), _topic(rng)
+
+        def publish(client: SimClient = client, topic: int = topic) -> None:
+            client.publish(topic=topic, n=1)
+
+        network.scheduler.after(int(rng.uniform(0, seconds) * 1_000_000), publish)
+    network.run(seconds + 1)
+    ridden = alone = 0
+    expected = 0.0
+    for pair, one in _rows(network):
+        rode, went = one.ridden - before.get(pair, (0, 0))[0], one.alone - before.get(pair, (0, 0))[1]
+        ridden, alone = ridden + rode, alone + went
+        expected += (rode + went) * (1 - math.exp(-events[pair] / seconds * options.ride_within))
+    told = max(ridden + alone, 1)
+    return Traffic(control / changes, ridden / told, expected / told)
+
+
+def _rows(network: Network) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What came, by receiver and sender."""
+    for name, broker in network.brokers.items():
+        aggregation = broker.features["aggregation"]
+        assert isinstance(aggregation, Aggregation)
+        for _, neighbour, one in aggregation.counted.rows():
+            yield (name, neighbour), one
 
 
 def _topic(rng: random.Random) -> int:

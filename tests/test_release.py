@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import tidings
+from tidings._native import build
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -49,9 +50,12 @@ def test_the_wheel_has_every_module_and_nothing_else(built: tuple[Path, Path]) -
     with zipfile.ZipFile(built[1]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         (entry_points,) = (wheel.read(name).decode() for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    sources = {path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    sources = {path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix not in (".pyc", ".so")}
     judged_by = "tidings/sim/promises.md"  # a copy of docs/promises.md
-    assert {str(path.relative_to(ROOT / "src")) for path in sources} | {judged_by} == names
+    engines = {name for name in names if name.endswith(".so")}
+    assert {str(path.relative_to(ROOT / "src")) for path in sources} | {judged_by} | engines == names
+    assert engines <= {f"tidings/_native/{build.NAME}"}
+    assert built[1].name.endswith("-py3-none-any.whl") is not bool(engines), "the name says whether it was compiled"
     assert "tidings = tidings.cli:main" in entry_points
 
 
@@ -59,7 +63,8 @@ def test_the_source_distribution_has_what_make_needs(built: tuple[Path, Path]) -
     with tarfile.open(built[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     needed = {"pyproject.toml", "Makefile", "requirements-dev.lock", "README.md", "LICENSE", "docs/demo.txt"}
-    assert needed <= names
+    assert needed | {"hatch_build.py", "src/tidings/_native/module.cpp"} <= names
+    assert not [name for name in names if name.endswith(".so")]
     assert "tests/test_release.py" in names
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidings.aggregation import Below, Engine, Policy, Request, Subject, Terms, Update
 from tidings.aggregation._forms import Form, Ranges
+from tidings.aggregation._riding import Traffic
 
 SUBJECT = Subject("test", "1", "TRUE")
 
@@ -23,6 +24,7 @@ class Node:
         self.local: Any = world.form.zero()
         self.results: dict[Request[int], Any] = {}
         self.sent = 0
+        self.counted = Traffic()
 
     def neighbours(self, subject: Subject) -> list[int]:
         return self.links
@@ -59,6 +61,9 @@ class Node:
         for update in self.engine.produce(link, 10_000):
             self.sent += 1
             self._send(link, lambda node, update=update: node.engine.told(self.name, update))  # type: ignore[misc]
+
+    def traffic(self, subject: Subject, link: int) -> Traffic:
+        return self.counted
 
     def tell(self, request: Request[int]) -> None:
         if (found := self.engine.result(request)) is not None:

@@ -44,6 +44,7 @@ def manifest(**changed: Any) -> Manifest:
         "digest": digest_of(SOURCE, "Reach"),
         "entry": "Reach",
         "valid_until": 2_000,
+        "window": (1_000, 1_000),
     }
     return Manifest(**{**words, **changed})
 
@@ -74,8 +75,9 @@ def test_what_a_signer_may_not_say_is_refused(changed: dict[str, Any], said: str
 
 def test_unsigned_code_and_code_of_strangers_is_refused() -> None:
     good = signed(manifest(), KEYS.private, "acme", SOURCE)
+    with pytest.raises(DeploymentRefused, match=r"acme.reach 1.0.0 is not signed; sign it with --sign-key"):
+        verify(msgspec.structs.replace(good, signature=b""), SIGNERS, network="net", now=NOW)
     for wrong in (
-        msgspec.structs.replace(good, signature=b""),
         msgspec.structs.replace(good, signature=bytes(64)),
         signed(manifest(), keygen().private, "acme", SOURCE),
     ):
@@ -99,6 +101,10 @@ fields = st.sampled_from(
         {"tier": Tier.EXPRESSION},
         {"capabilities": ("identity",)},
         {"max_bytes": 9},
+        {"issued_at": 5},
+        {"replaces": "0.9"},
+        {"window": (2_000, 2_000)},
+        {"where": "n = 1"},
     ]
 )
 
@@ -121,6 +127,11 @@ def test_the_signature_covers_every_field(changed: dict[str, Any]) -> None:
         ({"capabilities": ("root",)}, "there is no capability 'root'"),
         ({"interface": 2}, "level 2 of the interface; this broker has level 1"),
         ({"max_bytes": 0}, "give 1 to"),
+        ({"window": None}, "has no window, and brokers run Python over windows"),
+        ({"window": (1_500, 1_000)}, "is not a multiple of its slide"),
+        ({"where": "n >"}, "acme.reach: "),
+        ({"digest": "xyz"}, "it has 64 hexadecimal digits"),
+        ({"replaces": "old"}, "write one like 1.0.0"),
         ({"digest": "0" * 64}, "not that of the source"),
     ],
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidings.aggregation import Aggregation, AggregationOptions, Policy
+from tidings.aggregation import Aggregation, AggregationOptions, Policy, Riding
+from tidings.aggregation._riding import Counted
 from tidings.aggregation.messages import FEATURE, Ask, Told, Watch, decode, encode
 from tidings.broker import Feature, Link, LinkKind, LocalBroker, RoutingOptions
 from tidings.sim import Network, Scenario
@@ -76,6 +77,81 @@ def test_the_example_of_the_theory_counts_to_two_then_three_and_back() -> None:
         "3": 0,
         "2": 1,
     }
+
+
+def travelled(network: Network) -> tuple[int, int]:
+    """How many updates came with another message, and how many by themselves."""
+    rows = [one for name in network.brokers for _, _, one in aggregation(network, name).counted.rows()]
+    return sum(one.ridden for one in rows), sum(one.alone for one in rows)
+
+
+@pytest.mark.req("AGG-086")
+def test_a_count_rides_on_a_subscription_and_goes_alone_where_none_is_announced() -> None:
+    """Another one with the same filter: b4 has announced it to b1 before, so there the count goes by itself."""
+    network = example(AggregationOptions(ride_on=Riding.REGISTRATIONS), routing="identity")
+    network.clients["c1"].watch("subscriber_count", "type = 't'")
+    network.clients["c3"].subscribe("type = 't'")
+    network.run()
+    ridden, alone = travelled(network)
+    network.clients["c4"].subscribe("type = 't'")
+    network.run()
+    assert travelled(network) == (ridden + 2, alone + 1)
+    assert values(network, "c1")[-1] == 2
+
+
+@pytest.mark.req("AGG-066")
+@pytest.mark.parametrize("riding", Riding)
+def test_what_updates_ride_on_is_a_matter_of_choice(riding: Riding) -> None:
+    """Every level tells the same; they differ in what carries it. Notifications follow each change at once."""
+    network = example(AggregationOptions(ride_on=riding, ride_within=0.05), routing="identity")
+    network.clients["c1"].watch("subscriber_count", "type = 't'")
+    network.clients["c1"].subscribe("type = 'other'")
+    network.clients["c3"].subscribe("type = 't'")
+    network.run()
+    before = travelled(network)
+    for number in range(4):
+        network.clients["c4"].subscribe("type = 't'", id="s")
+        network.clients["c4"].publish(type="other", n=number)
+        network.run()
+        network.clients["c4"].unsubscribe("s")
+        network.clients["c4"].publish(type="other", n=number)
+        network.run()
+    after = travelled(network)
+    ridden, alone = after[0] - before[0], after[1] - before[1]
+    # Eight changes, each of them told over three links. From b5 and b2 a subscription leaves, from b4 to b1 none.
+    expected = {
+        Riding.NOTHING: (0, 24),
+        Riding.REGISTRATIONS: (16, 8),
+        Riding.CONTROL: (16, 8),
+        Riding.EVERYTHING: (24, 0),
+    }
+    assert (ridden, alone) == expected[riding]
+    assert values(network, "c1")[-1] == 1
+    assert broken_aggregates(network) == []
+
+
+def test_traffic_is_counted_by_aggregate_and_neighbour() -> None:
+    network = example(AggregationOptions(share=Policy.LEAF))
+    network.clients["c1"].watch("subscriber_count", "type = 't'", max_error=4)
+    network.clients["c1"].watch("subscription_count", "type = 't'")
+    network.run()
+    for client in ("c3", "c4"):
+        network.clients[client].subscribe("type = 't'")
+        network.run()
+    rows = {(what, link): one for what, link, one in aggregation(network, "3").counted.rows()}
+    assert rows["subscriber_count", "4"].suppressed == 1
+    assert rows["subscriber_count", "4"].sent == 1  # its first value, and no other
+    assert rows["subscription_count", "4"].sent == 2
+    one = {(what, link): one for what, link, one in aggregation(network, "1").counted.rows()}["subscription_count", "4"]
+    assert one.ridden + one.alone == aggregation(network, "4").counted.of("subscription_count", "1").sent
+
+
+def test_the_number_of_pairs_that_are_counted_apart_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.aggregation._riding.MAX_COUNTED", 2)
+    counted = Counted()
+    for name in ("a", "b", "c", "d"):
+        counted.of(name, "n").sent += 1
+    assert {(what, one.sent) for what, _, one in counted.rows()} == {("a", 1), ("b", 1), ("others", 2)}
 
 
 @pytest.mark.req("AGG-079")

@@ -27,8 +27,8 @@ class Host(Feature):
         self.turn = 0
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
-        def note(proceed: Callable[..., Any], *links: Link) -> None:
-            self.seen.append(tuple(link.name for link in links))
+        def note(proceed: Callable[..., Any], old: Link, new: Link, only: object) -> None:
+            self.seen.append((old.name, new.name))
             proceed()
 
         def turn(proceed: Callable[..., Any], *arguments: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from tidings.broker import MAX_COST, RoutingOptions
 from tidings.broker.interest._covering import COMPARED_COST
 from tidings.broker.interest._registrations import LEAVING_COST
-from tidings.matching import Index
+from tidings.matching import CompiledIndex, Index, Matcher
 from tidings.model import Filter, FilterTooLarge, Notification
 from tidings.sim import Network
 from tidings.wire import (
@@ -46,19 +46,26 @@ class Work:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     work = Work()
-    add, remove = Index.add, Index.remove
+    for engine in (Index, CompiledIndex):
+        count(work, engine, monkeypatch)
+    return work
+
+
+def count(work: Work, engine: type[Matcher], monkeypatch: pytest.MonkeyPatch) -> None:
+    add, remove = engine.add, engine.remove
+    sizes: dict[tuple[int, object], int] = {}
 
     def counted_add(self, filter, key) -> None:
+        sizes[id(self), key] = len(filter.conjunctions)
         work.done += len(filter.conjunctions)
         add(self, filter, key)
 
     def counted_remove(self, key) -> None:
-        work.done += len(self._homes[key])
+        work.done += sizes[id(self), key]
         remove(self, key)
 
-    monkeypatch.setattr(Index, "add", counted_add)
-    monkeypatch.setattr(Index, "remove", counted_remove)
-    return work
+    monkeypatch.setattr(engine, "add", counted_add)
+    monkeypatch.setattr(engine, "remove", counted_remove)
 
 
 def costly(count: int, name: str = "a") -> Iterator[Filter]:

@@ -21,6 +21,7 @@ from serving import serving
 
 import tidings
 from tidings import cli
+from tidings._native import describe
 from tidings.cli import _completion, _known_names
 from tidings.cli._app import COMMANDS, _Later
 from tidings.cli._completion import described, note, noted, stand_in
@@ -66,7 +67,7 @@ def completing(*words: str) -> dict[str, str]:
 
 def test_the_version_needs_nothing_but_itself() -> None:
     modules, printed = loaded("--version")
-    assert printed == f"tidings {tidings.__version__}\n"
+    assert printed == f"tidings {tidings.__version__} ({describe()})\n"
     assert not modules & SLOW
     assert len([name for name in modules if name.startswith("tidings")]) < 6
 

@@ -1,14 +1,18 @@
 """Features must hold together: one scenario that grows with each of them, and runs for ever.
 
 A client roams from broker to broker, subscribed into the past to what comes to it across a mapped edge of the scope
-graph, while a link is cut and a scope changes.
+graph, while a link is cut and a scope changes. Somebody in the market watches, across that edge, how many want its
+prices: the client that roams counts once, in every value that is complete.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from tidings.aggregation import Aggregation
+from tidings.broker import Feature
 from tidings.history import Strict
+from tidings.mobility import Hosts
 from tidings.model import last
 from tidings.scopes import (
     OPEN,
@@ -23,6 +27,7 @@ from tidings.scopes import (
 )
 from tidings.scopes.steps import Convert
 from tidings.sim import Network, Promises, broken_invariants, check, overgrown
+from tidings.sim._aggregates import broken_aggregates
 from tidings.wire import Quality
 
 EARLIER = range(1, 21)
@@ -31,9 +36,15 @@ PAST = 8
 """How many of the earlier prices the customer wants."""
 
 
+def features(name: str) -> list[Feature]:
+    hosts, aggregation = Hosts(), Aggregation()
+    aggregation.serve(hosts)
+    return [Scopes("hub"), Strict(), hosts, aggregation]
+
+
 def roam(seed: int) -> tuple[Network, list[float]]:
     """A customer in euros, who moves on every second, and a market in cents; what reached the customer."""
-    network = Network(seed, features=lambda name: [Scopes("hub"), Strict()])
+    network = Network(seed, features=features)
     network.add_brokers(
         ("hub", "north", "east", "south"),
         (("hub", "north"), ("hub", "east"), ("hub", "south"), ("north", "east")),
@@ -52,6 +63,7 @@ def roam(seed: int) -> tuple[Network, list[float]]:
         ),
     )
     network.run()
+    market.watch("subscriber_count", "price > 100", id="reach", scope="floor")  # in cents, of those who want euros
     step = 100_000
     for price in EARLIER:
         market.publish(price=100 * price, quality=Quality.STORED)
@@ -66,8 +78,11 @@ def roam(seed: int) -> tuple[Network, list[float]]:
         )
     for at, broker in enumerate(("south", "north", "hub", "east"), start=1):
 
-        def move(broker: str = broker) -> None:
-            customer.detach()
+        def move(broker: str = broker, at: int = at) -> None:
+            if at % 2:
+                customer.detach()
+            else:
+                customer.vanish(noticed=60, kept=60)  # the broker that it leaves does not notice
             customer.attach(broker)
 
         network.scheduler.after(at * 9 * step, move)
@@ -88,6 +103,11 @@ def test_a_roaming_client_sees_one_unbroken_stream_from_the_past_across_a_mapped
     assert EARLIER.stop - PAST <= prices[0]  # later if it had to wait for the link
     assert prices == [float(price) for price in range(int(prices[0]), PRICES.stop)]
     assert network.clients["customer"].reports["s1"].count == PAST
+    reach = network.clients["market"].watches["reach"]
+    assert {result.value for result in reach.results if result.complete} <= {0, 1}
+    assert reach.last is not None
+    assert (reach.last.value, reach.last.complete) == (1, True)
+    assert not broken_aggregates(network, Promises.load())
     assert not check(network.trace, Promises.load())
     assert not broken_invariants(network)
     assert not overgrown(network)

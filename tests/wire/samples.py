@@ -31,6 +31,8 @@ from tidings.wire import (
     Marks,
     Measure,
     Measured,
+    MobilityReply,
+    MobilityRequest,
     Notify,
     Offers,
     Page,
@@ -137,6 +139,8 @@ MESSAGES: list[AnyMessage] = [
     TreeReady(),
     TreeMarks({"b1": (3, 42)}),
     Routed("b3", "b1", "history", b"\x01"),
+    MobilityRequest("q8", "forget", old="b1", new="b2"),
+    MobilityReply("q8", b"{}"),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

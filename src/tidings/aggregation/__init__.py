@@ -8,29 +8,39 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
     from ._options import AggregationOptions
+    from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
+    from ._supplied import DEFAULT_WINDOW, SUPPLIED, supplied_question
     from ._windows import is_question, question_of
 
 _MODULES = {
+    "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
     "_options": ("AggregationOptions",),
+    "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
+    "_supplied": ("DEFAULT_WINDOW", "SUPPLIED", "supplied_question"),
     "_windows": ("is_question", "question_of"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "DEFAULT_WINDOW",
+    "SUPPLIED",
     "Aggregation",
     "AggregationOptions",
+    "Audited",
     "Below",
+    "Deployments",
     "Engine",
     "Form",
     "Points",
@@ -40,15 +50,18 @@ __all__ = [
     "Ranges",
     "Read",
     "Request",
+    "Riding",
     "Split",
     "State",
     "Subject",
     "Terms",
     "Update",
+    "Workers",
     "check_bound",
     "is_question",
     "question_of",
     "split",
+    "supplied_question",
 ]
 
 

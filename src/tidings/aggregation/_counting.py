@@ -23,6 +23,7 @@ from tidings.model import Effort, Filter, Matches, Notification
 
 from ._keys import KeyIndex
 from ._places import Way, Ways
+from ._subject import Subject
 
 PAIR_STEPS = 2_000
 """How many steps the comparison of a key with one subscription may take (about 1 ms); then it counts as touching."""
@@ -52,14 +53,11 @@ class Key:
 class Tally:
     """Who touches one key in one scope. Compared by identity."""
 
-    __slots__ = ("away", "changed", "clients", "entries", "key", "ready", "scope", "several")
+    __slots__ = ("clients", "entries", "key", "ready", "several", "subject")
 
-    def __init__(self, key: Key, scope: str, changed: Callable[[Tally], None], *, away: bool = False) -> None:
+    def __init__(self, key: Key, subject: Subject) -> None:
         self.key = key
-        self.scope = scope
-        self.changed = changed
-        self.away = away
-        """Whether clients count that are away."""
+        self.subject = subject
         self.clients: dict[Link, int] = {}
         """The clients that do, each with the number of its entries that do."""
         self.entries: dict[Entry, None] = {}
@@ -68,6 +66,16 @@ class Tally:
         """Whether some of these may be the same subscription in several scopes."""
         self.ready = False
         """Whether everything that was registered before has been seen."""
+
+    @property
+    def scope(self) -> str:
+        """In which it is counted."""
+        return self.subject.scope
+
+    @property
+    def away(self) -> bool:
+        """Whether clients count that are away."""
+        return self.subject.away
 
     @property
     def registrations(self) -> int:
@@ -86,16 +94,18 @@ class Counting:
         ways: Callable[[str], Ways],
         counts: Callable[[Link, bool], bool],
         *,
+        changed: Callable[[Tally], None],
         offered: bool = False,
     ) -> None:
         """`registered`: what clients subscribe to; `later`: calls something in a turn of its own; `ways`: those into a
-        scope; `counts`: whether a client does, for a key that wants those that are away or not; `offered`: these are
-        advertisements."""
+        scope; `counts`: whether a client does, for a key that wants those that are away or not; `changed` hears of
+        tallies that are ready, and of each change then; `offered`: these are advertisements."""
         self._registered = registered
         self._is_current = is_current
         self._later = later
         self._ways = ways
         self._counts = counts
+        self._changed = changed
         self._offered = offered
         self._keys: dict[str, KeyIndex[Tally]] = {}
         """By scope."""
@@ -180,7 +190,7 @@ class Counting:
             return
         del self._looking[tally]
         tally.ready = True
-        tally.changed(tally)
+        self._changed(tally)
 
     # --- changes --------------------------------------------------------------------------------------
 
@@ -193,7 +203,7 @@ class Counting:
                 wanted = self._translated(entry, way)
                 for tally in self._keys[watched].near(wanted):
                     if self._touch(entry, tally, way, wanted) and tally.ready:
-                        tally.changed(tally)
+                        self._changed(tally)
 
     def removed(self, entry: Entry) -> None:
         """A subscription has ended."""
@@ -204,7 +214,7 @@ class Counting:
         """Tell once more what is counted of a subscription: it is known now that nobody else counts it."""
         for tally in self._touched.get(entry, ()):
             if tally.ready:
-                tally.changed(tally)
+                self._changed(tally)
 
     def left(self, entry: Entry) -> None:
         """The client of a subscription is away: it counts only where such clients do."""
@@ -223,7 +233,7 @@ class Counting:
             del tally.clients[entry.link]
         del tally.entries[entry]
         if tally.ready:
-            tally.changed(tally)
+            self._changed(tally)
 
     def _touch(self, entry: Entry, tally: Tally, way: Way, wanted: Matches) -> bool:
         """Count an entry that touches a key and was not counted; whether it was."""

@@ -42,6 +42,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ._forms import Form, Read
+from ._riding import Traffic
 from ._shares import Below, Policy, split
 from ._subject import Subject
 
@@ -112,6 +113,10 @@ class Port(Protocol[L]):
 
     def tell(self, request: Request[L]) -> None:
         """A client must be told something: call `result`, soon."""
+        ...
+
+    def traffic(self, subject: Subject, link: L) -> Traffic:
+        """Where to count what is told of a subject on a link."""
         ...
 
 
@@ -272,8 +277,8 @@ class Engine(Generic[L]):
             self._retarget(state)
             self._release(state)
 
-    def told(self, link: L, update: Update) -> None:
-        """A neighbour tells something; `PartialRefused` if that is no value of its subject."""
+    def told(self, link: L, update: Update, *, riding: bool = False) -> None:
+        """A neighbour tells something, along with another message or not; `PartialRefused` if that is no value."""
         state = self._asked.get(link, {}).get(update.number)
         if state is None:
             self.late += 1
@@ -281,6 +286,11 @@ class Engine(Generic[L]):
         side = state.sides[link]
         side.got, side.complete = state.form.decode(update.value), update.complete
         side.told += 1
+        traffic = self._port.traffic(state.subject, link)
+        if riding:
+            traffic.ridden += 1
+        else:
+            traffic.alone += 1
         self._push(state, by_change=True)
 
     def produce(self, link: L, room: int) -> list[Update]:
@@ -297,6 +307,7 @@ class Engine(Generic[L]):
             side.sent_complete = self.is_complete(state, link)
             value = state.form.encode(side.sent)
             updates.append(Update(side.answers, side.sent_complete, value))
+            self._port.traffic(state.subject, link).sent += 1
             room -= len(value) + UPDATE_BYTES
         if not pending:
             self._pending.pop(link, None)
@@ -438,8 +449,9 @@ class Engine(Generic[L]):
                 if self._is_stale(state, link, side):
                     self._pending.setdefault(link, {})[state] = None
                     self._port.wake(link)
-                else:
-                    self.suppressed += by_change
+                elif by_change:
+                    self.suppressed += 1
+                    self._port.traffic(state.subject, link).suppressed += 1
         for request in state.requests:
             if self._owes(state, request):
                 self._port.tell(request)

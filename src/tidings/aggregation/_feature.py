@@ -31,10 +31,12 @@ from typing import Any, Protocol
 
 from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import (
+    EVERYTHING,
     ROOT_SCOPE,
     AggregateError,
     ArgumentRefused,
     BudgetExceeded,
+    Matches,
     Notification,
     PartialRefused,
     ScopeError,
@@ -44,17 +46,23 @@ from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
 from ._counting import Counting, Tally, is_copy
+from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
+from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
 from ._options import AggregationOptions
-from ._places import Places
+from ._places import Places, Way
+from ._riding import Counted, Riding, Traffic
 from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
+from ._supplied import SUPPLIED
 from ._surroundings import surroundings
-from ._windows import is_question, where_of
+from ._windows import is_question, tells_of_people, where_of
+from .definitions import pseudonym
+from .deploying import Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -67,6 +75,7 @@ from .messages import (
     Result,
     Seen,
     Told,
+    Travelled,
     Tune,
     Unwatch,
     Watch,
@@ -113,11 +122,21 @@ class Aggregation(Feature):
     name = FEATURE
     fail_stop = False
 
-    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS) -> None:
+    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS, deployments: Deployments | None = None) -> None:
         self.options = options
+        self._deployments = deployments
+        registry = deployments.registry if deployments is not None else Registry(lambda given: None)
+        self._registry = registry
+        self.named = NamedWatches(registry, self, functools.partial(deployed_subject, registry))
+        """What clients watch by the name of something deployed."""
+        if deployments is not None:
+            deployments.changed = self.named.changed
+            deployments.watches = self.named.watching
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
+        self.counted = Counted()
+        """What was told, by aggregate and neighbour."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
         self._hosting: Hosting | None = None
         self._watching: Counter[str] = Counter()
@@ -147,6 +166,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
         )
         self._advertisements = Counting(
             lambda: (one for client in context.clients for one in context.advertised(client)),
@@ -154,6 +174,7 @@ class Aggregation(Feature):
             lambda action: context.call_later(0, action),
             lambda scope: self._places.of(scope).ways,
             self._counts,
+            changed=self._counted,
             offered=True,
         )
         self._measurements = Measurements(
@@ -163,6 +184,7 @@ class Aggregation(Feature):
             self.engine.changed,
             self._reweave,
             carries=lambda scope: bool(self._places.of(scope).ways),
+            pseudonym=functools.partial(pseudonym, self.options.network.encode()),
         )
         self._learn_tree()
 
@@ -225,7 +247,18 @@ class Aggregation(Feature):
         """There is something to tell a neighbour."""
         if not self.context.is_open(link):
             return  # the tree is changing in this turn: what was said on its links is about to be void
-        self.context.ride(link, functools.partial(self._produce, link), round(self.options.ride_within * 1_000_000))
+        riding = self.options.ride_on
+        if riding is Riding.NOTHING:
+            for update in self.engine.produce(link, ROOM):
+                self.counters["updates_sent"] += 1
+                self._send(link, Told([update]))
+            return
+        within = 0 if riding is Riding.REGISTRATIONS else round(self.options.ride_within * 1_000_000)
+        self.context.ride(link, functools.partial(self._produce, link), within, riding.carries)
+
+    def traffic(self, subject: Subject, link: Link) -> Traffic:
+        """Where to count what is told of a subject on a link."""
+        return self.counted.of(subject.aggregate, link.name)
 
     def tell(self, request: Request[Link]) -> None:
         """There is something to tell a client."""
@@ -253,8 +286,10 @@ class Aggregation(Feature):
                 Joinpoint.AWAY: self._on_away,
                 Joinpoint.BACK: self._on_back,
             }
-        if self._measurements:
+        if self._measurements.scopes:
             steps[Joinpoint.PUBLISHED] = self._on_published
+        if self._measurements.subscribing:
+            steps[Joinpoint.SUBSCRIBE] = self._on_subscribe
         return steps
 
     def _reweave(self) -> None:
@@ -291,13 +326,16 @@ class Aggregation(Feature):
 
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
-        tally = self._tallies[subject] = Tally(
-            key_of(subject),
-            subject.scope,
-            lambda tally: self.engine.changed(subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally)),
-            away=subject.away,
-        )
+        if count.brokers:
+            self.engine.changed(subject, _RANGES.of(bool(self._places.of(subject.scope).ways)))
+            return
+        tally = self._tallies[subject] = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
+
+    def _counted(self, tally: Tally) -> None:
+        """Something is counted, or another number."""
+        count = count_named(tally.subject.aggregate)
+        self.engine.changed(tally.subject, _RANGES.of(count.of(tally)), whole=self._is_whole(tally))
 
     def _is_whole(self, tally: Tally) -> bool:
         """Whether no client is counted that another broker may count as well."""
@@ -349,11 +387,27 @@ class Aggregation(Feature):
     def _on_published(self, envelope: Envelope, link: Link) -> None:
         scoping, at = self.context.scoping, envelope.identity.published_at
         if scoping.flat:
-            self._measurements.published(ROOT_SCOPE, envelope.notification, at)
+            self._measurements.published(ROOT_SCOPE, envelope.notification, at, link.principal)
             return
         for scope in self._measurements.scopes:
             for seen in self._seen_in(scope, envelope.notification, link):
-                self._measurements.published(scope, seen, at)
+                self._measurements.published(scope, seen, at, link.principal)
+
+    def _on_subscribe(self, proceed: Callable[..., None], registration: Registration) -> None:
+        proceed(registration)
+        link = registration.link
+        if not self._counts(link, True):
+            return
+        memberships = self.context.scoping.newest.memberships(link.principal)
+        for subject in self._measurements.subscribing:
+            wanted = [
+                _through(registration.filter, (own, *way))
+                for member, own in memberships.items()
+                for way in self._places.of(subject.scope).ways.get(member, ())
+            ]
+            if (first := next(iter(wanted), None)) is not None:
+                rest = [one for one in wanted[1:] if one != first]
+                self._measurements.begun(subject, EVERYTHING if rest else first)
 
     def _seen_in(self, scope: str, notification: Notification, link: Link) -> Iterator[Notification]:
         """Each form in which something is visible in a scope that a client publishes."""
@@ -386,12 +440,17 @@ class Aggregation(Feature):
             (self._advertisements, self.context.advertised(link)),
         ]
 
-    def _on_adopt(self, proceed: Callable[..., None], old: Link, new: Link) -> None:
-        moving = [(counting, list(_entries(registrations))) for counting, registrations in self._registered(old)]
+    def _on_adopt(
+        self, proceed: Callable[..., None], old: Link, new: Link, only: frozenset[Registration] | None
+    ) -> None:
+        moving = [
+            (counting, list(_entries(one for one in registrations if only is None or one in only)))
+            for counting, registrations in self._registered(old)
+        ]
         for counting, entries in moving:
             for _, entry in entries:
                 counting.removed(entry)
-        proceed(old, new)
+        proceed(old, new, only)
         for counting, entries in moving:
             for scope, entry in entries:
                 counting.added(scope, entry)
@@ -432,6 +491,9 @@ class Aggregation(Feature):
             return
         self._subscriptions.regraph()
         self._advertisements.regraph()
+        for subject in [subject for subject in self.engine.states if subject not in self._unbegun]:
+            if not is_question(subject.aggregate) and count_named(subject.aggregate).brokers:
+                self._count(subject)
         self.engine.links_changed()
         self._end_lost()
 
@@ -481,15 +543,15 @@ class Aggregation(Feature):
                 case Told(updates):
                     self.counters[f"updates_{came}"] += len(updates)
                     for update in updates:
-                        self._told(link, update)
+                        self._told(link, update, riding=came == "riding")
                 case _:
                     self.context.refused()
         except TidingsError:  # it is not of this version, or made up: nothing has changed, and this is incomplete there
             self.context.refused()
 
-    def _told(self, link: Link, update: Any) -> None:
+    def _told(self, link: Link, update: Any, *, riding: bool) -> None:
         try:
-            self.engine.told(link, update)
+            self.engine.told(link, update, riding=riding)
         except PartialRefused:
             self.counters["partials_refused"] += 1
             self.context.refused()
@@ -505,7 +567,10 @@ class Aggregation(Feature):
         if is_question(subject.aggregate):
             if subject.version != QUESTION_VERSION:
                 raise AggregateError(f"questions have version {QUESTION_VERSION} here, not {subject.version:.40}")
-        elif (count := count_named(subject.aggregate, subject.version)).advertisements and not advertised:
+        elif (count := count_named(subject.aggregate, subject.version)).brokers:
+            if subject.probe or subject.key != str(EVERYTHING) or subject.away:
+                raise AggregateError(f"{count.name} counts brokers, not clients; leave filter, probe and away out")
+        elif count.advertisements and not advertised:
             raise AggregateError(
                 f"{count.name} counts what clients advertise, and this network uses no advertisements; switch them on "
                 "in [routing]"
@@ -568,6 +633,9 @@ class Aggregation(Feature):
         bound = check_bound(watch.max_error)
         if len(watch.id) > MAX_ID:
             raise ArgumentRefused(f"an id of {len(watch.id):,} characters; at most {MAX_ID} are allowed")
+        if is_name(watch.aggregate):
+            self._watch_named(link, watch)
+            return
         if is_question(watch.aggregate):
             version = QUESTION_VERSION
             if bound:
@@ -575,6 +643,20 @@ class Aggregation(Feature):
         else:
             version = count_named(watch.aggregate).version
         subject = subject_of(watch.aggregate, version, watch.key, watch.probe, watch.scope, away=watch.away)
+        threshold = self._check_watch(link, watch, subject)
+        request: Request[Link] = Request(link, watch.id, bound)
+        self._watches(link, request)
+        if threshold:
+            self._thresholds[request] = threshold
+        self.engine.register(subject, request)
+
+    def _watches(self, link: Link, request: Request[Link]) -> None:
+        """A client has one more watch."""
+        self._requests.setdefault(link, {})[request.id] = request
+        self._watching[link.owner] += 1
+
+    def _check_watch(self, link: Link, watch: Watch, subject: Subject) -> int:
+        """Below which numbers are withheld; `TidingsError` unless the client may have one more watch, of this."""
         threshold = self._may_ask(link, subject)
         own = self._requests.get(link, {})
         if watch.id in own:
@@ -587,32 +669,71 @@ class Aggregation(Feature):
         self._check_scope(subject)
         self._check(subject)
         self._rights.take(link)
-        request: Request[Link] = Request(link, watch.id, bound)
-        self._requests.setdefault(link, {})[watch.id] = request
-        self._watching[link.owner] += 1
-        if threshold:
-            self._thresholds[request] = threshold
+        return threshold
+
+    def _watch_named(self, link: Link, watch: Watch) -> None:
+        """A client watches something deployed, by its name."""
+        if watch.key or watch.probe or watch.max_error or watch.away:
+            raise AggregateError(
+                f"{watch.aggregate} measures what its definition says, exactly; leave filter, probe, away and "
+                "max_error out"
+            )
+        place = self.named.newest(watch.aggregate)
+        self._check_watch(link, watch, deployed_subject(self._registry, place, watch.scope))
+        self._watches(link, self.named.watch(link, watch.id, watch.aggregate, watch.scope))
+
+    # --- what watches by name ask of their broker -----------------------------------------------------
+
+    def register(self, subject: Subject, request: NamedRequest) -> None:
+        """Ask for a subject, or raise `TidingsError` if the client may not: a new version may measure more."""
+        self._may_ask(request.link, subject)
         self.engine.register(subject, request)
+
+    def release(self, request: NamedRequest) -> None:
+        """Ask no longer."""
+        self._untold.pop(request, None)
+        self.engine.cancel(request)
+
+    def serves(self, request: NamedRequest) -> None:
+        """From now on this request serves its watch."""
+        self._requests[request.link][request.id] = request
+
+    def finished(self, watch: NamedWatch, reason: str) -> None:
+        """No version serves a watch any more."""
+        self._forget_watch(watch.link, watch.id)
+        self._send(watch.link, Declined(watch.id, "AggregateError", reason))
 
     def _may_ask(self, link: Link, subject: Subject) -> int:
         """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
         view = self.context.scoping.newest
-        if is_question(subject.aggregate):
+        if not is_question(subject.aggregate):
+            return self._rights.threshold(link, subject.scope, view)
+        if tells_of_people(subject.aggregate):
+            self._rights.may_administer(link, subject.scope, view)
+        else:
             self._rights.may_measure(link, subject.scope, where_of(subject.aggregate), view)
-            return 0
-        return self._rights.threshold(link, subject.scope, view)
+        return 0
 
     def _unwatch(self, link: Link, id: str) -> None:
-        own = self._requests.get(link, {})
-        if (request := own.pop(id, None)) is not None:
-            if not own:
-                del self._requests[link]
-            self._watching[link.owner] -= 1
-            if not self._watching[link.owner]:
-                del self._watching[link.owner]
-            for kept in (self._untold, self._thresholds, self._silent):
-                kept.pop(request, None)
+        request = self._requests.get(link, {}).get(id)
+        if request is None:
+            return
+        self._forget_watch(link, id)
+        for kept in (self._untold, self._thresholds, self._silent):
+            kept.pop(request, None)
+        if isinstance(request, NamedRequest):
+            self.named.unwatch(request.watch)
+        else:
             self.engine.cancel(request)
+
+    def _forget_watch(self, link: Link, id: str) -> None:
+        own = self._requests[link]
+        del own[id]
+        if not own:
+            del self._requests[link]
+        self._watching[link.owner] -= 1
+        if not self._watching[link.owner]:
+            del self._watching[link.owner]
 
     def _end_requests(self, link: Link) -> None:
         for id in list(self._requests.get(link, ())):
@@ -638,6 +759,10 @@ class Aggregation(Feature):
         """Tell a client a value; or that there is one that is too small, and not how it changes."""
         value, error, _, window = read
         version, now = request.state.subject.version, self.context.now()
+        if isinstance(request, NamedRequest):
+            version = request.place.version
+            if not self.named.told(request, complete):
+                return
         threshold = self._thresholds.get(request, 0)
         if threshold and withheld(value - error, value + error, threshold):
             self.counters["withheld"] += 1
@@ -668,7 +793,9 @@ class Aggregation(Feature):
         """What is kept, by name: nothing, once nobody asks for anything."""
         held = {
             "subjects": not self.engine.is_empty,
-            "requests": bool(self._requests or self._watching or self._untold or self._thresholds or self._silent),
+            "requests": bool(
+                self._requests or self._watching or self._untold or self._thresholds or self._silent or len(self.named)
+            ),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
             "advice": bool(self._advised or self._unbegun),
@@ -677,9 +804,23 @@ class Aggregation(Feature):
 
     def _seen(self, id: str) -> Seen:
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
+        offered += [Offered(one.name, QUESTION_VERSION, one.about) for one in SUPPLIED.values()]
+        offered += self._deployed()
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
-        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics)
+        traffic = [
+            Travelled(aggregate, neighbour, one.sent, one.suppressed, one.ridden, one.alone)
+            for aggregate, neighbour, one in self.counted.rows()
+        ]
+        return Seen(id, self.context.name, offered, shown, len(states) - len(shown), self.statistics, traffic)
+
+    def _deployed(self) -> Iterator[Offered]:
+        for name in sorted({place.name for place in self._registry.places}):
+            for place in self._registry.versions(name)[:1]:
+                statement = self._registry.statement(place)
+                assert statement is not None
+                about = statement.source if statement.manifest.tier is Tier.EXPRESSION else "Python"
+                yield Offered(*place, f"{about:.200}, deployed by {statement.signer}")
 
     def _shown(self, state: State[Link]) -> Watched:
         subject = state.subject
@@ -699,6 +840,13 @@ class Aggregation(Feature):
             whole and self.engine.is_complete(state),
             subject.away,
         )
+
+
+def _through(filter: Matches, way: Way) -> Matches:
+    """What is wanted at the end of a way by whoever wants this at its start."""
+    for passage in way:
+        filter = passage.wanted(filter)
+    return filter
 
 
 def _entries(registrations: Iterable[Registration]) -> Iterator[tuple[str, Entry]]:

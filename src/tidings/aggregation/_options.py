@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ._riding import Riding
 from ._shares import Policy
 from .deploying import Signer
 
@@ -16,6 +17,8 @@ class AggregationOptions:
     """Whether this broker answers questions, and contributes to those of others."""
     ride_within: float = 0.005
     """Seconds that an update waits for a message to ride on."""
+    ride_on: Riding = Riding.EVERYTHING
+    """On which messages updates ride."""
     share: Policy = Policy.UNIFORM
     """How the bounds of counts are divided: not `WHOLE`, since their errors add up."""
     max_keys: int = 100_000
@@ -30,3 +33,7 @@ class AggregationOptions:
     """What signatures call this network; it must have a name where there are signers."""
     signer: tuple[Signer, ...] = ()
     """Whose code this broker takes."""
+    max_deployed: int = 100
+    """The most versions of one tenant that run at a time."""
+    deployments_per_second: float = 10.0
+    """How often clients of this broker may deploy and end something of one tenant."""

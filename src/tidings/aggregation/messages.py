@@ -144,6 +144,21 @@ class Watched(_Message, frozen=True):
     away: bool = False
 
 
+class Travelled(_Message, frozen=True):
+    """What was told of one aggregate on the link to one neighbour."""
+
+    aggregate: str
+    neighbour: str
+    sent: int
+    """Updates to the neighbour."""
+    suppressed: int
+    """Changes that it did not have to be told."""
+    ridden: int
+    """Updates from it that came with another message."""
+    alone: int
+    """Updates from it that came by themselves."""
+
+
 class Seen(_Message, frozen=True):
     """What a broker says when it is looked at."""
 
@@ -154,6 +169,7 @@ class Seen(_Message, frozen=True):
     left_out: int
     """How many subjects more there are."""
     counters: dict[str, int]
+    traffic: list[Travelled] = []
 
 
 AnyMessage: TypeAlias = Ask | Rebound | Cancel | Told | Watch | Tune | Unwatch | Look | Result | Declined | Seen

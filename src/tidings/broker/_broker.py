@@ -164,6 +164,8 @@ class Broker:
         """Do something, and let what it sends count as the doing of this client; what the action gives."""
         self.register: Callable[[Link, int], None] = lambda link, size: None
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
+        self.stand_in: Callable[[Link, Subscribe | Advertise], Registration | None] = lambda link, message: None
+        """Gives a registration that a client has just adopted from one who stands for it; see `Context.stand_in`."""
         self._clients: dict[str, Link] = {}
         self.absent: set[Link] = set()
         """The clients whose connections are lost or silent."""
@@ -495,8 +497,8 @@ class Broker:
     def _back(self, link: Link) -> None:
         self.absent.discard(link)
 
-    def _adopt(self, old: Link, new: Link) -> None:
-        self.registrations.adopt(old, new)
+    def _adopt(self, old: Link, new: Link, only: frozenset[Registration] | None) -> None:
+        self.registrations.adopt(old, new, only)
         self.ordering.adopt(old, new)
         self.delivery.forget()
 

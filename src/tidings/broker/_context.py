@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.model import Position
-from tidings.wire import AnyMessage, Envelope, Extension, Frame
+from tidings.wire import Advertise, AnyMessage, Envelope, Extension, Frame, Subscribe
 
 from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint
@@ -174,13 +174,21 @@ class Context:
         """
         self._broker.doors.attach(link, self._feature.name, data)
 
-    def ride(self, link: Link, produce: Callable[[], bytes | None], within: int) -> None:
+    def ride(
+        self,
+        link: Link,
+        produce: Callable[[], bytes | None],
+        within: int,
+        carries: Callable[[AnyMessage], bool] = lambda message: True,
+    ) -> None:
         """Let the next message to a neighbour carry what `produce` gives when it leaves; None: nothing any more.
+
+        `carries` says which messages may; by default all.
 
         If no message leaves within so many microseconds, what `produce` gives then goes by itself. The neighbour gets
         it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
         """
-        self._broker.doors.ride(link, self._feature.name, produce, within)
+        self._broker.doors.ride(link, self._feature.name, produce, within, carries)
 
     def send_to(self, broker: str, body: bytes) -> bool:
         """Send a message of this feature to any broker; it gets it in `on_routed`. False: it cannot be reached now.
@@ -206,12 +214,41 @@ class Context:
         self._opened.add(client.link)
         return client
 
-    def adopt(self, old: Link, new: Link) -> None:
+    def adopt(self, old: Link, new: Link, only: Iterable[Registration] | None = None) -> None:
         """Let one client have what another of the same principal subscribes to and advertises; one is this feature's.
 
-        Nothing is announced or withdrawn: from now on everything that is for these subscriptions goes to `new`.
+        Nothing is announced or withdrawn: from now on everything that is for these subscriptions goes to `new`. With
+        `only`, these are adopted, and the others stay.
         """
-        adopt(self._broker, self._feature.name, old, new, self._opened)
+        chosen = None if only is None else frozenset(only)
+        adopt(self._broker, self._feature.name, old, new, owned=self._opened, only=chosen)
+
+    def stand_in(self, takes: Callable[[Link, Subscribe | Advertise], Registration | None]) -> None:
+        """Be asked when a client that has come here goes on with a subscription, or advertises.
+
+        `takes` gives a registration of an inner client that it has just let the client adopt, or None: then the client
+        gets a new one. What it missed has been handed over, or is owed (`owe`).
+        """
+        self._broker.stand_in = takes
+
+    def marks_of(self, registrations: Iterable[Registration]) -> dict[str, Position]:
+        """How far these subscriptions have certainly seen each origin, this broker included."""
+        return self._broker.marks_of(registrations)
+
+    def owed(self, registration: Registration) -> dict[str, Position]:
+        """The origins that owe a subscription something, each with the position behind which it does."""
+        return self._broker.recovery.owed_since(registration)
+
+    def may_owe(self, client: Link, more: int) -> bool:
+        """Whether so many more origins may owe a client something."""
+        return self._broker.recovery.has_room(client, more)
+
+    def owe(self, registration: Registration, origin: str, since: Position, held: Iterable[Envelope]) -> None:
+        """Let an origin owe a subscription what follows a position, in the place of what it owed before.
+
+        `held` is what is there of it already, and fills what the origin has lost.
+        """
+        self._broker.recovery.owe(registration, origin, since, held)
 
     def weave(self, advice: Mapping[Joinpoint, Advice], woven: Callable[[], None] = lambda: None) -> None:
         """Advise these steps from the next turn on, beside those that this feature advises already.

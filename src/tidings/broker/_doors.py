@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 *Attachments* ride on a message of the core. Those of `Context.attach` are for the step that is being taken; those of
-`Context.ride` wait for the next message to a neighbour, whatever it is, and are made when it leaves: what rides is
+`Context.ride` wait for the next message to a neighbour that may carry them, and are made when it leaves: what rides is
 never older than its carrier. If no message leaves in time, an `Extension` of the feature goes by itself. Nothing rides
 on `LinkState` and `Attach`, which are heard outside the tree; what waits when the tree changes is dropped. A link with
 a rider leaves its group for that frame. On the other side, `Feature.on_attached` is called before the message is
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidings.model import FeatureError
 from tidings.wire import AnyMessage, Attach, Extension, LinkState, Routed
@@ -33,13 +33,19 @@ MAX_ATTACHMENT = 65_536
 MAX_ROUTED = 1_048_576
 """The most bytes of a message that a feature sends to another broker."""
 
+Produce: TypeAlias = Callable[[], bytes | None]
+"""Makes what rides when its carrier leaves; None: nothing any more."""
+Carries: TypeAlias = Callable[[AnyMessage], bool]
+"""Whether something may ride on a message."""
+
 _OUTSIDE_THE_TREE = (LinkState, Attach)
 
 
 @dataclass(slots=True, eq=False)
 class _Rider:
-    produce: Callable[[], bytes | None]
+    produce: Produce
     timer: Timer
+    carries: Carries
 
 
 class Doors:
@@ -58,7 +64,9 @@ class Doors:
         """Let the next message to a link carry something, if it leaves in this step."""
         self.attached.setdefault(link, {})[feature] = _bounded(feature, data)
 
-    def ride(self, link: Link, feature: str, produce: Callable[[], bytes | None], within: int) -> None:
+    def ride(
+        self, link: Link, feature: str, produce: Callable[[], bytes | None], within: int, carries: Carries
+    ) -> None:
         """Let the next message to a neighbour carry something, in the place of what this feature gave before."""
         broker = self._broker
         if not broker.adjacency.is_open(link):
@@ -70,7 +78,8 @@ class Doors:
         if feature in waiting:
             waiting[feature].produce = produce
         else:
-            waiting[feature] = _Rider(produce, broker.call_later(within, lambda: self._go_alone(link, feature)))
+            timer = broker.call_later(within, lambda: self._go_alone(link, feature))
+            waiting[feature] = _Rider(produce, timer, carries)
 
     def _go_alone(self, link: Link, feature: str) -> None:
         """No message has left in time."""
@@ -86,7 +95,13 @@ class Doors:
         if link not in self.riding or isinstance(message, _OUTSIDE_THE_TREE):
             return data
         data = data if data is not None else {}
-        for feature, rider in self.riding.pop(link).items():
+        riders = self.riding.pop(link)  # whoever produces something may ask for another ride
+        staying = {feature: rider for feature, rider in riders.items() if not rider.carries(message)}
+        if staying:
+            self.riding[link] = staying
+        for feature, rider in riders.items():
+            if feature in staying:
+                continue
             rider.timer.cancel()
             if (produced := rider.produce()) is not None:
                 data[feature] = _bounded(feature, produced)

@@ -10,8 +10,8 @@ something could be on its way while another link takes its subscriptions over, a
 It stands for a *principal*, by default for itself: it sees what the principal may see, and publishes in its name.
 
 By *adoption* the subscriptions and advertisements of one client become those of another that stands for the same
-principal, in one turn: nothing is announced or withdrawn, what has settled stays settled, what is owed or held stays
-so. From then on everything goes to the other link.
+principal, in one turn, all of them or some: nothing is announced or withdrawn, what has settled stays settled, what is
+owed or held stays so. From then on everything goes to the other link.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tidings.wire import Frame
 
 from ._bounds import TURN_STEPS
 from ._links import Guard, Link
+from .interest import Registration
 
 if TYPE_CHECKING:
     from ._broker import Broker
@@ -82,7 +83,9 @@ def guard_of(broker: Broker, principal: str) -> Guard | None:
     return next((link.guard for link in broker.standing_for(principal) if link.guard is not None), None)
 
 
-def adopt(broker: Broker, feature: str, old: Link, new: Link, owned: set[Link]) -> None:
+def adopt(
+    broker: Broker, feature: str, old: Link, new: Link, *, owned: set[Link], only: frozenset[Registration] | None
+) -> None:
     """Let one client have what another subscribes to and advertises; `owned` are the clients of this feature."""
     if old not in owned and new not in owned:
         raise FeatureError(
@@ -98,5 +101,5 @@ def adopt(broker: Broker, feature: str, old: Link, new: Link, owned: set[Link]) 
             "what is the same principal's"
         )
     if old is not new:
-        broker.registrations.check_adoption(old, new)
-        broker.at_adopt(old, new)
+        broker.registrations.check_adoption(old, new, only)
+        broker.at_adopt(old, new, only)

@@ -94,8 +94,8 @@ class Joinpoint(enum.Enum):
     BACK = ("back", type(None))
     """(link): a client that was away is there again, and its session goes on."""
     ADOPT = ("adopt", type(None))
-    """(old, new): what one client subscribes to and advertises becomes another's, which stands for the same principal.
-    Nothing is announced or withdrawn."""
+    """(old, new, only): what one client subscribes to and advertises becomes another's, which stands for the same
+    principal; only these registrations, or None: all. Nothing is announced or withdrawn."""
     PUBLISHED = ("published", type(None))
     """(envelope, link): a publication of a client of this broker has got its identity. Observed only, without
     `proceed`, once for each publication in the network, before it is sent anywhere."""

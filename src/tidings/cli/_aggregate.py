@@ -21,6 +21,7 @@ from tidings.aggregation.messages import Seen, Watched
 from tidings.client import AggregateValue, AggregateWatch
 from tidings.model import BoundError, Filter, duration
 
+from ._aggregate_deploy import add_to
 from ._aggregate_keys import check, keygen
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
@@ -32,6 +33,7 @@ from ._values import notification_of
 aggregate = Commands(help="Ask about the traffic: how many subscribe to this?")
 aggregate.command()(check)
 aggregate.command()(keygen)
+add_to(aggregate)
 
 Name = Annotated[
     str,
@@ -87,6 +89,14 @@ MaxError = Annotated[
 Scope = Annotated[
     str, typer.Option("--scope", metavar="SCOPE", help="The scope in which to count.", show_default="root")
 ]
+Window = Annotated[
+    str | None,
+    typer.Option("--window", metavar="DURATION", help="Of a rate, of active_publishers, of a distribution: how long."),
+]
+Of = Annotated[str, typer.Option("--of", metavar="NAME", help="Of a distribution: the attribute.")]
+Edges = Annotated[
+    list[float], typer.Option("--edge", metavar="N", help="Of a distribution: where to divide. Repeat it.")
+]
 Away = Annotated[bool, typer.Option("--away", help="Count clients as well whose connections are lost.")]
 
 
@@ -113,6 +123,9 @@ def get(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--timeout"), help="How long to wait for all brokers.")
     ] = 10.0,
@@ -124,7 +137,15 @@ def get(
     async def ask() -> AggregateValue:
         async with client:
             return await client.aggregates.get(
-                name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away, timeout=timeout
+                name,
+                filter=wanted,
+                max_error=max_error,
+                scope=_scope(scope),
+                away=away,
+                window=window,
+                of=of,
+                edges=edge,
+                timeout=timeout,
             )
 
     value = asyncio.run(ask())
@@ -140,6 +161,9 @@ def watch(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     count: Annotated[
         int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many complete values.")
     ] = None,
@@ -197,7 +221,14 @@ def watch(
                 async with (
                     asyncio.timeout(timeout),
                     client.aggregates.watch(
-                        name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away
+                        name,
+                        filter=wanted,
+                        max_error=max_error,
+                        scope=_scope(scope),
+                        away=away,
+                        window=window,
+                        of=of,
+                        edges=edge,
                     ) as watching,
                 ):
                     with _until_interrupted(watching):
@@ -295,6 +326,7 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     if as_json:
         watched = [msgspec.structs.asdict(one) for one in found.watched]
         words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
+        words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
         print(printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode()))
         return
     console = Console(highlight=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidings.aggregation.deploying import digest_of, entry_of, keygen
 from tidings.aggregation.laws import SECONDS
-from tidings.aggregation.workers import Check, Code, Failed, Fingerprint, Lawful, Printed
+from tidings.aggregation.workers import Check, Code, Describe, Described, Failed, Fingerprint, Lawful, Printed
 from tidings.model import DeploymentRefused, LawBroken
 from tidings.net.workers import Worker
 
@@ -45,7 +45,7 @@ def checked(path: Path, entry: str = "", *, seed: int = 0) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {reason}; name a file of Python") from None
     chosen = entry_of(source, str(path), entry)
     digest = digest_of(source, chosen)
-    return {"class": chosen, "digest": digest, **asyncio.run(_tried(Code(source, chosen), seed))}
+    return {"class": chosen, "digest": digest, "source": source, **asyncio.run(_tried(Code(source, chosen), seed))}
 
 
 async def _tried(code: Code, seed: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def _tried(code: Code, seed: int) -> dict[str, Any]:
     try:
         for worker in (first, second):
             worker.install("definition", code)
-        lawful, one = await first.submit("definition", [Check(seed, SECONDS), Fingerprint(seed)])
+        lawful, one, described = await first.submit("definition", [Check(seed, SECONDS), Fingerprint(seed), Describe()])
         if isinstance(lawful, Failed):
             raise LawBroken(lawful.reason)
         (other,) = await second.submit("definition", [Fingerprint(seed)])
@@ -68,4 +68,13 @@ async def _tried(code: Code, seed: int) -> dict[str, Any]:
             "two processes give different results for the same records; use no sets, hashes or random numbers"
         )
     assert isinstance(lawful, Lawful)
-    return {"rounds": lawful.rounds, "bytes": lawful.bytes, "layers": list(first.supervisor.layers)}
+    assert isinstance(described, Described)
+    return {
+        "rounds": lawful.rounds,
+        "bytes": lawful.bytes,
+        "layers": list(first.supervisor.layers),
+        "name": described.name,
+        "version": described.version,
+        "window": described.window,
+        "where": described.where,
+    }

@@ -41,6 +41,7 @@ def check(
     from ._aggregate_files import checked  # noqa: PLC0415
 
     found = checked(file, entry, seed=seed)
+    del found["source"]
     if as_json:
         print(printable_json(json.dumps(found)))
         return

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from tidings import __version__
+from tidings._native import describe
 
 from ._completion import Words, note, noted, stand_in, without_values
 from ._help import Commands, Group
@@ -29,6 +30,8 @@ COMMANDS = {
     "topology": "_status",
     "scope": "_scope",
     "aggregate": "_aggregate",
+    "mobility": "_mobility",
+    "neighbours": "_neighbours",
     "history": "_history",
     "replay": "_replay",
     "archive": "_archive",
@@ -122,7 +125,7 @@ app = Commands(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"tidings {__version__}")
+        print(f"tidings {__version__} ({describe()})")
         raise typer.Exit
 
 

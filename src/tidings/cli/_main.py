@@ -16,8 +16,9 @@ def main() -> None:
     """Run the command line."""
     if sys.argv[1:] == ["--version"]:
         from tidings import __version__  # noqa: PLC0415 - everything here is loaded late
+        from tidings._native import describe  # noqa: PLC0415
 
-        print(f"tidings {__version__}")
+        print(f"tidings {__version__} ({describe()})")
         return
     with dying_quietly():
         from ._app import app  # noqa: PLC0415

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Policy
+from tidings.aggregation import Policy, Riding
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
-from tidings.mobility import GraphMode, Scheme, Window
+from tidings.mobility import GraphMode, Scheme
 from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
@@ -381,6 +381,7 @@ CACHING: dict[str, Reader] = {
 AGGREGATION: dict[str, Reader] = {
     "enabled": boolean,
     "ride_within": duration(0, 1),
+    "ride_on": choice(Riding),
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
@@ -388,16 +389,15 @@ AGGREGATION: dict[str, Reader] = {
     "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
+    "max_deployed": integer(1, 10_000),
+    "deployments_per_second": number(0.01, 10_000),
 }
 MOBILITY: dict[str, Reader] = {
-    "scheme": choice(Scheme),
+    "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),
     "roamers": patterns,
     "t_timeout": duration(1, 1e7),
     "dummy_self_expiry": duration(1, 1e7),
     "buffer_bytes": size,
-    "window": choice(Window),
-    "merge_dedup": boolean,
-    "as_documented": boolean,
     "graph_mode": choice(GraphMode),
     "directed": boolean,
     "graph_file": file,

@@ -77,6 +77,7 @@ def summary(status: Status) -> Group:
     table = Table.grid(padding=(0, 2))
     rows: dict[str, str] = {
         "broker": f"{printable(status.name)} ({status.role}), version {status.version}, epoch {status.epoch}",
+        "engine": printable(status.engine),
         "up for": str(timedelta(seconds=int(status.uptime))) + (", stopping" if status.draining else ""),
         "listens on": f"{status.host}:{status.port}",
         "links": f"{counted(status.clients, 'client')}, {counted(status.brokers, 'neighbour')}, "
@@ -88,6 +89,8 @@ def summary(status: Status) -> Group:
         "store": _store(status),
         "scopes": _scopes(status),
     }
+    if not status.engine:
+        del rows["engine"]  # of an older broker
     if status.suspended:
         rows["catching up"] = f"with {', '.join(map(printable, status.suspended))}"
     for dialled in status.dialled:

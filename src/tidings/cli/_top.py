@@ -89,9 +89,8 @@ async def silence(asked: asyncio.Future[Status], interval: float) -> AsyncIterat
 def rates(before: Status, now: Status) -> dict[str, float]:
     """Messages per second between two looks at the same incarnation of a broker."""
     if before.epoch != now.epoch:
-        before = msgspec.structs.replace(
-            now, uptime=0.0, counters=msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
-        )
+        counters = msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
+        before = msgspec.structs.replace(now, uptime=0.0, counters=counters, mobility={})
     seconds = max(now.uptime - before.uptime, 0.001)
 
     def rate(direction: str, *kinds: str) -> float:
@@ -107,14 +106,27 @@ def rates(before: Status, now: Status) -> dict[str, float]:
         "to_neighbours": rate("messages_out", "Notify"),
         "messages_in": rate("messages_in"),
         "messages_out": rate("messages_out"),
+        "hand_offs": round((_moved(now, "hand_offs") - _moved(before, "hand_offs")) / seconds, 1),
     }
+
+
+def hit_rate(status: Status) -> float | None:
+    """The share of clients that found a copy that was ready when they came; None: nothing was kept ready for any."""
+    found = [_moved(status, outcome) for outcome in ("hits", "early", "misses")]
+    return found[0] / sum(found) if sum(found) else None
+
+
+def _moved(status: Status, name: str) -> int:
+    return status.mobility.get(name, 0)
 
 
 def view(before: Status, now: Status) -> Group:
     """One screen."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     found = rates(before, now)
+    moved, hits = found.pop("hand_offs"), hit_rate(now)
     for name in found:
         table.add_column(name.replace("_", " "), justify="right")
     table.add_row(*(f"{value:,.0f}/s" for value in found.values()))
-    return Group(summary(now), Text(), table, Text(), peers_table(now, SHOWN_PEERS))
+    lines = [Text(f"hand-offs {moved:,.1f}/s, hits {'-' if hits is None else f'{hits:.0%}'}")] if now.mobility else []
+    return Group(summary(now), Text(), table, *lines, Text(), peers_table(now, SHOWN_PEERS))

@@ -10,6 +10,7 @@ from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
+from ._deploying import Deployment
 from ._moves import Move, Moves
 from ._receipt import Receipt, RefusedByService
 from ._scripts import WorkedOut, work_out
@@ -34,6 +35,7 @@ __all__ = [
     "ClientNotOpen",
     "ClientStatistics",
     "ConnectionFailed",
+    "Deployment",
     "GraphKind",
     "Misfit",
     "Move",

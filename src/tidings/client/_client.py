@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
 from tidings.broker import MAX_NUMBER, LocalBroker
 from tidings.model import ArgumentRefused, Duplicates, Matches, Notification, object_attributes
@@ -101,7 +102,11 @@ class Client(Inquiries):
         self._advertisements: Pending[None] = Pending()
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
-        self.aggregates = Aggregates(lambda body: self._link.send(Frame(Extension(FEATURE, body))), self._check)
+        self.aggregates = Aggregates(
+            lambda body: self._link.send(Frame(Extension(FEATURE, body))),
+            self._check,
+            lambda body: self._link.send(Frame(Extension(DEPLOYMENTS, body))),
+        )
         """Questions about the traffic: how many would hear this?"""
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)

@@ -6,6 +6,7 @@ import logging
 
 import msgspec
 
+from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
 from tidings.model import EventKey
 from tidings.wire import ARRIVALS, UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
@@ -94,6 +95,8 @@ class Incoming:
             self._admin.answered(message.body)
         elif message.feature == FEATURE:
             self._aggregates.heard(message.body)
+        elif message.feature == DEPLOYMENTS:
+            self._aggregates.deployment_heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
         elif message.feature == ARRIVALS:

@@ -1,15 +1,18 @@
 """Which of these many filters match this notification."""
 
+from tidings import _native
+
+from ._compiled import CompiledIndex
 from ._garbage import Calm
 from ._index import Index
 from ._matcher import K, Matcher
 from ._points import Points
 
-__all__ = ["Calm", "Index", "Matcher", "Points", "make_index"]
+__all__ = ["Calm", "CompiledIndex", "Index", "Matcher", "Points", "make_index"]
 
 
 def make_index() -> Matcher[K]:
-    """The engine that a broker uses unless it is told otherwise.
+    """The engine that a broker uses unless it is told otherwise: the compiled one, where there is one.
 
     >>> from tidings.model import EVERYTHING, Notification
     >>> index = make_index()
@@ -17,4 +20,4 @@ def make_index() -> Matcher[K]:
     >>> index.match(Notification(price=7))
     ['alice']
     """
-    return Index()
+    return Index() if _native.engine is None else CompiledIndex()

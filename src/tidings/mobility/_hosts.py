@@ -45,7 +45,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -121,6 +121,16 @@ class Denied(NamedTuple):
 Verdict: TypeAlias = Admitted | Denied
 
 
+class HostedClient(NamedTuple):
+    """A client that is attached here, for those who look."""
+
+    client: str
+    epoch: int
+    since: int
+    away: bool
+    last: str
+
+
 class Moved(NamedTuple):
     """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
 
@@ -169,6 +179,16 @@ class _Asking:
     """Whether it asks for the second time."""
 
 
+class Watcher(Protocol):
+    """Who wants to know where clients go."""
+
+    def arrived(self, link: Link, admitted: Admitted) -> None:
+        """A client has been attached here, and says nothing yet."""
+
+    def claimed(self, claim: Claim) -> None:
+        """Another broker hosts a client; this one may have hosted it."""
+
+
 class Hosts(Feature):
     """Who is attached to this broker, under which epoch; and nowhere else."""
 
@@ -194,6 +214,7 @@ class Hosts(Feature):
         """Set by the runtime: ping a client. What it returns says whether the client has answered, None: not yet."""
         self.told: Callable[[str, int, bool], None] = lambda name, epoch, hosted: None
         """Called when a client is hosted under an epoch, and when it is no longer."""
+        self.watcher: Watcher | None = None
         self.unsettled: dict[str, Link] = {}
         """The clients here that another broker may host as well: their claims are under way."""
         self.settled: Callable[[Link], None] = lambda link: None
@@ -234,6 +255,13 @@ class Hosts(Feature):
         """The epoch under which a client is hosted here; 0: it is not."""
         hosted = self._hosted.get(name)
         return hosted.epoch if hosted is not None else 0
+
+    def hosted(self) -> list[HostedClient]:
+        """Who is attached here, the earliest first."""
+        return [
+            HostedClient(name, one.epoch, one.at, one.away, one.last if one.last != self.context.name else "")
+            for name, one in self._hosted.items()
+        ]
 
     # --- coming ---------------------------------------------------------------------------------------
 
@@ -295,6 +323,8 @@ class Hosts(Feature):
         hosted = _Hosted(link, link.owner, admitted.epoch, now, admitted.shown, admitted.last, admitted.sure)
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
+        if self.watcher is not None:
+            self.watcher.arrived(link, admitted)
         if admitted.sure:
             return
         self.unsettled[link.name] = link
@@ -506,6 +536,8 @@ class Hosts(Feature):
                     self._tell_move(moved)
                     edges[claim.name] = self.edge_of(moved)
                 self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
+            if objection is None and claim.epoch and self.watcher is not None:
+                self.watcher.claimed(claim)
             one_less()
 
         for claim in foreign:

@@ -17,22 +17,12 @@ class Scheme(enum.Enum):
     PROACTIVE = "proactive"
     """The brokers where a client may go next hold copies of its subscriptions, which listen while it is away."""
     REACTIVE = "reactive"
-    """The last broker's buffer is fetched when the client arrives; until it is there, nothing is delivered."""
+    """The last broker's buffer is fetched when the client arrives, and nothing is delivered until it is there. Known to
+    the models (`tidings.mobility.models`) only."""
     DURABLE = "durable"
-    """Every broker that the client has visited goes on buffering for it."""
+    """Every broker that the client has visited goes on buffering for it. Known to the models only."""
     ORIGINS = "origins"
     """The client says how far it has seen each origin, and the origins are asked for what follows."""
-    OFF = "off"
-    """As `ORIGINS`, without the feature."""
-
-
-class Window(enum.Enum):
-    """Where a copy gets what came between the last acknowledgement of its client and its own activation."""
-
-    RESUME = "resume"
-    """From the origins, by positions."""
-    FORWARD = "forward"
-    """From the broker that the client has left, which needs no origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +32,14 @@ class MobilityOptions:
     scheme: Scheme = Scheme.ORIGINS
     """The same in a whole network."""
     roamers: tuple[str, ...] = ("moved",)
-    """Whose subscriptions are copied: patterns of names; "moved": whoever has come from another broker, or has a state
-    file; "all": everybody."""
+    """Whose subscriptions are copied: patterns of names; "moved": whoever has come from another broker within
+    `edge_timeout`; "all": everybody."""
     t_timeout: float = 120.0
     """How long a client may be away before its copies and what they hold are deleted."""
     dummy_self_expiry: float = 240.0
     """How long a copy stays that hears nothing from the broker that controls it."""
     buffer_bytes: int = 33_554_432
     """What all copies of one broker may hold together; the oldest is overwritten, and asked of its origin later."""
-    window: Window = Window.RESUME
-    merge_dedup: bool = True
-    """Whether the reactive scheme recognises what it has got twice."""
-    as_documented: bool = False
-    """Whether the schemes lose and repeat what the documents say they do; for experiments only."""
     graph_mode: GraphMode = GraphMode.DYNAMIC
     directed: bool = False
     """Whether an edge of the neighbour graph leads from the old broker to the new one only."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
-from tidings.mobility import Arrivals, Following, Hosts
+from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood
 from tidings.model import TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
@@ -63,7 +63,15 @@ class _Timer:
 class Host:
     """One broker, its clock, its peers."""
 
-    def __init__(self, options: Options, epoch: int, store: Log | None, features: Iterable[Feature] = ()) -> None:
+    def __init__(
+        self,
+        options: Options,
+        epoch: int,
+        store: Log | None,
+        features: Iterable[Feature] = (),
+        neighbours: Iterable[Edge] = (),
+    ) -> None:
+        """`neighbours` are the edges of the neighbour graph that are configured."""
         self.options = options
         self.loop = asyncio.get_running_loop()
         self.epoch = epoch
@@ -106,15 +114,18 @@ class Host:
         self.hosts.ping = self._ping
         self.following = Following(self.hosts.epoch_of, log.warning)
         """Lets durable subscriptions follow their clients."""
+        self.neighbourhood = Neighbourhood(self.hosts, options.mobility.graph, neighbours)
+        """Where clients go, and come from."""
         self.arrivals = Arrivals()
         """Tells clients that have moved when they have everything."""
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals)
         self.broker = Broker(
             options.name,
             self,
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
-            features=[*features, self.governance.scopes, self.hosts, self.following, self.arrivals],
+            features=[*features, self.governance.scopes, *moving],
         )
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up

@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import Advice, Entry, Feature, Joinpoint, Link
+from tidings.aggregation import Audited
+from tidings.broker import Advice, Entry, Feature, Joinpoint, Link, Registration
+from tidings.mobility import HandOff, pseudonym
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
 from tidings.store import JournalKind, JournalRecord, Plain, Store, StoreError
@@ -56,7 +58,7 @@ class Journal(Feature):
     def _entry(self, kind: JournalKind) -> Advice:
         def advice(proceed: Callable[[], Any], scope: str, entry: Entry) -> Any:
             result = proceed()
-            if entry.link.is_client:
+            if entry.link.is_client and not _is_copy(entry.link):
                 self.ledger.write(kind, entry.link.name, id=entry.id, scope=scope, **self._described(entry))
             return result
 
@@ -65,22 +67,26 @@ class Journal(Feature):
     def _client(self, kind: JournalKind) -> Advice:
         def advice(proceed: Callable[[], Any], link: Link) -> Any:
             result = proceed()
-            self.ledger.write(kind, link.name)
+            if not _is_copy(link):
+                self.ledger.write(kind, link.name)
             return result
 
         return advice
 
-    def _adopted(self, proceed: Callable[[], Any], old: Link, new: Link) -> Any:
-        """For whoever reads the journal, one client has ended what another has begun."""
+    def _adopted(self, proceed: Callable[[], Any], old: Link, new: Link, only: frozenset[Registration] | None) -> Any:
+        """For whoever reads the journal, one client has ended what another has begun; copies of clients are nobody."""
         kinds = (JournalKind.UNSUBSCRIBE, JournalKind.SUBSCRIBE), (JournalKind.UNADVERTISE, JournalKind.ADVERTISE)
         tables = self.context.scoping.tables.values()
         books = [(book, *kinds[book.advertisement]) for table in tables for book in table.books]
         moved = [(book.scope, entry, ended, begun) for book, ended, begun in books for entry in book.of(old)]
+        moved = [one for one in moved if only is None or one[1].registration in only]
         result = proceed()
         for scope, entry, ended, begun in moved:
             described = self._described(entry)
-            self.ledger.write(ended, old.name, id=entry.id, scope=scope, **{**described, "ended": True})
-            self.ledger.write(begun, new.name, id=entry.id, scope=scope, **described)
+            if not _is_copy(old):
+                self.ledger.write(ended, old.name, id=entry.id, scope=scope, **{**described, "ended": True})
+            if not _is_copy(new):
+                self.ledger.write(begun, new.name, id=entry.id, scope=scope, **described)
         return result
 
     def _acknowledged(self, proceed: Callable[[], Any], link: Link, key: EventKey) -> Any:
@@ -103,6 +109,27 @@ class Journal(Feature):
         except StoreError as error:  # the graph has a log of its own
             log.warning("cannot write a change of the scope graph to the journal: %s", error)
 
+    def handed_off(self, hand_off: HandOff) -> None:
+        """A client has come from another broker. The record is for mining, and has a pseudonym instead of its name."""
+        self.ledger.write(
+            JournalKind.HANDOFF,
+            pseudonym(hand_off.owner, hand_off.client),
+            old=hand_off.old,
+            new=hand_off.new,
+            away=hand_off.away,
+            outcome=hand_off.outcome.value if hand_off.outcome is not None else None,
+            missed=hand_off.missed,
+            pause=hand_off.pause,
+        )
+
+    def deployed(self, audited: Audited) -> None:
+        """Somebody has deployed or ended something, or was refused."""
+        what: dict[str, Plain] = {name: value for name, value in audited._asdict().items() if name not in ("at", "who")}
+        try:
+            self._store.record(JournalRecord(JournalKind.DEPLOY, audited.at, audited.who, what))
+        except StoreError as error:  # the statement has a place of its own on disk
+            log.warning("cannot write a deployment to the journal: %s", error)
+
     def _described(self, entry: Entry) -> dict[str, Plain]:
         """What a client has asked for, as it did; what its scope makes of the filter follows from the graph."""
         registration = entry.registration
@@ -112,3 +139,8 @@ class Journal(Feature):
         what |= {"number": registration.number, "duplicates": int(registration.duplicates)}
         what |= {"after": None if registration.after is None else json.dumps(registration.after)}
         return {**what, "ended": not self._is_current(registration)}
+
+
+def _is_copy(link: Link) -> bool:
+    """Whether a client stands for another one."""
+    return link.principal != link.name

@@ -44,6 +44,7 @@ class BrokerCollector(Collector):
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
         yield from _memory(self._reporter.memory())
         yield from _movement(self._reporter.movement())
+        yield from _hand_offs(status.mobility, *self._reporter.graph_quality())
         yield from _clocks(status.peers)
         yield from _history(status.history)
         yield from _aggregation(status.aggregation)
@@ -71,6 +72,8 @@ def _broker(status: Status) -> Iterator[Metric]:
     info = GaugeMetricFamily("tidings_broker_info", "The broker; always 1.", labels=["name", "role", "version"])
     info.add_metric([status.name, status.role, status.version], 1)
     yield info
+    compiled = "1: the compiled engine matches notifications; 0: Python does."
+    yield _gauge("compiled_engine", compiled, status.engine.startswith("compiled"))
     yield _gauge("uptime_seconds", "Seconds since the broker started.", status.uptime)
     yield _gauge("clients", "Clients, connected or waited for.", status.clients)
     yield _gauge("neighbours", "Linked neighbour brokers.", status.brokers)
@@ -103,6 +106,23 @@ _MOVEMENT = {
 
 def _movement(counted: Mapping[str, int]) -> Iterator[Metric]:
     yield from (_counter(name, _MOVEMENT[name], count) for name, count in counted.items())
+
+
+_HAND_OFFS = {
+    "hand_offs": "Clients that came from another broker.",
+    "hits": "Clients that found a copy which was ready.",
+    "early": "Clients that came before their copy was ready.",
+    "misses": "Clients that found no copy.",
+    "edges_added": "Edges that were added to the neighbour graph.",
+    "edges_removed": "Edges that were removed from the neighbour graph.",
+}
+
+
+def _hand_offs(counted: Mapping[str, int], f_neg: float, f_pos: float) -> Iterator[Metric]:
+    yield from (_counter(f"mobility_{name}", text, counted[name]) for name, text in _HAND_OFFS.items())
+    yield _gauge("mobility_edges", "Edges of the neighbour graph at this broker.", counted["edges"])
+    yield _gauge("mobility_f_neg", "Share of the latest hand-offs over an edge that was new.", f_neg)
+    yield _gauge("mobility_f_pos", "Edges removed lately, by the time that edges were there.", f_pos)
 
 
 def _connections(listener: Listener) -> Iterator[Metric]:

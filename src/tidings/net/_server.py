@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, Deployments
 from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
@@ -25,12 +25,14 @@ from ._delays import Delays
 from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import tell_of
+from ._graph_seed import configured_edges
 from ._host import Host
 from ._housekeeping import Housekeeper, can_archive
 from ._http import StatusPages
 from ._journal import Journal
 from ._listener import Listener, bind
 from ._log import LogReading
+from ._movement import Movement
 from ._names import clashes
 from ._offers import Browsing
 from ._options import Limits, Options, TlsOptions
@@ -61,6 +63,7 @@ class Server:
         check_authority(options)
         check_archive(options)
         check_history(options)
+        check_graph(options)
         self.options = options
         self._features = list(features)
         self.host: Host
@@ -132,11 +135,19 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
-        aggregation = Aggregation(options.aggregation) if options.aggregation.enabled else None
-        self.host = Host(options, epoch, self._store, [*features, *([aggregation] if aggregation is not None else [])])
+        aggregation = None
+        if options.aggregation.enabled:
+            deployments = Deployments(options.aggregation)
+            if journal is not None:
+                deployments.on_audit = journal.deployed
+            aggregation = Aggregation(options.aggregation, deployments)
+            features += [deployments, aggregation]
+        self.host = Host(options, epoch, self._store, features, configured_edges(options))
+        self.movement = Movement(self.host)
         if aggregation is not None:
             aggregation.serve(self.host.hosts)
         if journal is not None:
+            self.host.neighbourhood.on_hand_off.append(journal.handed_off)
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
@@ -303,6 +314,14 @@ def check_history(options: Options) -> None:
     try:
         list(history_features(options))
     except FeatureError as error:
+        raise StartError(str(error)) from None
+
+
+def check_graph(options: Options) -> None:
+    """Raise `StartError` for a neighbour graph that cannot be used."""
+    try:
+        configured_edges(options)
+    except TidingsError as error:
         raise StartError(str(error)) from None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidings._native import describe
 from tidings.aggregation import Aggregation
 from tidings.broker import Link, Table
 from tidings.history import Strict
@@ -94,6 +95,10 @@ class Reporter:
             "durables_moved": host.following.moved_here,
         }
 
+    def graph_quality(self) -> tuple[float, float]:
+        """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""
+        return self._server.movement.quality()
+
     def memory(self) -> Memory:
         """What clients take, and what was done for want of room."""
         server = self._server
@@ -152,6 +157,8 @@ class Reporter:
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
+            mobility=server.movement.counted(),
+            engine=describe(),
         )
 
     def store(self) -> dict[str, int] | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidings.broker import Book, Broker, Entry, Gate, Link, Table
+from tidings.mobility import Roaming
 from tidings.model import Filter, Matches, Notification
 from tidings.scopes import Scopes
 
@@ -206,11 +207,25 @@ def overgrown(network: Network) -> list[str]:
         if len(scoping.versions) != 1:
             found.append(f"{name} still knows the versions {scoping.versions}")
         if isinstance(scopes := broker.features.get("scopes"), Scopes):
-            needed = {scope for link in broker.clients for scope in scoping.active.memberships(link.name)} - {""}
+            needed = {scope for link in broker.clients for scope in scoping.active.memberships(link.principal)} - {""}
             admitted = {scope for scope, brokers in scopes.graph.anchors.items() if name in brokers}
             if needed != admitted:
                 found.append(f"{name} is admitted to {sorted(admitted)} and needs {sorted(needed)}")
     return found
+
+
+def _of_roaming(feature: object) -> dict[str, int]:
+    """What a broker holds of clients that roam."""
+    if not isinstance(feature, Roaming):
+        return {}
+    keeping = feature.keeping
+    return {
+        "roaming clients": len(feature.controlling),
+        "copies of clients": len(keeping.copies) + len(keeping.homes) + len(keeping.handing),
+        "notifications for copies": len(keeping.buffer),
+        "bytes for copies": keeping.buffer.bytes,
+        "tombstones": len(keeping.tombstones),
+    }
 
 
 def waste(network: Network) -> list[str]:
@@ -227,6 +242,7 @@ def waste(network: Network) -> list[str]:
             "publications that wait": len(broker.delivery.waiting),
             "publications on their way to the disk": broker.publications.storing,
             "origins that are waited for": len(broker.recovery.suspended),
+            **_of_roaming(broker.features.get("roaming")),
         }
         found += [f"{name} holds {count} {what}" for what, count in held.items() if count]
     return found

@@ -283,6 +283,8 @@ class Network:
         self.bytes = 0
         self.tap: Callable[[str, Link, Frame], None] | None = None
         """Called with every frame that a broker sends: the broker's name, the link, the frame."""
+        self.noticed_within = SILENT_SECONDS
+        """Seconds within which a broker notices that a client has vanished."""
         self.timed_epochs = False
         """Whether the epoch of a broker is the time at which it starts, as in production, or its next incarnation."""
         self._features = features
@@ -596,7 +598,7 @@ class Network:
         """
         broker, runtime = self.brokers[name], self._runtimes[name]
         runtime.pipes.pop(link).cut()
-        silence = self.random.uniform(0, SILENT_SECONDS) if noticed is None else noticed
+        silence = self.random.uniform(0, self.noticed_within) if noticed is None else noticed
         patience = self.random.uniform(0, KEPT_SECONDS) if kept is None else kept
 
         def is_there() -> bool:

@@ -14,10 +14,10 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Riding
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
-from tidings.mobility import Hosts
+from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.scopes import Scopes
 
 from ._actions import Action, Verb, take
@@ -68,6 +68,8 @@ class Scenario:
     """Whether a broker comes back with clients that are full of what they could not publish."""
     roaming: bool = False
     """Whether clients roam from broker to broker."""
+    mobility: MobilityOptions = field(default_factory=MobilityOptions)
+    """What brokers do for clients that roam."""
     watching: bool = False
     """Whether clients watch aggregates."""
 
@@ -154,7 +156,7 @@ class Scenario:
         rng = random.Random(f"roaming {self.seed}")
         steps = tuple(step for step in self.steps if step.verb is not Verb.MOVE)
         together = roaming(rng, steps, [client for client, _ in self.clients], tuple(self.shape.borders))
-        return dataclasses.replace(self, steps=tuple(together), roaming=True)
+        return dataclasses.replace(self, steps=tuple(together), roaming=True, mobility=_mobility(self.seed))
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
@@ -178,6 +180,8 @@ class Scenario:
             weather=self.weather,
             features=lambda name: self._features(),
         )
+        if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
+            network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker))
         for one, two in self.shape.links:
@@ -194,12 +198,29 @@ class Scenario:
         hosts = Hosts()
         if self.roaming:
             yield hosts
+            if self.mobility.scheme is Scheme.PROACTIVE:
+                neighbourhood = Neighbourhood(hosts, self.mobility.graph, self._edges())
+                yield neighbourhood
+                yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.watching:
-            aggregation = Aggregation()
+            aggregation = Aggregation(AggregationOptions(ride_on=self._riding))
             aggregation.serve(hosts)
             yield aggregation
+
+    def _edges(self) -> list[Edge]:
+        """The neighbour graph that brokers begin with: all of it, or nothing."""
+        borders = sorted(self.shape.borders) if self.seed % 2 else []
+        both = self.mobility.directed
+        pairs = [(one, two) for one in borders for two in borders if one < two or (both and one > two)]
+        return [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in pairs]
+
+    @property
+    def _riding(self) -> Riding:
+        """On what updates ride: on everything, as by default, or by one of the other levels."""
+        levels: list[Riding] = [*Riding, Riding.EVERYTHING]
+        return random.Random(f"riding {self.seed}").choice(levels)
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
@@ -264,6 +285,25 @@ class Result:
         """Return the whole trace in readable form."""
         links = " ".join(f"{one}-{two}" for one, two in self.scenario.shape.links)
         return "\n".join([f"links: {links}", *map(describe, self.network.trace.records)])
+
+
+def _mobility(seed: int) -> MobilityOptions:
+    """Return what brokers do for clients that roam: in three runs of five, they are ready before these arrive."""
+    if seed % 5 in (1, 3):
+        return MobilityOptions()
+    rng = random.Random(f"mobility {seed}")
+    timeout = rng.choice((2.0, 20.0, 120.0))
+    return MobilityOptions(
+        Scheme.PROACTIVE,
+        roamers=rng.choice((("moved",), ("all",))),
+        t_timeout=timeout,
+        dummy_self_expiry=2 * timeout,
+        buffer_bytes=rng.choice((500, 5_000, 33_554_432)),
+        directed=rng.random() < 0.2,
+        edge_timeout=rng.choice((5.0, 600.0)),
+        max_degree=rng.choice((1, 2, 8)),
+        new_edge_interval=0.0,
+    )
 
 
 def _shape(rng: random.Random) -> Shape:

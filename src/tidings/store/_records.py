@@ -26,6 +26,8 @@ class JournalKind(enum.IntEnum):
     DELIVER = 11
     START = 12
     HOLE = 13
+    DEPLOY = 14
+    HANDOFF = 15
 
 
 class JournalRecord(msgspec.Struct, frozen=True, array_like=True):

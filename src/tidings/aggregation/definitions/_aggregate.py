@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from tidings.model import PartialRefused
+from tidings.model import Filter, PartialRefused
 
 from ._codec import MAX_PARTIAL, canonical, plain
 from ._record import JP, Record
@@ -72,6 +72,9 @@ class Aggregate(Generic[P]):
     joinpoints: frozenset[JP] = frozenset({JP.PUBLISHED})
     """Where records come from."""
     window: Sliding | None = None
+    where: Filter | str = ""
+    """A filter: brokers hand only records that pass it to the definition, live; `lift` must give None for others, so
+    that history agrees."""
     capabilities: frozenset[str] = frozenset()
     """`identity`: records name their peer."""
     away: bool = False

@@ -51,6 +51,7 @@ class Measured(Aggregate[P], Generic[P]):
     """A definition of the catalogue: `measure` says what one value contributes."""
 
     needs_operand: ClassVar[bool] = True
+    where: Filter
 
     def __init__(
         self,

@@ -1,25 +1,38 @@
 """Deploying definitions: what is said about one, who signs it, and what brokers agree on."""
 
-from ._manifest import INTERFACE, MAX_SOURCE, Act, Manifest, Tier, digest_of
+from ._manifest import EVERY, INTERFACE, MAX_SOURCE, QUESTION, Act, Manifest, Tier, digest_of
+from ._registry import SIDE_BY_SIDE, From, Judged, Phase, Place, Registry, check_unsigned, place_of
 from ._screening import entry_of
-from ._signing import Keys, Signed, Signer, keygen, signed, verify
+from ._signing import Keys, SignatureEnded, Signed, Signer, UnknownSigner, keygen, signed, verify
 from ._standing import Stage, Standing, joined, standing
 
 __all__ = [
+    "EVERY",
     "INTERFACE",
     "MAX_SOURCE",
+    "QUESTION",
+    "SIDE_BY_SIDE",
     "Act",
+    "From",
+    "Judged",
     "Keys",
     "Manifest",
+    "Phase",
+    "Place",
+    "Registry",
+    "SignatureEnded",
     "Signed",
     "Signer",
     "Stage",
     "Standing",
     "Tier",
+    "UnknownSigner",
+    "check_unsigned",
     "digest_of",
     "entry_of",
     "joined",
     "keygen",
+    "place_of",
     "signed",
     "standing",
     "verify",

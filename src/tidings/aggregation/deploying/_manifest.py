@@ -10,11 +10,12 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
+from datetime import timedelta
 
 import msgspec
 
-from tidings.aggregation.definitions import MAX_PARTIAL
-from tidings.model import DeploymentRefused, shortened
+from tidings.aggregation.definitions import MAX_PARTIAL, Sliding
+from tidings.model import DeploymentRefused, Filter, TidingsError, shortened
 
 INTERFACE = 1
 """The level of the interface that definitions are written for."""
@@ -26,6 +27,11 @@ MAX_NAME = 128
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_]*)+")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,2}([-+.]?[a-z0-9]+)*")
 _ENTRY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+EVERY = "*"
+"""As a name, in a statement that quarantines: everything that was deployed up to then."""
+QUESTION = "question"
+"""As a class: the source is a question as text."""
 CAPABILITIES = frozenset({"identity"})
 """What a definition may be allowed beyond counting."""
 
@@ -65,6 +71,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
     interface: int = INTERFACE
     max_bytes: int = MAX_PARTIAL
+    issued_at: int = 0
+    """Milliseconds since 1970, by the clock of whoever made the statement."""
+    replaces: str = ""
+    """The version that this one takes over from; "": there is none."""
+    window: tuple[int, int] | None = None
+    """Of Python: size and slide, in milliseconds."""
+    where: str = ""
+    """Of Python: a filter; records that do not pass it are not handed to the code."""
+    grouped: bool = True
+    """Of Python: whether it has a value for each key; else for the key "" only."""
 
     @property
     def tenant(self) -> str:
@@ -73,9 +89,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise `DeploymentRefused` if this is not a statement that can be made."""
+        if self.name == EVERY and self.act is Act.QUARANTINE:
+            return
         _fits(_NAME, self.name, "name", "write TENANT.NAME in small letters, such as acme.topic_reach")
         _fits(_VERSION, self.version, "version", "write one like 1.0.0")
         _fits(_ENTRY, self.entry, "class", "name a class of the source")
+        _fits(_DIGEST, self.digest, "digest", "it has 64 hexadecimal digits")
+        if self.replaces:
+            _fits(_VERSION, self.replaces, "version", "write one like 1.0.0")
         if unknown := set(self.capabilities) - CAPABILITIES:
             raise DeploymentRefused(f"{self.name}: there is no capability {min(unknown)!r:.40}; there is identity")
         if self.interface != INTERFACE:
@@ -84,6 +105,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             )
         if not 0 < self.max_bytes <= MAX_SOURCE:
             raise DeploymentRefused(f"{self.name}: partials of {self.max_bytes:,} bytes; give 1 to {MAX_SOURCE:,}")
+        if self.tier is Tier.PYTHON and self.act is Act.INSTALL:
+            self._check_python()
+
+    def _check_python(self) -> None:
+        if self.window is None:
+            raise DeploymentRefused(
+                f"{self.name} has no window, and brokers run Python over windows; give the class a window, such as "
+                "Tumbling('60s')"
+            )
+        try:
+            self.sliding()
+            Filter.parse(self.where or "TRUE")
+        except TidingsError as error:
+            raise DeploymentRefused(f"{self.name}: {error}") from None
+
+    def sliding(self) -> Sliding:
+        """The window of Python; `AggregateError` if it is none."""
+        size, slide = self.window or (0, 0)
+        return Sliding(timedelta(milliseconds=size), timedelta(milliseconds=slide))
 
     def signed_form(self) -> bytes:
         """The bytes that a signature is made of: one form for one statement."""

@@ -11,7 +11,7 @@ import msgspec
 
 from tidings.model import DeploymentRefused
 
-from ._manifest import Act, Manifest, Tier, digest_of
+from ._manifest import EVERY, Act, Manifest, Tier, digest_of
 
 MAX_KEYS = 2
 """The most public keys of a signer: the one in use, and the next one."""
@@ -67,33 +67,50 @@ def signed(manifest: Manifest, private: str, signer: str, source: str = "") -> S
     return Signed(manifest, signer, key.sign(manifest.signed_form()), source)
 
 
+class UnknownSigner(DeploymentRefused):
+    """This broker cannot judge a statement; others may."""
+
+
+class SignatureEnded(DeploymentRefused):
+    """A statement that was good once."""
+
+
 def verify(given: Signed, signers: Mapping[str, Signer], *, network: str, now: float) -> None:
     """Raise `DeploymentRefused` unless somebody whom this broker trusts vouches for exactly this, here and now.
+
+    `UnknownSigner` and `SignatureEnded` say that nothing else is known to be wrong.
 
     Nothing of the source is looked at before the signature has been found right.
     """
     manifest = given.manifest
     manifest.check()
     name = f"{manifest.name} {manifest.version}"
+    if not given.signature:
+        raise DeploymentRefused(f"{name} is not signed; sign it with --sign-key, by a signer of [[aggregation.signer]]")
     signer = signers.get(given.signer)
     if signer is None:
-        raise DeploymentRefused(f"{name}: {given.signer!r:.60} is not a signer here; add it as [[aggregation.signer]]")
+        raise UnknownSigner(f"{name}: {given.signer!r:.60} is not a signer here; add it as [[aggregation.signer]]")
     signer.check()
     if not _vouched(signer.keys, given.signature, manifest.signed_form()):
         raise DeploymentRefused(f"{name}: the signature is not by {signer.identity}; sign it with the right key")
     if manifest.network != network:
         raise DeploymentRefused(f"{name} is signed for the network {manifest.network!r:.60}, this is {network!r:.60}")
-    if now > manifest.valid_until:
-        raise DeploymentRefused(f"{name}: the signature ended {now - manifest.valid_until:,.0f} s ago; sign it anew")
-    if manifest.tier > signer.tier:
+    if manifest.name == EVERY:
+        if signer.tier < Tier.ADVICE:
+            raise DeploymentRefused(
+                f"{signer.identity} may not quarantine everything; a signer with tier 3, an operator, may"
+            )
+    elif manifest.tier > signer.tier:
         raise DeploymentRefused(f"{name}: {signer.identity} may sign up to tier {signer.tier:d}, not {manifest.tier:d}")
-    if manifest.tenant not in (signer.tenants or (signer.identity,)):
+    elif manifest.tenant not in (signer.tenants or (signer.identity,)):
         raise DeploymentRefused(
             f"{name}: the names of {manifest.tenant} are not {signer.identity}'s; "
             f"use {(signer.tenants or (signer.identity,))[0]}.{manifest.name.rpartition('.')[2]}"
         )
     if manifest.act is Act.INSTALL and digest_of(given.source, manifest.entry) != manifest.digest:
         raise DeploymentRefused(f"{name}: the source is not the one that was signed; deploy that")
+    if now > manifest.valid_until:
+        raise SignatureEnded(f"{name}: the signature ended {now - manifest.valid_until:,.0f} s ago; sign it anew")
 
 
 def _vouched(keys: Sequence[str], signature: bytes, statement: bytes) -> bool:

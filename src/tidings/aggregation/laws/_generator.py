@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any, Final
 
 from tidings.aggregation.definitions import JP, Aggregate, Attribute, Composite, Measured, Record
-from tidings.model import Location, Notification, TidingsError, Value
+from tidings.model import EVERYTHING, Filter, Location, Notification, TidingsError, Value
 
 MAX_ATTRIBUTES = 32
 """The most attributes that are learnt from a definition."""
@@ -128,9 +128,9 @@ class Generator:
 
 def _witness(aggregate: Aggregate[Any]) -> dict[str, Value]:
     """Attributes that pass the filter of a definition of the catalogue."""
-    where = getattr(aggregate, "where", None)
+    where = EVERYTHING if aggregate.where == "" else aggregate.where
     try:
-        found = None if where is None else where.witness()
+        found = (Filter.parse(where) if isinstance(where, str) else where).witness()
     except TidingsError:
         found = None
     return {} if found is None else dict(found)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidings.aggregation.definitions import Aggregate, RunOnce
 from tidings.aggregation.laws import check, fingerprint
-from tidings.model import AggregateError, LawBroken, TidingsError
+from tidings.model import AggregateError, Filter, LawBroken, TidingsError
 
 from . import _isolation
 from ._allowed import ALLOWED
@@ -27,6 +27,8 @@ from ._messages import (
     Check,
     Combine,
     Combined,
+    Describe,
+    Described,
     Failed,
     Fingerprint,
     Job,
@@ -70,6 +72,8 @@ class Definitions:
 
 
 def _answered(known: Aggregate[Any] | RunOnce, job: Job) -> Answer:
+    if isinstance(job, Describe):
+        return _described(known)
     if isinstance(job, Check):
         done = check(known, seed=job.seed, seconds=job.seconds)
         return Lawful(done.rounds, done.bytes)
@@ -85,6 +89,13 @@ def _answered(known: Aggregate[Any] | RunOnce, job: Job) -> Answer:
             return Combined([_combined(known, group) for group in groups])
         case Present(partials):
             return Presented([_presented(known, partial) for partial in partials])
+
+
+def _described(known: Aggregate[Any] | RunOnce) -> Described:
+    window = getattr(known, "window", None)
+    length = None if window is None else (int(window.size_ms), int(window.slide_ms))
+    where = str(getattr(known, "where", ""))
+    return Described(str(known.name), str(known.version), length, where, known.kind.value)
 
 
 def _lifted(known: Aggregate[Any], rows: list[Any]) -> Lifted:
@@ -137,6 +148,7 @@ def main(arguments: list[str]) -> None:
     os.environ.clear()  # Python itself puts something there
     for name in ALLOWED:
         __import__(name)
+    Filter.parse("TRUE")  # loads the language of filters, which definitions may use
     gc.freeze()
     try:
         _isolation.machine()

@@ -89,7 +89,11 @@ class Fingerprint(msgspec.Struct, frozen=True, tag="fingerprint"):
     seed: int
 
 
-Job = Lift | Combine | Present | Check | Fingerprint
+class Describe(msgspec.Struct, frozen=True, tag="describe"):
+    """Say what the definition says of itself."""
+
+
+Job = Lift | Combine | Present | Check | Fingerprint | Describe
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -140,13 +144,25 @@ class Printed(msgspec.Struct, frozen=True, tag="printed"):
     digest: str
 
 
+class Described(msgspec.Struct, frozen=True, tag="described"):
+    """What a definition says of itself."""
+
+    name: str
+    version: str
+    window: tuple[int, int] | None
+    """Size and slide, in milliseconds."""
+    where: str
+    """A filter; "": everything."""
+    kind: str
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """The code raised something, or gave something that it must not give."""
 
     reason: str
 
 
-Answer = Lifted | Combined | Presented | Lawful | Printed | Failed
+Answer = Lifted | Combined | Presented | Lawful | Printed | Described | Failed
 
 
 class Reply(msgspec.Struct, frozen=True):

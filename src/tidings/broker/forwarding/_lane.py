@@ -238,11 +238,15 @@ class Lane:
 
     def _pass_on(self, link: Link, message: Notify) -> Taken | None:
         envelope, around = message.envelope, self._around
-        notification, identity, route = envelope.notification, envelope.identity, envelope.routes[0]
+        identity, route = envelope.identity, envelope.routes[0]
         if self._scoped and (route.version or identity.graph_epoch != self._version):
             return None
-        targets = around.forwarding.targets(self._match(notification), link, around.leaving)
+        matching = None if self._scoped or self._match_body is None else self._match_body(envelope.body)
+        if matching is None:
+            matching = self._match(envelope.notification)
+        targets = around.forwarding.targets(matching, link, around.leaving)
         if self._scoped:
+            notification = envelope.notification
             if self._leaves(route, notification, link, targets) or self._apart.among(identity.origin, targets):
                 return None
             if any(own in targets for own in around.standing_for(identity.publisher)):

@@ -10,7 +10,7 @@ from tidings.broker._runtime import Timer
 from tidings.broker._statistics import Statistics
 from tidings.broker.overlay import Tree
 from tidings.model import Position, TidingsError
-from tidings.wire import Advertise, AnyMessage, Unadvertise
+from tidings.wire import Advertise, AnyMessage, Subscribe, Unadvertise
 
 from ._book import Entry
 from ._reduction import Announcement, Delta, RoutingOptions
@@ -181,6 +181,11 @@ class Host(Protocol):
     @property
     def register(self) -> Callable[[Link, int], None]:
         """Takes the bytes of a filter that a client registers, or ends (then below 0); refuses by a `TidingsError`."""
+        ...
+
+    @property
+    def stand_in(self) -> Callable[[Link, Subscribe | Advertise], Registration | None]:
+        """Gives a registration that a client has just adopted from one who stands for it; None: there is none."""
         ...
 
     def standing_for(self, principal: str) -> Collection[Link]:

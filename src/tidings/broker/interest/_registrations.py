@@ -86,6 +86,10 @@ class Registrations:
             past=_past(message),
             after=message.after if known is None else None,
         )
+        if known is None and message.after and (adopted := self._host.stand_in(link, message)) is not None:
+            adopted.after = message.after
+            self._repeated(adopted, message.number, advertisement=False)
+            return
         if new.past is not None:
             self._host.holds.check_room(link)
         if known is None and message.after and not self._host.recovery.has_room(link, len(message.after)):
@@ -153,6 +157,9 @@ class Registrations:
         check_request(message, self.advertisements(link), self._host.now())
         if known is not None and known.filter == message.filter:
             self._repeated(known, message.number, advertisement=True)
+            return
+        if known is None and (adopted := self._host.stand_in(link, message)) is not None:
+            self._repeated(adopted, message.number, advertisement=True)
             return
         new = Registration(link, message.id, message.filter, number=message.number)
         self._host.register(link, _size(new) - (_size(known) if known is not None else 0))
@@ -264,19 +271,22 @@ class Registrations:
         else:
             del self.leaving[link]
 
-    def check_adoption(self, old: Link, new: Link) -> None:
+    def check_adoption(self, old: Link, new: Link, only: frozenset[Registration] | None) -> None:
         """Raise `TidingsError` if what one client asks for cannot become another's."""
         for mine, theirs in ((self._subscriptions, "subscription"), (self._advertisements, "advertisement")):
-            for id in mine.get(old, {}).keys() & mine.get(new, {}).keys():
+            for id in _chosen(mine.get(old, {}), only).keys() & mine.get(new, {}).keys():
                 raise FeatureError(
                     f"client '{new.name}' has a {theirs} '{id}' already, so it cannot adopt that of '{old.name}'; "
                     "end one of them first"
                 )
 
-    def adopt(self, old: Link, new: Link) -> None:
+    def adopt(self, old: Link, new: Link, only: frozenset[Registration] | None = None) -> None:
         """What one client asks for becomes another's: in every scope, under the same ids, settled or owed as it is."""
         for mine, advertisement in ((self._subscriptions, False), (self._advertisements, True)):
-            for id, registration in mine.pop(old, {}).items():
+            for id, registration in _chosen(mine.get(old, {}), only).items():
+                del mine[old][id]
+                if not mine[old]:
+                    del mine[old]
                 size = _size(registration)
                 self._host.register(old, -size)
                 self._host.register(new, size)
@@ -301,6 +311,10 @@ class Registrations:
                 f"broker '{self._host.name}' keeps no history, so it cannot answer {registration.past.bound}; "
                 "subscribe without `past`, or switch history on in its configuration"
             )
+
+
+def _chosen(known: Mapping[str, Registration], only: frozenset[Registration] | None) -> dict[str, Registration]:
+    return {id: one for id, one in known.items() if only is None or one in only}
 
 
 def _size(registration: Registration) -> int:

@@ -103,6 +103,28 @@ class Backlog:
         self._open = list(self._groups[-1]) if self._groups else []
         self._known.clear()
 
+    def release(self, outlet: Registration) -> list[Envelope]:
+        """Keep nothing back from one outlet any more; what was."""
+        released: list[Envelope] = []
+        changed: dict[Group, Group] = {}
+        left: list[Kept] = []
+        for envelope, group in self:
+            if outlet not in group:
+                left.append(Kept(envelope, group))
+                continue
+            released.append(envelope)
+            if group not in changed:
+                changed[group] = tuple(one for one in group if one is not outlet)
+            if changed[group]:
+                left.append(Kept(envelope, changed[group]))
+            else:
+                self._bytes -= len(envelope.body)
+        self._envelopes = deque(kept.envelope for kept in left)
+        self._groups = deque(kept.outlets for kept in left)
+        self._open = list(left[-1].outlets) if left else []
+        self._known.clear()
+        return released
+
     def clear(self) -> None:
         """Nothing is kept, and nothing was forgotten."""
         for kept in (self._envelopes, self._groups, self._open, self._known, self.forgotten):

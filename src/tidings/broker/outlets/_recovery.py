@@ -25,7 +25,7 @@ whatever is lost can be noticed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
@@ -33,7 +33,7 @@ from tidings.model import Position, TidingsError
 from tidings.wire import Envelope, Fetched, Mark
 
 from . import _debts as limits
-from ._backlog import Kept
+from ._backlog import Kept, position_of
 from ._debts import Debts
 from ._fetching import Fetching
 from ._handing_over import give_up, hand_over
@@ -85,6 +85,10 @@ class Recovery:
     def debts(self, entry: Registration) -> list[tuple[str, bool]]:
         """The origins that owe a subscription something, each with whether it has been asked for it."""
         return [(origin, one.number is not None) for origin, one in self._debts.to(entry).items()]
+
+    def owed_since(self, entry: Registration) -> dict[str, Position]:
+        """The origins that owe a subscription something, each with the position behind which it does."""
+        return {origin: one.since for origin, one in self._debts.to(entry).items()}
 
     # --- live traffic ---------------------------------------------------------------------------------
 
@@ -200,6 +204,19 @@ class Recovery:
         """A subscription has a new filter: it is owed what passes both."""
         for suspension in list(self._debts.to(old).values()):
             self._debts.replace(suspension, old, new)
+
+    def owe(self, entry: Registration, origin: str, since: Position, held: Iterable[Envelope]) -> None:
+        """An origin owes a subscription what follows a position, in the place of what it owed it before."""
+        follows = list(held)
+        if (known := self._debts.to(entry).get(origin)) is not None:
+            follows += known.held.release(entry)
+            self._debts.drop(known, entry)
+            self._fewer_owed(known)
+        suspension = self._suspend(origin, since, entry, owner=entry.link.owner)
+        for envelope in follows:
+            if position_of(envelope) > since:
+                suspension.held.keep(envelope, [entry])
+        self._resuming.add(suspension)
 
     def _fewer_owed(self, suspension: Suspension) -> None:
         if not suspension.owed:

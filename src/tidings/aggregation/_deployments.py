@@ -1,0 +1,513 @@
+"""Deployments: a feature that takes statements from clients, keeps them, and tells them to every broker.
+
+A statement from a client passes, in this order: its right, the quotas of its tenant, the signature, what is known of
+the name already, and, if it is Python, the laws, which are tested once, here, in a worker. Then it is kept, attached,
+and only then passed on; so a broker that hears of a definition from a neighbour never lacks what that one asks about.
+Links are FIFO, and questions about values follow the statement. What two neighbours know is compared by marks
+whenever they become ready for each other: see `Registry`, which has all states.
+
+Every act, done or refused, is told to `on_audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from tidings.broker import Feature, Link, WaveKind
+from tidings.model import AccessDenied, BudgetExceeded, DeploymentRefused, TidingsError
+from tidings.wire import UNREADABLE, pack, unpacker
+
+from ._options import AggregationOptions
+from .deploying import (
+    EVERY,
+    SIDE_BY_SIDE,
+    Act,
+    From,
+    Judged,
+    Manifest,
+    Phase,
+    Place,
+    Registry,
+    Signed,
+    Tier,
+    place_of,
+    verify,
+)
+from .deploying.messages import (
+    FEATURE,
+    AnyMessage,
+    Declined,
+    Deploy,
+    Have,
+    Known,
+    Spread,
+    Survey,
+    Surveyed,
+    decode,
+    encode,
+    read_known,
+)
+from .workers import Answer, Check, Code, Describe, Described, Failed, Job
+
+MAX_SURVEYED = 2_000
+"""The most names and versions that one broker tells of."""
+CHECK_SECONDS = 2.0
+"""How long the laws of a definition are tested, at most."""
+_TABLE, _STRIKES = "deployments", "deployment-strikes"
+
+_read_statement: Callable[[bytes], Signed] = unpacker(Signed)
+
+
+class Audited(NamedTuple):
+    """What somebody did about a deployment, or tried to."""
+
+    at: int
+    """Microseconds since 1970 UTC."""
+    who: str
+    """The identity of the client; of what came from elsewhere, the broker."""
+    act: str
+    name: str
+    version: str
+    digest: str
+    signer: str
+    outcome: str
+    """A phase, or `refused`."""
+    reason: str = ""
+
+
+class Workers(Protocol):
+    """Where code of tenants runs: processes of `net`, or what stands for them in a simulator."""
+
+    @property
+    def unavailable(self) -> str:
+        """Why no code can be run here; "": it can."""
+        ...
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """What isolates the code, as far as that is known."""
+        ...
+
+    def submit(
+        self, place: Place, code: Code, jobs: Sequence[Job], done: Callable[[Sequence[Answer] | str], None]
+    ) -> None:
+        """Run jobs; in a later turn, call `done` with the answers, or with why there are none."""
+        ...
+
+    def strikes(self, place: Place) -> int:
+        """How often the code has failed lately."""
+        ...
+
+    def forget(self, place: Place) -> None:
+        """Run it no more."""
+        ...
+
+
+class Deployments(Feature):
+    """What is deployed, as one broker knows it."""
+
+    name = FEATURE
+    priority = -10
+    fail_stop = False
+
+    def __init__(self, options: AggregationOptions, workers: Workers | None = None) -> None:
+        self.options = options
+        self.workers = workers
+        self.registry = Registry(self._verify)
+        self.registry.unable = self._unable
+        self.on_audit: Callable[[Audited], None] = lambda audited: None
+        self.changed: Callable[[str], None] = lambda name: None
+        """Told of each name whose versions may have changed; `EVERY`: of all."""
+        self.watches: Callable[[Place], int] = lambda place: 0
+        """How many clients of this broker watch a version by its name."""
+        self.refused = 0
+        """Statements that were refused, from clients and neighbours."""
+        self._signers = {signer.identity: signer for signer in options.signer}
+        self._testing: dict[Place, str] = {}
+        """Whose laws are being tested, by digest."""
+        self._buckets: dict[str, tuple[float, int]] = {}
+        """Per tenant how many statements it may make at once, and as of when."""
+
+    def start(self) -> None:
+        """Take up what is kept on disk."""
+        log = self.context.log
+        if log is None:
+            return
+        for key, data in log.items(_TABLE).items():
+            try:
+                self.registry.take(_read_statement(data), From.DISK)
+            except (TidingsError, *UNREADABLE):  # of another version, or damaged: neighbours may know better
+                self.refused += 1
+                log.delete(_TABLE, key)
+        for key, data in log.items(_STRIKES).items():
+            name, _, version = key.partition(" ")
+            self.registry.strike(Place(name, version), data.decode(errors="replace"))
+
+    def wave_kinds(self) -> Mapping[str, WaveKind]:
+        """Every broker is asked what it has."""
+        return {"survey": _Surveying(self)}
+
+    def _verify(self, given: Signed) -> None:
+        verify(given, self._signers, network=self.options.network, now=self.context.now() / 1_000_000)
+
+    def _unable(self, manifest: Manifest) -> str:
+        if manifest.tier <= Tier.EXPRESSION:
+            return ""
+        if manifest.tier > Tier.PYTHON:
+            return "brokers run no advice that comes over the network"
+        return "this broker has no workers" if self.workers is None else self.workers.unavailable
+
+    # --- neighbours -----------------------------------------------------------------------------------
+
+    def neighbour_ready(self, link: Link) -> None:
+        """Compare what is known."""
+        self._send(link, Have(self.registry.marks()))
+
+    def on_message(self, link: Link, body: bytes) -> None:
+        """A neighbour or a client says something."""
+        if link.is_client:
+            self._from_client(link, body)
+            return
+        try:
+            message = decode(body)
+            match message:
+                case Have(marks):
+                    for statement in self.registry.lacking(marks):
+                        self._send(link, Spread(statement))
+                case Spread(statement):
+                    self._heard(link, statement)
+                case _:
+                    self.context.refused()
+        except TidingsError:
+            self.context.refused()
+
+    def _heard(self, link: Link, statement: Signed) -> None:
+        place = place_of(statement)
+        try:
+            new = self.registry.take(statement, From.NEIGHBOUR)
+        except DeploymentRefused as error:
+            self._refuse(link.name, statement.manifest, statement.signer, error)
+            raise
+        if new:
+            self._taken(link.name, statement, place, link)
+
+    def _taken(self, who: str, statement: Signed, place: Place, source: Link | None) -> None:
+        """Keep a statement, act on it, and only then pass it on."""
+        manifest = statement.manifest
+        if (log := self.context.log) is not None:
+            log.put(_TABLE, f"{place} {manifest.act} {manifest.digest}".strip(), pack(statement))
+        everything = Judged(Phase.QUARANTINED, "everything up to now")
+        judged = everything if place.name == EVERY else self.registry.judge(place)
+        if self.workers is not None:
+            ended = self.registry.places if place.name == EVERY else [place]
+            for one in ended:
+                if self.registry.judge(one).phase is not Phase.INSTALLED:
+                    self.workers.forget(one)
+        self._audit(who, manifest, statement.signer, judged.phase.value, judged.reason)
+        self.changed(manifest.name)
+        for link in self.context.neighbours:
+            if link is not source:
+                self._send(link, Spread(statement))
+
+    def struck(self, place: Place, reason: str) -> None:
+        """The code of a definition has failed too often here."""
+        if place in self.registry and place not in self.registry.struck:
+            self.registry.strike(place, reason)
+            if (log := self.context.log) is not None:
+                log.put(_STRIKES, str(place), reason.encode()[:2_000])
+            statement = self.registry.statement(place)
+            if statement is not None:
+                self._audit(self.context.name, statement.manifest, statement.signer, Phase.QUARANTINED.value, reason)
+            self.changed(place.name)
+
+    # --- clients --------------------------------------------------------------------------------------
+
+    def _from_client(self, link: Link, body: bytes) -> None:
+        message = decode(body)
+        try:
+            match message:
+                case Deploy():
+                    self._deploy(link, message)
+                case Survey(id):
+                    self._check_right(link)
+                    self._survey(link, id)
+                case _:
+                    raise TidingsError(f"a client may not send {type(message).__name__}")
+        except TidingsError as error:
+            if isinstance(message, Deploy):
+                self._refuse(_identity(link), message.statement.manifest, message.statement.signer, error)
+            self._decline(link, getattr(message, "id", ""), error)
+
+    def _decline(self, link: Link, id: str, error: TidingsError) -> None:
+        self.context.refused()
+        self._send(link, Declined(id, type(error).__name__, str(error)))
+
+    def _check_right(self, link: Link) -> None:
+        if link.guard is not None and not (link.guard.deploy or link.guard.administer):
+            raise AccessDenied(
+                f"'{link.guard.name}' may not deploy; ask the administrator for `deploy = true` for this identity"
+            )
+
+    def _deploy(self, link: Link, deploy: Deploy) -> None:
+        statement = deploy.statement
+        manifest = statement.manifest
+        self._check_right(link)
+        manifest.check()
+        self._check_owner(link, statement)
+        self._spend(manifest.tenant or _identity(link))
+        self.registry.check(statement)
+        if manifest.act is Act.INSTALL:
+            self._check_install(manifest)
+            if manifest.tier is Tier.PYTHON:
+                self._test(link, deploy)
+                return
+        else:
+            self._check_end(manifest)
+            if manifest.act is Act.REMOVE and not deploy.force:
+                self._remove_unwatched(link, deploy)
+                return
+        self._apply(link, deploy)
+
+    def _check_owner(self, link: Link, statement: Signed) -> None:
+        """What is unsigned belongs to the identity of the client."""
+        guard, manifest = link.guard, statement.manifest
+        if statement.signature or guard is None or guard.administer:
+            return
+        if manifest.name == EVERY:
+            raise AccessDenied(f"'{guard.name}' may not quarantine everything; whoever may administer may")
+        if manifest.tenant != guard.name:
+            raise AccessDenied(
+                f"{manifest.name} {manifest.version}: the names of {manifest.tenant} are not {guard.name}'s; "
+                f"use {guard.name}.{manifest.name.rpartition('.')[2]}"
+            )
+
+    def _spend(self, tenant: str) -> None:
+        """One more statement of a tenant; `BudgetExceeded` if there are too many a second."""
+        now, rate = self.context.now(), self.options.deployments_per_second
+        left, before = self._buckets.get(tenant, (rate, now))
+        left = min(max(rate, 1.0), left + (now - before) / 1_000_000 * rate)
+        if left < 1:
+            raise BudgetExceeded(
+                f"{tenant} deploys more than {rate:g} times a second; wait, or raise deployments_per_second in "
+                "[aggregation]"
+            )
+        self._buckets[tenant] = (left - 1, now)
+
+    def _check_install(self, manifest: Manifest) -> None:
+        """Raise `DeploymentRefused` for what does not go with what is known."""
+        place = Place(manifest.name, manifest.version)
+        if "identity" in manifest.capabilities:
+            raise DeploymentRefused(f"{place}: brokers give no code the capability identity; leave it out")
+        if manifest.tier is not Tier.EXPRESSION and (reason := self._unable(manifest)):
+            raise DeploymentRefused(f"{place} cannot be run at broker '{self.context.name}': {reason}")
+        others = [one for one in self.registry.versions(manifest.name) if one != place]
+        if place in self.registry:
+            standing, judged = self.registry.standing(place), self.registry.judge(place)
+            if judged.phase in (Phase.REMOVED, Phase.QUARANTINED):
+                raise DeploymentRefused(
+                    f"{place} is {judged.phase} {judged.reason}; a version is used up with its end: choose a new one"
+                )
+            if manifest.digest not in standing.digests:
+                raise DeploymentRefused(
+                    f"{place} is installed with another source, {standing.digests[0][:12]}; choose a new version"
+                )
+            return
+        if not manifest.replaces and others:
+            raise DeploymentRefused(
+                f"{others[0]} is installed; upgrade it to {manifest.version} with `tidings aggregate upgrade`, or "
+                "remove it"
+            )
+        if manifest.replaces and Place(manifest.name, manifest.replaces) not in others:
+            there = ", ".join(one.version for one in others) or "none"
+            raise DeploymentRefused(f"{place} replaces {manifest.replaces}, which is not installed; there is {there}")
+        if len(others) >= SIDE_BY_SIDE:
+            raise DeploymentRefused(
+                f"{others[0]} and {others[1].version} are installed, and at most {SIDE_BY_SIDE} versions run side by "
+                "side; remove one"
+            )
+        if self.registry.running(place.tenant) >= self.options.max_deployed:
+            raise BudgetExceeded(
+                f"{place.tenant} has {self.options.max_deployed:,} aggregates; remove some, or raise max_deployed in "
+                "[aggregation]"
+            )
+
+    def _check_end(self, manifest: Manifest) -> None:
+        if manifest.name == EVERY:
+            return
+        place = Place(manifest.name, manifest.version)
+        if place not in self.registry:
+            raise DeploymentRefused(f"{place} is not deployed; `tidings aggregate status` lists what is")
+        statement, judged = self.registry.statement(place), self.registry.judge(place)
+        if judged.phase is Phase.REMOVED or (
+            judged.phase is Phase.QUARANTINED and manifest.act is Act.QUARANTINE and place not in self.registry.struck
+        ):
+            raise DeploymentRefused(f"{place} is {judged.phase} already, {judged.reason}")
+        if statement is None:
+            raise DeploymentRefused(f"{place} is {judged.phase}: {judged.reason}")
+        if statement.manifest.digest != manifest.digest:
+            raise DeploymentRefused(
+                f"{place} has the digest {statement.manifest.digest[:12]}, not {manifest.digest[:12]}; make the "
+                "statement anew"
+            )
+        if statement.signature and manifest.tier < statement.manifest.tier:
+            raise DeploymentRefused(
+                f"{place} is signed; its end must be signed for tier {statement.manifest.tier:d}, too"
+            )
+
+    def _remove_unwatched(self, link: Link, deploy: Deploy) -> None:
+        """Remove it if no client in the network watches it."""
+        place = place_of(deploy.statement)
+
+        def asked(answer: bytes, complete: bool) -> None:
+            if self.context.client(link.name) is not link:
+                return
+            watches = sum(one.watches for one in _known_in(answer) if (one.name, one.version) == place)
+            try:
+                if watches and self._successor(place) is None:
+                    raise DeploymentRefused(
+                        f"{place} is watched by {watches} clients; end that, or remove it with --force, and they will "
+                        "be told"
+                    )
+                self._apply(link, deploy)
+            except TidingsError as error:
+                self._refuse(_identity(link), deploy.statement.manifest, deploy.statement.signer, error)
+                self._decline(link, deploy.id, error)
+
+        self.context.wave("survey", place.name.encode(), asked)
+
+    def _successor(self, place: Place) -> Place | None:
+        """The version that answers to the name once this one has gone."""
+        return next((one for one in self.registry.versions(place.name) if one != place), None)
+
+    def _test(self, link: Link, deploy: Deploy) -> None:
+        """Test the laws of Python, once, in a worker, before anybody else hears of it."""
+        statement = deploy.statement
+        manifest, place = statement.manifest, place_of(statement)
+        if place in self.registry:
+            self._apply(link, deploy)
+            return
+        if place in self._testing:
+            raise DeploymentRefused(f"{place} is being tested already; wait for the answer")
+        assert self.workers is not None
+        self._testing[place] = manifest.digest
+
+        def tested(answers: Sequence[Answer] | str) -> None:
+            del self._testing[place]
+            try:
+                if isinstance(answers, str):
+                    raise DeploymentRefused(f"{place} could not be tested: {answers}")
+                _check_answers(place, manifest, answers)
+                self._check_install(manifest)  # something may have come meanwhile
+                self._apply(link, deploy)
+            except TidingsError as error:
+                if self.workers is not None:
+                    self.workers.forget(place)
+                self._refuse(_identity(link), manifest, statement.signer, error)
+                if self.context.client(link.name) is link:
+                    self._decline(link, deploy.id, error)
+
+        jobs: list[Job] = [Describe(), Check(0, CHECK_SECONDS)]
+        self.workers.submit(place, Code(statement.source, manifest.entry), jobs, tested)
+
+    def _apply(self, link: Link, deploy: Deploy) -> None:
+        """Take the statement, pass it on, and say where it arrived. What is unsigned is the client's own word."""
+        statement = deploy.statement
+        if not statement.signature:
+            statement = msgspec.structs.replace(statement, signer=_identity(link))
+        if self.registry.take(statement, From.CLIENT):
+            self._taken(_identity(link), statement, place_of(statement), None)
+        self._survey(link, deploy.id, deploy.statement.manifest.name)
+
+    def _survey(self, link: Link, id: str, name: str = "") -> None:
+        brokers = len(self.context.tree.parents)
+
+        def asked(answer: bytes, complete: bool) -> None:
+            if self.context.client(link.name) is link:
+                workers = self.workers
+                layers = workers.layers if workers is not None else ()
+                why = "it has no workers" if workers is None else workers.unavailable
+                known = _known_in(answer)
+                self._send(link, Surveyed(id, self.options.network, known, complete, brokers, layers, why))
+
+        self.context.wave("survey", name.encode(), asked)
+
+    # --- telling --------------------------------------------------------------------------------------
+
+    def known(self, name: str) -> list[Known]:
+        """What this broker has of a name; "": of all."""
+        places = [place for place in self.registry.places if name in ("", EVERY, place.name)]
+        return [self._known(place) for place in places[:MAX_SURVEYED]]
+
+    def _known(self, place: Place) -> Known:
+        judged, standing = self.registry.judge(place), self.registry.standing(place)
+        statement = self.registry.statement(place)
+        tier = int(statement.manifest.tier) if statement is not None else 0
+        strikes = self.workers.strikes(place) if self.workers is not None else 0
+        return Known(
+            self.context.name,
+            *place,
+            standing.digests[0],
+            tier,
+            judged.phase.value,
+            judged.reason,
+            self.watches(place),
+            strikes,
+            statement.manifest.issued_at if statement is not None else 0,
+        )
+
+    def _refuse(self, who: str, manifest: Manifest, signer: str, error: TidingsError) -> None:
+        self.refused += 1
+        self._audit(who, manifest, signer, "refused", str(error))
+
+    def _audit(self, who: str, manifest: Manifest, signer: str, outcome: str, reason: str) -> None:
+        what = (manifest.act.value, manifest.name, manifest.version, manifest.digest)
+        self.on_audit(Audited(self.context.now(), who, *what, signer, outcome, reason))
+
+    def _send(self, link: Link, message: AnyMessage) -> None:
+        self.context.send(link, encode(message))
+
+
+class _Surveying:
+    """The wave that asks every broker what it has."""
+
+    def __init__(self, deployments: Deployments) -> None:
+        self._deployments = deployments
+
+    def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
+        """What this broker has of the name in the body."""
+        answer(pack(self._deployments.known(body.decode(errors="replace"))))
+
+    def combine(self, answers: list[bytes]) -> bytes:
+        """All of them."""
+        return pack([one for answer in answers for one in _known_in(answer)])
+
+
+def _known_in(answer: bytes) -> list[Known]:
+    try:
+        return read_known(answer) if answer else []
+    except UNREADABLE:
+        return []
+
+
+def _identity(link: Link) -> str:
+    return link.guard.name if link.guard is not None else link.name
+
+
+def _check_answers(place: Place, manifest: Manifest, answers: Sequence[Answer]) -> None:
+    """Raise `DeploymentRefused` unless the code obeys the laws and is what the manifest says."""
+    described, lawful = answers
+    for one in answers:
+        if isinstance(one, Failed):
+            raise DeploymentRefused(f"{place} was tested and is not taken: {one.reason}")
+    if not isinstance(described, Described):
+        raise DeploymentRefused(f"{place}: the worker does not say what it is")
+    del lawful
+    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window")
+    if described != said:
+        raise DeploymentRefused(
+            f"{place}: the code is {described.name} {described.version} with the window {described.window} and the "
+            f"filter {described.where!r:.60}, the manifest says {said.window} and {said.where!r:.60}; make it anew"
+        )

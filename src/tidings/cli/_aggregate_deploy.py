@@ -1,0 +1,305 @@
+"""`tidings aggregate deploy`, `upgrade`, `rollback`, `remove`, `quarantine`, `deployed`: aggregates of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import tidings
+from tidings import aggregation
+from tidings.aggregation.deploying import EVERY, Manifest, Phase, Signed, signed
+from tidings.client import Deployment
+from tidings.model import BoundError, duration
+
+from ._connection import AsJson, entering
+from ._errors import ExitCode, UsageError, complain
+from ._help import Commands
+from ._printable import printable, printable_json
+
+Definition = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|QUESTION",
+        help="A Python file with a definition, or a question like \"p95(load) WINDOW 60s WHERE type = 'load'\".",
+    ),
+]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="What was deployed, like acme.load.")]
+QuestionName = Annotated[
+    str, typer.Option("--as", metavar="NAME", help="The name of a question, like acme.load. A class has its own.")
+]
+QuestionVersion = Annotated[
+    str,
+    typer.Option("--version", metavar="VERSION", help="The version of a question, like 1.0.0. A class has its own."),
+]
+WhichVersion = Annotated[str, typer.Option("--version", metavar="VERSION", help="Which version, if there are two.")]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign-key", metavar="FILE", help="The private key to sign with; made by `tidings aggregate keygen`."
+    ),
+]
+SignedBy = Annotated[
+    str,
+    typer.Option(
+        "--signer", metavar="IDENTITY", help="Whose key it is, as brokers call it. By default the tenant of the name."
+    ),
+]
+Entry = Annotated[
+    str, typer.Option("--class", metavar="NAME", help="The class to use, if the file has several definitions.")
+]
+
+
+def _valid(value: str | timedelta) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    try:
+        return timedelta(microseconds=duration(value))
+    except BoundError as error:
+        raise UsageError(f"--valid-for {error}") from None
+
+
+ValidFor = Annotated[
+    timedelta,
+    typer.Option(metavar="DURATION", parser=_valid, help="How long brokers take the signature, like 30d."),
+]
+
+
+def add_to(commands: Commands) -> None:
+    """Add these commands."""
+    for command in (deploy, upgrade, rollback, remove, quarantine, deployed):
+        commands.command()(entering(command))
+
+
+def deploy(
+    client: tidings.Client,
+    definition: Definition,
+    name: QuestionName = "",
+    version: QuestionVersion = "",
+    entry: Entry = "",
+    sign_key: SignKey = None,
+    signer: SignedBy = "",
+    valid_for: ValidFor = timedelta(days=30),
+    as_json: AsJson = False,
+) -> None:
+    """Deploy an aggregate at all brokers. Python is tested first, here and by the broker, and must be signed."""
+    key = _private(sign_key)
+    if aggregation.is_question(definition):
+        _run(
+            client,
+            lambda: client.aggregates.deploy(
+                definition, name=name, version=version, key=key, signer=signer, valid_for=valid_for
+            ),
+            as_json=as_json,
+        )
+        return
+    described = _described(Path(definition), entry)
+    _run(client, lambda: _install(client, described, key, signer, valid_for), as_json=as_json)
+
+
+def upgrade(
+    client: tidings.Client,
+    definition: Definition,
+    name: QuestionName = "",
+    version: QuestionVersion = "",
+    entry: Entry = "",
+    replaces: Annotated[
+        str, typer.Option(metavar="VERSION", help="The version to take over from. By default the newest.")
+    ] = "",
+    sign_key: SignKey = None,
+    signer: SignedBy = "",
+    valid_for: ValidFor = timedelta(days=30),
+    as_json: AsJson = False,
+) -> None:
+    """Deploy a new version beside the old one. Watches go over to it when it has a complete value."""
+    key = _private(sign_key)
+    if aggregation.is_question(definition):
+        _run(
+            client,
+            lambda: client.aggregates.upgrade(
+                definition,
+                name=name,
+                version=version,
+                replaces=replaces,
+                key=key,
+                signer=signer,
+                valid_for=valid_for,
+            ),
+            as_json=as_json,
+        )
+        return
+    described = _described(Path(definition), entry)
+
+    async def install() -> Deployment:
+        before = replaces or await client.aggregates.newest_version(described["name"])
+        return await _install(client, described, key, signer, valid_for, replaces=before)
+
+    _run(client, install, as_json=as_json)
+
+
+def rollback(
+    client: tidings.Client, name: Named, sign_key: SignKey = None, signer: SignedBy = "", as_json: AsJson = False
+) -> None:
+    """Remove the newest version; the older one serves all watches again."""
+    key = _private(sign_key)
+    _run(client, lambda: client.aggregates.rollback(name, key=key, signer=signer), as_json=as_json, ends=True)
+
+
+def remove(
+    client: tidings.Client,
+    name: Named,
+    version: WhichVersion = "",
+    force: Annotated[bool, typer.Option("--force", help="Also while clients watch it; they are told.")] = False,
+    sign_key: SignKey = None,
+    signer: SignedBy = "",
+    as_json: AsJson = False,
+) -> None:
+    """Remove a version from all brokers. Its version number is used up."""
+    key = _private(sign_key)
+    _run(
+        client,
+        lambda: client.aggregates.remove(name, version, key=key, signer=signer, force=force),
+        as_json=as_json,
+        ends=True,
+    )
+
+
+def quarantine(
+    client: tidings.Client,
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="What was deployed, like acme.load.")] = "",
+    version: WhichVersion = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Everything that is deployed now; an operator signs it. Routing goes on.")
+    ] = False,
+    sign_key: SignKey = None,
+    signer: SignedBy = "",
+    as_json: AsJson = False,
+) -> None:
+    """Stop a version at all brokers, at once, whoever watches it."""
+    if bool(name) == everything:
+        raise UsageError("name what to stop, or stop everything with --all")
+    key = _private(sign_key)
+    chosen = EVERY if everything else name
+    _run(
+        client,
+        lambda: client.aggregates.quarantine(chosen, version, key=key, signer=signer),
+        as_json=as_json,
+        ends=True,
+    )
+
+
+def deployed(client: tidings.Client, as_json: AsJson = False) -> None:
+    """Show what is deployed, at every broker, and what isolates code at this one."""
+
+    async def ask() -> Any:
+        async with client:
+            return await client.aggregates.deployed()
+
+    found = asyncio.run(ask())
+    if as_json:
+        print(printable_json(msgspec.json.encode(msgspec.to_builtins(found)).decode()))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    if found.known:
+        table = Table("name", "version", "broker", "phase", "watches", "strikes", "reason", box=None)
+        for one in found.known:
+            row = (one.name, one.version, one.broker, one.phase, str(one.watches), str(one.strikes), one.reason)
+            table.add_row(*map(printable, row))
+        console.print(table)
+    else:
+        console.print("nothing is deployed")
+    isolation = ", ".join(found.layers) or "nothing yet"
+    console.print(
+        f"code runs isolated by {isolation}" if not found.no_code else f"no code: {found.no_code}", markup=False
+    )
+    if not found.complete:
+        complain("not every broker has answered")
+
+
+def _private(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a key"
+        raise UsageError(
+            f"--sign-key {file} cannot be read: {reason}; make one with `tidings aggregate keygen`"
+        ) from None
+
+
+def _described(file: Path, entry: str) -> dict[str, Any]:
+    """What there is to say about a file, after it was tested."""
+    from ._aggregate_files import checked  # noqa: PLC0415 - loads workers
+
+    if file.suffix != ".py" and not file.exists():
+        raise UsageError(f'{file} is neither a file nor a question; write one like "count() WINDOW 60s"')
+    return checked(file, entry)
+
+
+async def _install(
+    client: tidings.Client,
+    described: dict[str, Any],
+    key: str,
+    signer: str,
+    valid_for: timedelta,
+    *,
+    replaces: str = "",
+) -> Deployment:
+    source: str = described["source"]
+    manifest = await client.aggregates.manifest(
+        name=described["name"],
+        version=described["version"],
+        digest=described["digest"],
+        entry=described["class"],
+        window=described["window"],
+        where=described["where"],
+        replaces=replaces,
+        valid_for=valid_for,
+    )
+    return await client.aggregates.state(_vouched(manifest, key, signer, source))
+
+
+def _vouched(manifest: Manifest, key: str, signer: str, source: str) -> Signed:
+    who = signer or manifest.tenant
+    return signed(manifest, key, who, source) if key else Signed(manifest, who, b"", source)
+
+
+def _run(
+    client: tidings.Client, act: Callable[[], Awaitable[Deployment]], *, as_json: bool, ends: bool = False
+) -> None:
+    async def run() -> Deployment:
+        async with client:
+            return await act()
+
+    done = asyncio.run(run())
+    if as_json:
+        brokers = [msgspec.to_builtins(one) for one in done.brokers]
+        words = {"name": done.name, "version": done.version, "digest": done.digest, "network": done.network}
+        print(printable_json(json.dumps({**words, "complete": done.complete, "brokers": brokers})))
+    else:
+        _say(done)
+    there = {one.phase for one in done.brokers}
+    if not done.complete or (not ends and there != {Phase.INSTALLED}):
+        complain("not every broker has it; those that were not reached get it when they are back")
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _say(done: Deployment) -> None:
+    counts: dict[str, int] = {}
+    for one in done.brokers:
+        counts[one.phase] = counts.get(one.phase, 0) + 1
+    what = "everything" if done.name == EVERY else f"{done.name} {done.version}"
+    places = ", ".join(f"{phase} at {count} broker{'s' * (count != 1)}" for phase, count in sorted(counts.items()))
+    print(printable(f"{what}: {places or 'nothing was deployed'}"))
+    for one in done.brokers:
+        if one.reason and one.phase == Phase.RECEIVED:
+            print(printable(f"  {one.broker}: {one.reason}"))

@@ -1,0 +1,118 @@
+"""The buffer: what the copies of one broker hold for clients that are not there.
+
+Each notification is held once, however many copies want it, and each of these has a reference to it. All copies share
+one limit in bytes. At the limit the oldest notification is overwritten: every copy that had a reference to it notes up
+to where it has lost something of that origin, and the origin is asked for it when the client arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tidings.model import Position
+from tidings.wire import Envelope
+
+REFERENCE_BYTES = 64
+"""What a reference counts for."""
+
+
+class Holder:
+    """Whose references there are; a copy of a client."""
+
+    def __init__(self) -> None:
+        self.references: dict[int, None] = {}
+        """The numbers of what it refers to, the oldest first."""
+        self.by_id: dict[str, list[int]] = {}
+        """The same for each of its subscriptions; some may have been overwritten since."""
+        self.overwritten: dict[str, Position] = {}
+        """By origin, the last that was overwritten."""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    envelope: Envelope
+    size: int
+    holders: dict[Holder, tuple[str, ...]] = field(default_factory=dict)
+    """Each with the ids of its subscriptions that want it."""
+
+
+class SharedBuffer:
+    """What is held at one broker, the oldest first."""
+
+    def __init__(self, most: int, overwrote: Callable[[Envelope, Iterable[Holder]], None] | None = None) -> None:
+        """`most` is the limit in bytes; `overwrote` is told of each notification that had to go."""
+        self.most = most
+        self._overwrote = overwrote
+        self._held: dict[int, _Held] = {}
+        self._numbers = 0
+        self._last: tuple[Envelope, int] | None = None
+        """What was added last: it comes to each copy by itself."""
+        self.bytes = 0
+        self.overwritten = 0
+        """How many references were lost."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, envelope: Envelope, holder: Holder, ids: tuple[str, ...]) -> None:
+        """Hold a notification for subscriptions of a copy."""
+        if self._last is not None and self._last[0] is envelope and self._last[1] in self._held:
+            number = self._last[1]
+        else:
+            self._numbers += 1
+            number = self._numbers
+            self._held[number] = _Held(envelope, len(envelope.body))
+            self.bytes += len(envelope.body)
+            self._last = (envelope, number)
+        held = self._held[number]
+        if holder not in held.holders:
+            self.bytes += REFERENCE_BYTES
+            holder.references[number] = None
+        held.holders[holder] = (*held.holders.get(holder, ()), *ids)
+        for id in ids:
+            holder.by_id.setdefault(id, []).append(number)
+        while self.bytes > self.most and self._held:
+            self._overwrite(next(iter(self._held)))
+
+    def of(self, holder: Holder, id: str) -> list[Envelope]:
+        """What is held for one subscription of a copy, in the order in which it came."""
+        return [self._held[number].envelope for number in holder.by_id.get(id, ()) if number in holder.references]
+
+    def all_of(self, holder: Holder) -> list[tuple[Envelope, tuple[str, ...]]]:
+        """What is held for a copy, each with the ids of the subscriptions that want it."""
+        found = [self._held[number] for number in holder.references]
+        return [(one.envelope, one.holders[holder]) for one in found]
+
+    def release(self, holder: Holder, id: str | None = None) -> None:
+        """Hold nothing any more for one subscription of a copy, or for all of them."""
+        numbers = list(holder.references) if id is None else holder.by_id.pop(id, [])
+        for number in numbers:
+            held = self._held.get(number)
+            if held is None or holder not in held.holders:
+                continue  # it was overwritten
+            left = () if id is None else tuple(one for one in held.holders[holder] if one != id)
+            if left:
+                held.holders[holder] = left
+            else:
+                self._drop(number, held, holder)
+        if id is None:
+            holder.by_id.clear()
+
+    def _drop(self, number: int, held: _Held, holder: Holder) -> None:
+        del held.holders[holder], holder.references[number]
+        self.bytes -= REFERENCE_BYTES
+        if not held.holders:
+            del self._held[number]
+            self.bytes -= held.size
+
+    def _overwrite(self, number: int) -> None:
+        held = self._held[number]
+        identity = held.envelope.identity
+        position = Position(identity.epoch, identity.seq)
+        if self._overwrote is not None:
+            self._overwrote(held.envelope, held.holders)
+        for holder in list(held.holders):
+            self.overwritten += 1
+            holder.overwritten[identity.origin] = max(position, holder.overwritten.get(identity.origin, position))
+            self._drop(number, held, holder)

@@ -1,0 +1,328 @@
+"""Controlling: the copies that this broker wants elsewhere, of clients that it hosts or has hosted last.
+
+See `_protocol` for the theory of operation, and for the table of clients that this module follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidings.broker import Context, Link, Timer
+from tidings.model import EventKey, Position
+from tidings.wire import pack
+
+from ._copies import (
+    MAX_STANDING,
+    Activate,
+    Deactivate,
+    Delete,
+    Offered,
+    Propagate,
+    Said,
+    Saying,
+    Standing,
+    Wanted,
+    Whose,
+)
+from ._copy import Copy
+from ._neighbourhood import Neighbourhood
+from ._options import MobilityOptions
+from ._protocol import Do, Hosting, Noticed, of_client
+
+SECOND = 1_000_000
+TELL_DELAY = 50_000
+"""Microseconds for which changes of subscriptions wait for others, to go together."""
+MAX_CONTEXT = 524_288
+"""The most bytes of what one client subscribes to and advertises; who has more is not copied."""
+MAX_MOVED = 100_000
+"""The most clients of which a broker remembers that they have moved."""
+
+
+class Woven(Protocol):
+    """The feature that this is a part of."""
+
+    @property
+    def context(self) -> Context: ...
+
+
+class HomeCopies(Protocol):
+    """Who keeps copies here: those of clients that are away from here, too."""
+
+    def open_home(self, link: Link, whose: Whose) -> Copy | None:
+        """Let a copy adopt what a client subscribes to; None: it cannot."""
+        ...
+
+    def give_back(self, copy: Copy, link: Link) -> None:
+        """Hand over what a copy holds to the client, which goes on as it was."""
+        ...
+
+    def drop_home(self, copy: Copy) -> None:
+        """The client is elsewhere, or has ended."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A client that is hosted here, or was last."""
+
+    whose: Whose
+    link: Link | None
+    state: Hosting = Hosting.HERE
+    home: Copy | None = None
+    """What listens while it is away."""
+    told: set[str] = field(default_factory=set)
+    """The brokers that have a copy of it."""
+    current: set[str] = field(default_factory=set)
+    """Those of them that have it as it is, under this epoch."""
+    version: int = 0
+    wanted: tuple[Wanted, ...] = ()
+    offered: tuple[Offered, ...] = ()
+    acknowledged: dict[str, Position] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
+    """From where on its copies listen."""
+    timeout: Timer | None = None
+    telling: bool = False
+
+
+class Controlling:
+    """The clients of one broker, and where there are copies of them."""
+
+    def __init__(
+        self, feature: Woven, options: MobilityOptions, neighbourhood: Neighbourhood, homes: HomeCopies
+    ) -> None:
+        self._feature = feature
+        self._options = options
+        self._neighbourhood = neighbourhood
+        self._homes = homes
+        self._clients: dict[str, _Client] = {}
+        self._moved: dict[str, int] = {}
+        """When clients have come from elsewhere, the earliest first."""
+        self.sent = 0
+        """How many messages were sent to other brokers."""
+        self.too_large = 0
+        """How many clients were not copied because they subscribe to too much."""
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    @property
+    def _context(self) -> Context:
+        return self._feature.context
+
+    @property
+    def away(self) -> int:
+        """How many clients are away."""
+        return sum(one.state is Hosting.AWAY for one in self._clients.values())
+
+    # --- what happens to clients ----------------------------------------------------------------------
+
+    def arrived(self, link: Link, epoch: int, *, elsewhere: bool) -> Copy | None:
+        """A client has come; the home copy that it left behind when it was here last, if there is one."""
+        known = self._clients.pop(link.name, None)
+        home = None
+        if known is not None:
+            home, known.home = known.home, None
+            self._stop(known)
+        if elsewhere:
+            self._note_move(link.name)
+        client = _Client(Whose(link.name, link.owner, epoch), link)
+        self._clients[link.name] = client
+        if known is not None:  # the copies elsewhere are its own, and hear of what it subscribes to now
+            client.told, client.version = known.told, known.version
+            if known.state is Hosting.AWAY:
+                for broker in sorted(client.told):
+                    self._send(broker, Deactivate(client.whose))
+            if known.told:
+                self._tell_soon(client)
+        return home
+
+    def _note_move(self, name: str) -> None:
+        now = self._context.now()
+        self._moved.pop(name, None)
+        self._moved[name] = now
+        until = now - int(self._options.edge_timeout * SECOND)
+        while self._moved and (len(self._moved) > MAX_MOVED or next(iter(self._moved.values())) < until):
+            del self._moved[next(iter(self._moved))]
+
+    def changed(self, link: Link) -> None:
+        """A client may subscribe to, or advertise, something else than before."""
+        client = self._clients.get(link.name)
+        if client is not None and client.link is link and of_client(client.state, Noticed.CHANGES) is not None:
+            self._tell_soon(client)
+
+    def acknowledged(self, link: Link, key: EventKey) -> None:
+        """What has reached the process of a client."""
+        client = self._clients.get(link.name)
+        if client is not None and client.link is link:
+            client.acknowledged[key.origin] = Position(key.epoch, key.seq)
+
+    def left(self, link: Link) -> None:
+        """A client is away."""
+        client = self._clients.get(link.name)
+        if client is None or client.link is not link or of_client(client.state, Noticed.LEAVES) is None:
+            return
+        self._look(client)
+        if not self._known_neighbours(client):
+            return
+        home = self._homes.open_home(link, client.whose)
+        if home is None:
+            return
+        client.state, client.home = Hosting.AWAY, home
+        known = client.acknowledged
+        client.positions = {origin: min(known.get(origin, mark), mark) for origin, mark in home.since.items()}
+        delay = int(self._options.t_timeout * SECOND)
+        client.timeout = self._context.call_later(delay, lambda: self._timed_out(client))
+        self._settle_copies(client)
+        for broker in sorted(client.told):
+            self._send(broker, self._activation(client))
+
+    def returned(self, link: Link) -> None:
+        """A client that was away is back, and its session goes on."""
+        client = self._clients.get(link.name)
+        if client is None or client.link is not link or of_client(client.state, Noticed.RETURNS) is None:
+            return
+        home, client.home = client.home, None
+        assert home is not None
+        self._stop(client)
+        client.state = Hosting.HERE
+        self._homes.give_back(home, link)
+        for broker in sorted(client.told):
+            self._send(broker, Deactivate(client.whose))
+
+    def detached(self, link: Link) -> None:
+        """A client has gone; if it was away, it may still come back."""
+        client = self._clients.get(link.name)
+        if client is None or client.link is not link:
+            return
+        if of_client(client.state, Noticed.EXPIRES) is not None:
+            client.link = None
+        else:
+            self._retract(client, Noticed.ENDS, ended=True)
+
+    def moved(self, whose: Whose, broker: str) -> None:
+        """Another broker hosts a client, or has hosted it last; it may have been here."""
+        client = self._clients.get(whose.name)
+        if client is not None and client.whose.owner == whose.owner and client.whose.epoch < whose.epoch:
+            self._retract(client, Noticed.MOVES, but=broker)
+
+    def _timed_out(self, client: _Client) -> None:
+        if self._clients.get(client.whose.name) is client:
+            self._retract(client, Noticed.TIMES_OUT)
+
+    def _retract(self, client: _Client, event: Noticed, *, but: str = "", ended: bool = False) -> None:
+        """The copies of a client are not wanted any more."""
+        row = of_client(client.state, event)
+        if row is None or row.action is not Do.RETRACT:
+            return
+        del self._clients[client.whose.name]
+        self._stop(client)
+        for broker in sorted(client.told - {but}):
+            self._send(broker, Delete(client.whose, ended=ended))
+        if client.home is not None:
+            home, client.home = client.home, None
+            self._homes.drop_home(home)
+
+    def _stop(self, client: _Client) -> None:
+        if client.timeout is not None:
+            client.timeout.cancel()
+            client.timeout = None
+
+    # --- copies ---------------------------------------------------------------------------------------
+
+    def _neighbours(self, client: _Client) -> set[str]:
+        """Where there should be copies of a client, as far as brokers can be reached."""
+        return {one for one in self._known_neighbours(client) if one in self._context.tree.hops}
+
+    def _known_neighbours(self, client: _Client) -> tuple[str, ...]:
+        name = client.whose.name
+        if not self._options.copies(name, moved=name in self._moved):
+            return ()
+        return self._neighbourhood.graph.neighbours(self._context.name)
+
+    def _tell_soon(self, client: _Client) -> None:
+        if not client.telling and (client.told or self._neighbours(client)):
+            client.telling = True
+            self._context.call_later(TELL_DELAY, lambda: self._tell(client))
+
+    def _tell(self, client: _Client) -> None:
+        client.telling = False
+        if self._clients.get(client.whose.name) is client and client.state is Hosting.HERE:
+            self._look(client)
+            self._settle_copies(client)
+
+    def _look(self, client: _Client) -> None:
+        """See what a client subscribes to; if it is something else than before, no copy is up to date."""
+        if client.link is None:
+            return
+        context = self._context
+        wanted = tuple(
+            Wanted(one.id, one.filter, one.receive_own, one.duplicates, dict(one.meta))
+            for one in context.subscribed(client.link)
+        )
+        offered = tuple(Offered(one.id, one.filter) for one in context.advertised(client.link))
+        if (wanted, offered) != (client.wanted, client.offered) or not client.version:
+            client.wanted, client.offered = wanted, offered
+            client.version = max(client.version + 1, context.now())
+            client.current.clear()
+
+    def _settle_copies(self, client: _Client) -> None:
+        """Tell neighbours that have no copy, or not this one; delete those of brokers that are none any more."""
+        wanted = self._neighbours(client) if client.version else set()
+        for broker in sorted(client.told - wanted):
+            self._send(broker, Delete(client.whose))
+        client.told &= wanted
+        client.current &= wanted
+        for broker in sorted(wanted - client.current):
+            if self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered)):
+                client.told.add(broker)
+                client.current.add(broker)
+
+    def reconcile(self) -> None:
+        """The neighbour graph has changed."""
+        for client in self._clients.values():
+            before = set(client.current)
+            if client.state is Hosting.HERE:
+                self._tell_soon(client)
+            else:
+                self._settle_copies(client)
+                for broker in sorted(client.current - before):
+                    self._send(broker, self._activation(client))
+
+    def say_again(self) -> None:
+        """There is a new tree, and what was under way is lost: say which copies are wanted."""
+        standing: dict[str, list[tuple[Whose, int, bool]]] = {}
+        for client in self._clients.values():
+            client.told &= self._neighbours(client)
+            client.current &= client.told
+            for broker in client.current:
+                standing.setdefault(broker, []).append((client.whose, client.version, client.state is Hosting.AWAY))
+        for broker in sorted(standing):
+            for some in _portions(standing[broker]):
+                self._send(broker, Standing(some))
+        self.reconcile()
+
+    def missing(self, broker: str, whose: Whose) -> None:
+        """A broker has no copy, or not this one."""
+        client = self._clients.get(whose.name)
+        if client is None or client.whose != whose or broker not in client.told:
+            return
+        told = self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered))
+        if told and client.state is Hosting.AWAY:
+            self._send(broker, self._activation(client))
+
+    def _activation(self, client: _Client) -> Activate:
+        return Activate(client.whose, client.version, client.positions)
+
+    def _send(self, broker: str, said: Said) -> bool:
+        body = pack(Saying(said))
+        if len(body) > MAX_CONTEXT:
+            self.too_large += 1
+            return False
+        self.sent += 1
+        return self._context.send_to(broker, body)
+
+
+def _portions(several: list[tuple[Whose, int, bool]]) -> Iterable[tuple[tuple[Whose, int, bool], ...]]:
+    return [tuple(several[at : at + MAX_STANDING]) for at in range(0, len(several), MAX_STANDING)]

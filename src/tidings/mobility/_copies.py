@@ -1,0 +1,96 @@
+"""What brokers say to one another about copies of clients; and what a copy is a copy of."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tidings.model import Duplicates, Matches, Position
+from tidings.wire import unpacker
+
+MAX_STANDING = 1_000
+"""The most copies in one `Standing`."""
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True):
+    """A subscription of a client."""
+
+    id: str
+    filter: Matches
+    receive_own: bool = True
+    duplicates: Duplicates = Duplicates.DEFAULT
+    meta: dict[str, str] = {}
+
+
+class Offered(msgspec.Struct, frozen=True, array_like=True):
+    """An advertisement of a client."""
+
+    id: str
+    filter: Matches
+
+
+class Whose(msgspec.Struct, frozen=True, array_like=True):
+    """A client, under one epoch. Everything that brokers say about copies is about one."""
+
+    name: str
+    owner: str
+    """Its identity: a name means nothing without it."""
+    epoch: int
+    """Under which the sender hosts it, or has hosted it last."""
+
+
+class Propagate(msgspec.Struct, frozen=True, array_like=True, tag="propagate"):
+    """Keep a copy of these subscriptions and advertisements."""
+
+    whose: Whose
+    version: int
+    """Grows with each change of them."""
+    wanted: tuple[Wanted, ...]
+    offered: tuple[Offered, ...] = ()
+
+
+class Activate(msgspec.Struct, frozen=True, array_like=True, tag="activate"):
+    """The client is away: let its copy listen, from these positions on."""
+
+    whose: Whose
+    version: int
+    positions: dict[str, Position]
+
+
+class Missing(msgspec.Struct, frozen=True, array_like=True, tag="missing"):
+    """There is no copy of this version here: say everything again."""
+
+    whose: Whose
+
+
+class Deactivate(msgspec.Struct, frozen=True, array_like=True, tag="deactivate"):
+    """The client is back: let its copy rest."""
+
+    whose: Whose
+
+
+class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
+    """Delete the copy."""
+
+    whose: Whose
+    ended: bool = False
+    """Whether the client has ended its subscriptions; else it has moved, or was away for too long."""
+
+
+class Standing(msgspec.Struct, frozen=True, array_like=True, tag="standing"):
+    """After a new tree: these copies are wanted, each with its version, and whether it listens."""
+
+    copies: tuple[tuple[Whose, int, bool], ...]
+
+
+Said: TypeAlias = Propagate | Activate | Missing | Deactivate | Delete | Standing
+
+
+class Saying(msgspec.Struct, frozen=True, array_like=True):
+    """One message between brokers."""
+
+    said: Said
+
+
+read_saying = unpacker(Saying)

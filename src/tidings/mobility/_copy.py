@@ -1,0 +1,67 @@
+"""A copy of a client at a broker: its record and, while it listens, a client inside the broker; see `_protocol`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidings.broker import InnerClient, Timer
+from tidings.model import Position
+from tidings.wire import Deliver, Frame, Gap, Refused
+
+from ._buffer import Holder, SharedBuffer
+from ._copies import Whose
+from ._protocol import Copied
+
+SUFFIX = "/~copy"
+"""Behind the name of the client, the name of the client inside the broker that stands for it."""
+
+
+class Copy(Holder):
+    """What one broker holds of one client."""
+
+    def __init__(self, whose: Whose, controller: str, buffer: SharedBuffer, refused: Callable[[], None]) -> None:
+        """`refused` is called if the broker does not take what the copy subscribes to."""
+        super().__init__()
+        self.whose = whose
+        self.controller = controller
+        self._buffer = buffer
+        self._refused = refused
+        self.version = 0
+        self.record = b""
+        """What the client subscribes to and advertises, encoded."""
+        self.inner: InnerClient | None = None
+        self.since: dict[str, Position] = {}
+        """From where on it has everything of each origin that owes it nothing; others may lack something."""
+        self.torn: dict[str, Position] = {}
+        """By origin, the position before the first gap that it was told."""
+        self.expiry: Timer | None = None
+
+    @property
+    def state(self) -> Copied:
+        """In which state of the table of copies it is."""
+        return Copied.PASSIVE if self.inner is None else Copied.ACTIVE
+
+    def receive(self, frame: Frame) -> None:
+        """The broker sends something to whoever listens for the client."""
+        message = frame.message
+        if self.inner is None:
+            return  # it is being closed
+        if type(message) is Deliver:
+            self._buffer.add(message.envelope, self, message.subscriptions)
+        elif isinstance(message, Gap):
+            before = Position(message.epoch, message.first - 1)
+            self.torn[message.origin] = min(before, self.torn.get(message.origin, before))
+        elif isinstance(message, Refused):
+            self._refused()
+
+    def close(self) -> None:
+        """Listen no longer, and release what is held. In a turn."""
+        if self.expiry is not None:
+            self.expiry.cancel()
+            self.expiry = None
+        if (inner := self.inner) is not None:
+            self.inner = None
+            inner.close()
+        self._buffer.release(self)
+        self.overwritten.clear()
+        self.torn.clear()

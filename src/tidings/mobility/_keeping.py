@@ -1,0 +1,504 @@
+"""Keeping: the copies of clients at this broker, and the hand-over to a client that arrives.
+
+See `_protocol` for the theory of operation, and for the table of copies that this module follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidings.broker import Context, Guard, Link, Registration
+from tidings.model import Position, TidingsError
+from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack, unpacker
+
+from ._buffer import SharedBuffer
+from ._controlling import SECOND, Woven
+from ._copies import (
+    MAX_STANDING,
+    Activate,
+    Deactivate,
+    Delete,
+    Missing,
+    Propagate,
+    Saying,
+    Standing,
+    Whose,
+)
+from ._copy import SUFFIX, Copy
+from ._hosts import Hosts
+from ._neighbour_graph import Outcome
+from ._options import MobilityOptions
+from ._protocol import Copied, Do, Heard, of_copy
+
+MAX_COPIES = 50_000
+"""The most copies at one broker; more are not taken."""
+MAX_OWN_BYTES = 16_777_216
+"""The most bytes of records of one identity's clients."""
+MAX_RECORD_BYTES = 134_217_728
+"""The most bytes of all records."""
+MAX_TOMBSTONES = 100_000
+"""The most tombstones; at the limit the oldest goes."""
+HANDING_TIME = 5_000_000
+"""Microseconds after the arrival of a client within which it announces what it subscribes to."""
+_NOWHERE = Position(0, 0)
+
+_read_record = unpacker(Propagate)
+
+
+@dataclass(slots=True, eq=False)
+class _Handing:
+    """A copy that hands over to a client that has arrived."""
+
+    copy: Copy
+    link: Link
+    elsewhere: bool
+    """Whether the client comes from another broker."""
+    at: int
+    """When the client arrived."""
+    subscribed: dict[str, Registration] = field(default_factory=dict)
+    advertised: dict[str, Registration] = field(default_factory=dict)
+    taken: int = 0
+    missed: int = 0
+    taken_at: int = 0
+    """When the last subscription was."""
+    owed: bool = False
+    """Whether an origin had to be asked."""
+
+
+class Found(NamedTuple):
+    """What a client found at the broker to which it has come."""
+
+    outcome: Outcome
+    missed: int = 0
+    """How many notifications its copy handed over."""
+    pause: int = 0
+    """Microseconds from its arrival until everything was handed over."""
+
+
+class Keeping:
+    """The copies at one broker."""
+
+    def __init__(
+        self,
+        feature: Woven,
+        options: MobilityOptions,
+        hosts: Hosts,
+        *,
+        guard_of: Callable[[str], Guard | None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._feature = feature
+        self._options = options
+        self._hosts = hosts
+        self._guard_of = guard_of
+        self._warn = warn
+        self.copies: dict[str, Copy] = {}
+        """Of clients of other brokers."""
+        self.homes: set[Copy] = set()
+        """Of clients that are away from here."""
+        self.handing: dict[str, _Handing] = {}
+        self.tombstones: dict[str, tuple[int, int]] = {}
+        """By name: the epoch up to which nothing counts any more, and when that was noted; the earliest first."""
+        self._burying = False
+        self.buffer = SharedBuffer(options.buffer_bytes)
+        self._record_bytes: dict[str, int] = {}
+        """By identity."""
+        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.found: Callable[[str, Found], None] = lambda client, found: None
+        """Called with what a client has found that has come from another broker."""
+        self.adopted: Callable[[Link], None] = lambda link: None
+        """Called when a client has adopted a subscription."""
+        self.refused = 0
+        """How many copies were not taken, at a limit or because the client may not do here what it does elsewhere."""
+
+    @property
+    def _context(self) -> Context:
+        return self._feature.context
+
+    # --- what controllers say -------------------------------------------------------------------------
+
+    def hear(self, source: str, said: Propagate | Activate | Deactivate | Delete) -> None:
+        """A broker speaks of a copy."""
+        whose = said.whose
+        copy = self.copies.get(whose.name)
+        if self._is_stale(whose) or (copy is not None and not self._is_same(copy, whose, source)):
+            return
+        state = copy.state if copy is not None else Copied.NOTHING
+        newer = copy is not None and whose.epoch > copy.whose.epoch
+        event = _event(said, newer)
+        row = of_copy(state, event, by_controller=copy is None or copy.controller == source or newer)
+        if row is None:
+            return
+        if copy is not None and (newer or event is Heard.ACTIVATE):
+            copy.whose, copy.controller = whose, source
+        match row.action:
+            case Do.STORE:
+                assert isinstance(said, Propagate)
+                self._store(source, said, copy)
+            case Do.RENEW:
+                assert isinstance(said, Propagate)
+                assert copy is not None
+                copy.close()
+                self._store(source, said, copy)
+            case Do.LISTEN:
+                assert isinstance(said, Activate)
+                assert copy is not None
+                if copy.version != said.version:
+                    self._ask(source, whose)
+                else:
+                    self._listen(copy, said.positions)
+            case Do.ASK:
+                self._ask(source, whose)
+            case Do.REST:
+                assert copy is not None
+                copy.close()
+            case Do.DROP:
+                self._drop(whose, ended=event is Heard.END)
+
+    def _is_stale(self, whose: Whose) -> bool:
+        """Whether this is of an epoch that has passed, or of a client that is here."""
+        hosted = self._hosts.epoch_of(whose.name)
+        copy = self.copies.get(whose.name)
+        known = copy.whose.epoch if copy is not None else 0
+        return whose.epoch <= max(hosted, self.tombstones.get(whose.name, _NOWHERE)[0]) or whose.epoch < known
+
+    def _is_same(self, copy: Copy, whose: Whose, source: str) -> bool:
+        if copy.whose.owner == whose.owner:
+            return True
+        self._warn(
+            f"broker '{source}' speaks of client '{whose.name}' of '{whose.owner}', but the copy here belongs to "
+            f"'{copy.whose.owner}'; compare what `tidings config names FILE` prints for both brokers"
+        )
+        return False
+
+    def _ask(self, source: str, whose: Whose) -> None:
+        self._context.send_to(source, pack(Saying(Missing(whose))))
+
+    def _store(self, source: str, said: Propagate, copy: Copy | None) -> None:
+        record = pack(said)
+        if copy is None:
+            if not self._has_room(said.whose.owner, len(record)):
+                self.refused += 1
+                return
+            copy = Copy(said.whose, source, self.buffer, lambda: self._was_refused(said.whose.name))
+            self.copies[said.whose.name] = copy
+        self._count(copy, -len(copy.record))
+        same = copy.version == said.version
+        copy.record, copy.version = record, said.version
+        self._count(copy, len(record))
+        self._expire_later(copy)
+        if copy.inner is not None and not same:
+            positions = dict(copy.since)
+            copy.close()
+            self._listen(copy, positions)
+
+    def _has_room(self, owner: str, size: int) -> bool:
+        total = sum(self._record_bytes.values()) if len(self.copies) >= MAX_COPIES // 2 else 0
+        own = self._record_bytes.get(owner, 0)
+        return len(self.copies) < MAX_COPIES and own + size <= MAX_OWN_BYTES and total + size <= MAX_RECORD_BYTES
+
+    def _count(self, copy: Copy, size: int) -> None:
+        owner = copy.whose.owner
+        left = self._record_bytes.get(owner, 0) + size
+        if left:
+            self._record_bytes[owner] = left
+        else:
+            self._record_bytes.pop(owner, None)
+
+    def _listen(self, copy: Copy, positions: dict[str, Position]) -> None:
+        """Let a copy listen, from these positions on."""
+        self._expire_later(copy)
+        if copy.inner is not None:
+            return  # it listens, from earlier ones
+        name = copy.whose.name
+        try:
+            guard = self._guard_of(copy.whose.owner)
+            copy.inner = inner = self._context.open_client(name + SUFFIX, copy.receive, name, guard)
+        except TidingsError:
+            self.refused += 1
+            return
+        copy.since = dict(positions)
+        record = _read_record(copy.record)
+        for number, offered in enumerate(record.offered, 1):
+            inner.send(Frame(Advertise(offered.id, offered.filter, number=number)))
+        for number, wanted in enumerate(record.wanted, 1):
+            message = Subscribe(
+                wanted.id,
+                wanted.filter,
+                receive_own=wanted.receive_own,
+                meta=wanted.meta,
+                after=dict(positions),
+                number=number,
+                duplicates=wanted.duplicates,
+                early=True,
+            )
+            inner.send(Frame(message))
+
+    def _was_refused(self, name: str) -> None:
+        """The broker does not take what a copy subscribes to: it is none."""
+        self.refused += 1
+        if (copy := self.copies.get(name)) is not None:
+            self._context.call_later(0, copy.close)
+
+    def _drop(self, whose: Whose, *, ended: bool = False) -> None:
+        """Delete a copy. What is said late of earlier epochs, or of this one if it has ended, does not revive it."""
+        if (copy := self.copies.pop(whose.name, None)) is not None:
+            self._count(copy, -len(copy.record))
+            copy.close()
+        self._bury(whose.name, whose.epoch if ended else whose.epoch - 1)
+
+    def _bury(self, name: str, epoch: int) -> None:
+        before = self.tombstones.pop(name, _NOWHERE)[0]
+        if not self._burying:
+            self._burying = True
+            self._context.call_later(int(self._options.t_timeout * SECOND), self._forget_graves)
+        self.tombstones[name] = (max(epoch, before), self._context.now())
+        if len(self.tombstones) > MAX_TOMBSTONES:
+            del self.tombstones[next(iter(self.tombstones))]
+
+    def _forget_graves(self) -> None:
+        """Forget the tombstones that are old, and look again when the next one is."""
+        span, now = int(self._options.t_timeout * SECOND), self._context.now()
+        self._burying = False
+        while self.tombstones:
+            name, (_, at) = next(iter(self.tombstones.items()))
+            if at + span > now:
+                self._burying = True
+                self._context.call_later(at + span - now, self._forget_graves)
+                return
+            del self.tombstones[name]
+
+    # --- copies that nobody speaks for ----------------------------------------------------------------
+
+    def standing(self, source: str, said: Standing) -> None:
+        """After a new tree, a controller says which copies it wants."""
+        for whose, version, active in said.copies[:MAX_STANDING]:
+            copy = self.copies.get(whose.name)
+            if copy is not None and copy.whose == whose and copy.version == version and copy.controller == source:
+                self._expire_later(copy)
+                if (copy.inner is not None) != active:
+                    self._ask(source, whose)
+            elif not self._is_stale(whose):
+                self._ask(source, whose)
+
+    def new_tree(self) -> None:
+        """What is under way is lost: a copy for which nobody speaks within a while goes."""
+        for copy in self.copies.values():
+            self._expire_later(copy, always=True)
+
+    def _expire_later(self, copy: Copy, *, always: bool = False) -> None:
+        """A copy that listens goes after a while without a word; one that rests only after a new tree."""
+        if copy.expiry is not None:
+            copy.expiry.cancel()
+            copy.expiry = None
+        if always or copy.inner is not None:
+            delay = int(self._options.dummy_self_expiry * SECOND)
+            copy.expiry = self._context.call_later(delay, lambda: self._expired(copy))
+
+    def _expired(self, copy: Copy) -> None:
+        if self.copies.get(copy.whose.name) is copy:
+            self._drop(copy.whose)
+
+    # --- the copy of a client that is away from here --------------------------------------------------
+
+    def open_home(self, link: Link, whose: Whose) -> Copy | None:
+        """Let a copy adopt what a client subscribes to; None: it cannot."""
+        context = self._context
+        self._finish(link.name)
+        subscribed = [one for one in context.subscribed(link) if one.told and one not in context.holds]
+        advertised = [one for one in context.advertised(link) if one.effective]
+        copy = Copy(whose, context.name, self.buffer, lambda: None)
+        try:
+            copy.inner = context.open_client(link.name + SUFFIX, copy.receive, link.principal, link.guard)
+        except TidingsError:
+            self.refused += 1
+            return None
+        copy.since = context.marks_of(subscribed)
+        context.adopt(link, copy.inner.link, [*subscribed, *advertised])
+        self.homes.add(copy)
+        return copy
+
+    def give_back(self, copy: Copy, link: Link) -> None:
+        """A session goes on: hand over what its copy holds, behind everything that was sent to it before."""
+        assert copy.inner is not None
+        context = self._context
+        registrations = {one.id: one for one in context.subscribed(copy.inner.link)}
+        held = self.buffer.all_of(copy)
+        late = {*copy.torn, *copy.overwritten}
+        context.adopt(copy.inner.link, link)
+        owing: dict[tuple[str, str], list[Envelope]] = {}
+        for id in registrations:
+            for origin in late:
+                owing[id, origin] = []
+        for envelope, ids in held:
+            origin = envelope.identity.origin
+            if origin in late or context.crowded(link):
+                late.add(origin)
+                for id in ids:
+                    owing.setdefault((id, origin), []).append(envelope)
+                continue
+            if wanting := tuple(id for id in ids if id in registrations):
+                context.tell(link, Deliver(envelope, wanting))  # it has passed DELIVER before
+        for (id, origin), envelopes in owing.items():
+            if id in registrations:
+                lacks = origin in copy.torn or origin in copy.overwritten
+                since = copy.since.get(origin, _NOWHERE) if lacks else _before(envelopes[0])
+                context.owe(registrations[id], origin, since, envelopes)
+        self.drop_home(copy)
+
+    def drop_home(self, copy: Copy) -> None:
+        """The client is here, elsewhere, or has ended."""
+        self.homes.discard(copy)
+        copy.close()
+
+    # --- handing over to a client that arrives --------------------------------------------------------
+
+    def arrived(self, link: Link, epoch: int, home: Copy | None, *, elsewhere: bool) -> None:
+        """A client has been attached; what it subscribes to follows."""
+        name = link.name
+        self._finish(name)
+        copy = self.copies.pop(name, None)
+        if copy is not None:
+            self._count(copy, -len(copy.record))
+            if copy.whose.owner != link.owner or copy.whose.epoch >= epoch:
+                copy.close()
+                copy = None
+        self._bury(name, epoch - 1)
+        if home is not None:
+            self.homes.discard(home)
+            if copy is not None:
+                copy.close()
+            copy = home
+        if copy is None or copy.inner is None:
+            if elsewhere:
+                self._tell(name, Found(Outcome.MISS if copy is None else Outcome.EARLY))
+            if copy is not None:
+                copy.close()
+            return
+        if copy.expiry is not None:
+            copy.expiry.cancel()
+            copy.expiry = None
+        handing = _Handing(copy, link, elsewhere, self._context.now())
+        handing.subscribed = {one.id: one for one in self._context.subscribed(copy.inner.link)}
+        handing.advertised = {one.id: one for one in self._context.advertised(copy.inner.link)}
+        self.handing[name] = handing
+        self._context.call_later(HANDING_TIME, lambda: self._time_is_up(handing))
+
+    def _time_is_up(self, handing: _Handing) -> None:
+        if self.handing.get(handing.link.name) is handing:
+            self._finish(handing.link.name)
+
+    def gone(self, link: Link) -> None:
+        """A client goes: what its copy has not handed over yet is not wanted any more."""
+        handing = self.handing.get(link.name)
+        if handing is not None and handing.link is link:
+            self._finish(link.name)
+
+    def _finish(self, name: str) -> None:
+        """Everything that the client wants was handed over."""
+        handing = self.handing.pop(name, None)
+        if handing is None:
+            return
+        if handing.elsewhere:
+            ready = handing.taken and not handing.owed
+            outcome = Outcome.HIT if ready else Outcome.EARLY
+            self._tell(name, Found(outcome, handing.missed, max(handing.taken_at - handing.at, 0)))
+        handing.copy.close()
+
+    def _tell(self, name: str, found: Found) -> None:
+        self.outcomes[found.outcome] += 1
+        self.found(name, found)
+
+    def stand_in(self, link: Link, message: Subscribe | Advertise) -> Registration | None:
+        """A client that has arrived announces something that its copy may have; what it adopts."""
+        handing = self.handing.get(link.name)
+        if handing is None or handing.link is not link or handing.copy.inner is None:
+            return None
+        known = handing.advertised if isinstance(message, Advertise) else handing.subscribed
+        registration = known.pop(message.id, None)
+        if registration is None or not self._context.is_current(registration):
+            return None
+        if isinstance(message, Advertise):
+            if registration.filter != message.filter:
+                return None
+            self._context.adopt(handing.copy.inner.link, link, [registration])
+        else:
+            same = (message.filter, message.receive_own, message.duplicates)
+            if (registration.filter, registration.receive_own, registration.duplicates) != same:
+                return None
+            if not message.early or self._context.scoping.gateways or registration in self._context.holds:
+                return None
+            if not self._hand_over(handing, registration, message.after):
+                return None
+        handing.taken += 1
+        handing.taken_at = self._context.now()
+        if not handing.subscribed and not handing.advertised:
+            self._context.call_later(0, lambda: self._time_is_up(handing))
+        return registration
+
+    def _hand_over(self, handing: _Handing, registration: Registration, after: dict[str, Position]) -> bool:
+        """Hand over what a copy holds behind the positions of the client, which adopts the subscription."""
+        context, copy, link = self._context, handing.copy, handing.link
+        assert copy.inner is not None
+        owed = self._lacking(copy, registration, after)
+        if owed and not context.may_owe(link, len(owed)):
+            return False
+        late: dict[str, list[Envelope]] = {origin: [] for origin in owed}
+        held = self.buffer.of(copy, registration.id)
+        self.buffer.release(copy, registration.id)
+        context.adopt(copy.inner.link, link, [registration])
+        for envelope in held:
+            origin = envelope.identity.origin
+            if origin not in late and context.crowded(link):
+                late[origin] = []
+            if origin in late:
+                late[origin].append(envelope)
+            elif _position(envelope) > after.get(origin, _NOWHERE):
+                handing.missed += 1
+                context.tell(link, Deliver(envelope, (registration.id,)))  # it has passed DELIVER before
+        for origin, envelopes in late.items():
+            since = owed[origin] if origin in owed else max(_before(envelopes[0]), after.get(origin, _NOWHERE))
+            context.owe(registration, origin, since, envelopes)
+        handing.owed = handing.owed or bool(context.owed(registration))
+        self.adopted(link)
+        return True
+
+    def _lacking(self, copy: Copy, registration: Registration, after: dict[str, Position]) -> dict[str, Position]:
+        """The origins of which the copy may lack something that the client has not seen, and from where on."""
+        context = self._context
+        lacking: dict[str, Position] = {}
+        reached = context.marks_of([registration])  # behind that, what is owed to the copy is owed to the client
+        for origin, position in after.items():
+            complete = (
+                origin not in copy.torn
+                and copy.since.get(origin, (position[0] + 1, 0)) <= position
+                and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
+            )
+            if not complete:
+                lacking[origin] = position
+        for origin in {*copy.torn, *copy.overwritten} - after.keys():
+            lacking[origin] = copy.since.get(origin, _NOWHERE)
+        return lacking
+
+
+def _event(said: Propagate | Activate | Deactivate | Delete, newer: bool) -> Heard:
+    match said:
+        case Propagate():
+            return Heard.RENEW if newer else Heard.PROPAGATE
+        case Activate():
+            return Heard.ACTIVATE
+        case Deactivate():
+            return Heard.DEACTIVATE
+        case Delete():
+            return Heard.END if said.ended else Heard.DELETE
+
+
+def _position(envelope: Envelope) -> Position:
+    return Position(envelope.identity.epoch, envelope.identity.seq)
+
+
+def _before(envelope: Envelope) -> Position:
+    epoch, seq = _position(envelope)
+    return Position(epoch, seq - 1)

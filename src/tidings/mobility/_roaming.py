@@ -1,0 +1,175 @@
+"""Roaming: the scheme `proactive`. Weaves the protocol of copies (`_protocol`) into a broker.
+
+`_controlling` sends copies out for the clients of this broker; `_keeping` keeps those of others, and hands over what
+they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Tree
+from tidings.model import EventKey
+
+from ._claims import Claim
+from ._controlling import Controlling
+from ._copies import Missing, Standing, Whose, read_saying
+from ._handoffs import seen
+from ._hosts import Admitted, Hosts, Moved
+from ._keeping import Found, Keeping
+from ._neighbourhood import Neighbourhood
+from ._options import MobilityOptions
+
+SAY_AGAIN = (300_000, 3_000_000)
+"""Microseconds after a new tree when controllers say which copies they want: twice, because some brokers on the way may
+not be ready the first time."""
+_CHANGES = (Joinpoint.SUB_ADD, Joinpoint.SUB_DEL, Joinpoint.AD_ADD, Joinpoint.AD_DEL)
+
+
+class Roaming(Feature):
+    """Copies of clients, at the brokers where they may go next."""
+
+    name = "roaming"
+
+    def __init__(
+        self,
+        options: MobilityOptions,
+        hosts: Hosts,
+        neighbourhood: Neighbourhood,
+        *,
+        guard_of: Callable[[str], Guard | None] = lambda owner: None,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none."""
+        self._hosts = hosts
+        self._neighbourhood = neighbourhood
+        self.keeping = Keeping(self, options, hosts, guard_of=guard_of, warn=warn)
+        self.controlling = Controlling(self, options, neighbourhood, self.keeping)
+        self._woven = False
+        self._moves: dict[str, Moved] = {}
+        """Moves of clients to this broker, of which it is not known yet what these found."""
+        self._found: dict[str, Found] = {}
+        """What clients found of whom it is not known yet that they have moved."""
+        hosts.watcher = self
+        hosts.on_move.append(self._on_move)
+        neighbourhood.reported = True
+        neighbourhood.on_change.append(lambda change: self._on_neighbours())
+        self.keeping.found = self._on_found
+        self.keeping.adopted = self.controlling.changed
+
+    def start(self) -> None:
+        """From now on, hear of clients that come and go."""
+        self.context.stand_in(self.keeping.stand_in)
+        self._weave()
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        """Steps that are rare; what every subscription passes is advised only while there are neighbours."""
+        return {
+            Joinpoint.AWAY: self._on_away,
+            Joinpoint.BACK: self._on_back,
+            Joinpoint.DETACH: self._on_detach,
+            Joinpoint.TREE: self._on_tree,
+        }
+
+    def _weave(self) -> None:
+        """Follow what clients subscribe to and acknowledge, once there is somebody who wants to know."""
+        wanted = bool(self._neighbourhood.graph.neighbours(self.context.name))
+        if wanted == self._woven:
+            return
+        self._woven = wanted
+        if wanted:
+            self.context.weave({**dict.fromkeys(_CHANGES, self._on_change), Joinpoint.ACK: self._on_ack})
+        else:
+            self.context.unweave(*_CHANGES, Joinpoint.ACK)
+
+    # --- what happens at this broker ------------------------------------------------------------------
+
+    def _on_away(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        self.controlling.left(link)
+
+    def _on_back(self, proceed: Callable[..., None], link: Link) -> None:
+        proceed(link)
+        self.controlling.returned(link)
+
+    def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
+        self.keeping.gone(link)
+        self._moves.pop(link.name, None)
+        self._found.pop(link.name, None)
+        proceed(link)
+        self.controlling.detached(link)
+
+    def _on_change(self, proceed: Callable[..., object], scope: str, entry: Entry) -> object:
+        result = proceed(scope, entry)
+        self.controlling.changed(entry.link)
+        return result
+
+    def _on_ack(self, proceed: Callable[..., None], link: Link, key: EventKey) -> None:
+        proceed(link, key)
+        self.controlling.acknowledged(link, key)
+
+    def _on_tree(self, proceed: Callable[..., None], old: Tree, new: Tree) -> None:
+        proceed(old, new)
+        self.keeping.new_tree()
+        for delay in SAY_AGAIN:
+            self.context.call_later(delay, lambda: self._say_again(new))
+
+    def _say_again(self, tree: Tree) -> None:
+        if self.context.tree is tree:
+            self.controlling.say_again()
+
+    # --- what hosts say -------------------------------------------------------------------------------
+
+    def arrived(self, link: Link, admitted: Admitted) -> None:
+        """A client has been attached here."""
+        elsewhere = bool(admitted.shown and admitted.last and admitted.last != self.context.name)
+        home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
+        self.keeping.arrived(link, admitted.epoch, home, elsewhere=elsewhere)
+
+    def claimed(self, claim: Claim) -> None:
+        """Another broker hosts a client."""
+        self.controlling.moved(Whose(claim.name, claim.owner, claim.epoch), claim.broker)
+
+    def _on_neighbours(self) -> None:
+        """This broker has got or lost neighbours."""
+        self._weave()
+        self.controlling.reconcile()
+
+    def _on_move(self, moved: Moved) -> None:
+        """A client has moved, and its old broker has confirmed it."""
+        if moved.new == self.context.name:
+            self._moves[moved.client] = moved
+            self._report(moved.client)
+
+    def _on_found(self, client: str, found: Found) -> None:
+        """A client has come from elsewhere, and this is what it found."""
+        self._found[client] = found
+        self._report(client)
+
+    def _report(self, client: str) -> None:
+        """Report a hand-off when both are known: that it was one, and what came of it."""
+        if client in self._moves and client in self._found:
+            moved, found = self._moves.pop(client), self._found.pop(client)
+            hand_off = seen(moved, self.context.now())
+            self._neighbourhood.handed_off(
+                hand_off._replace(outcome=found.outcome, missed=found.missed, pause=found.pause)
+            )
+
+    # --- what other brokers say -----------------------------------------------------------------------
+
+    def on_routed(self, source: str, body: bytes) -> None:
+        """A controller speaks of a copy here, or a broker that lacks one asks for it."""
+        try:
+            said = read_saying(body).said
+        except (msgspec.MsgspecError, ValueError):
+            self.context.refused()
+            return
+        if isinstance(said, Missing):
+            self.controlling.missing(source, said.whose)
+        elif isinstance(said, Standing):
+            self.keeping.standing(source, said)
+        else:
+            self.controlling.moved(said.whose, source)
+            self.keeping.hear(source, said)

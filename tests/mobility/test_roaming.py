@@ -1,0 +1,351 @@
+"""Copies of clients: ready before they arrive, quiet while they rest, gone when nobody wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Outcome, Roaming, Scheme
+from tidings.mobility._keeping import Keeping
+from tidings.mobility._protocol import TABLES
+from tidings.sim import Network, SimClient, Weather, check
+from tidings.sim._invariants import waste
+
+BROKERS = ("a", "b", "c", "o")
+"""A line; the last one publishes."""
+ALL = [("a", "b"), ("a", "c"), ("b", "c")]
+OPTIONS = MobilityOptions(Scheme.PROACTIVE, roamers=("all",), new_edge_interval=0)
+
+
+def network(
+    options: MobilityOptions = OPTIONS, edges: list[tuple[str, str]] | None = None, seed: int = 1, **more: Any
+) -> Network:
+    def features(name: str) -> list[Any]:
+        hosts = Hosts()
+        known = [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in (ALL if edges is None else edges)]
+        neighbourhood = Neighbourhood(hosts, options.graph, known)
+        return [hosts, neighbourhood, Roaming(options, hosts, neighbourhood)]
+
+    made = Network(seed, features=features, weather=Weather(latency=(5_000, 5_000)), **more)
+    made.add_brokers(BROKERS, links=["ab", "bc", "co"])
+    made.run()
+    return made
+
+
+def roaming(world: Network, broker: str) -> Roaming:
+    feature = world.brokers[broker].features["roaming"]
+    assert isinstance(feature, Roaming)
+    return feature
+
+
+def keeping(world: Network, broker: str) -> Keeping:
+    return roaming(world, broker).keeping
+
+
+def states(world: Network, client: str = "phone") -> dict[str, str]:
+    """What each broker holds of a client for others."""
+    return {
+        name: feature.keeping.copies[client].state.value
+        for name in sorted(world.brokers)
+        if client in (feature := roaming(world, name)).keeping.copies
+    }
+
+
+def walker(world: Network, broker: str = "a") -> tuple[SimClient, SimClient]:
+    """A phone that subscribes, and somebody far away who publishes."""
+    phone, feed = world.add_client("phone", broker), world.add_client("feed", "o")
+    phone.subscribe("n >= 0")
+    world.run(3)
+    return phone, feed
+
+
+def numbers(client: SimClient) -> list[object]:
+    return [one["n"] for one in client.received]
+
+
+def test_a_client_that_moves_to_a_broker_that_is_ready_gets_what_it_missed_from_there() -> None:
+    world = network()
+    phone, feed = walker(world)
+    assert states(world) == {"b": "passive", "c": "passive"}
+    feed.publish(n=1)
+    world.run(3)
+    phone.vanish(noticed=0.5, kept=60)
+    feed.publish(n=2)
+    world.run(3)
+    assert states(world) == {"b": "active", "c": "active"}
+    feed.publish(n=3)
+    world.run(3)
+    asked: list[str] = []
+    world.tap = lambda name, link, frame: asked.append(type(frame.message).__name__)
+    phone.attach("b")
+    world.run(0.02)
+    assert numbers(phone) == [1, 2, 3]
+    assert not {"Fetch", "Wave", "Subscribe"} & set(asked)  # nobody else is needed
+    world.run(8)
+    assert keeping(world, "b").outcomes[Outcome.HIT] == 1
+    assert states(world) == {"a": "passive", "c": "passive"}
+    feed.publish(n=4)
+    world.run()
+    assert numbers(phone) == [1, 2, 3, 4]
+    assert not check(world.trace)
+
+
+def test_a_client_that_stays_is_not_copied_unless_all_are() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, new_edge_interval=0))
+    phone, _ = walker(world)
+    assert states(world) == {}
+    phone.vanish(noticed=0.5, kept=60)
+    phone.attach("b")  # now it has moved
+    world.run(5)
+    assert states(world) == {"a": "passive", "c": "passive"}
+
+
+def test_while_the_neighbour_graph_is_empty_nothing_is_sent_and_nothing_is_woven() -> None:
+    world = network(edges=[])
+    phone, _ = walker(world)
+    broker = world.brokers["a"]
+    assert broker.at_sub_add == broker.entries.sub_add
+    assert broker.at_ack == broker.delivery.ack
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(5)
+    assert roaming(world, "a").controlling.sent == 0
+    assert not keeping(world, "a").homes
+
+
+def test_a_session_that_goes_on_gets_first_what_was_sent_then_the_buffer_then_live() -> None:
+    world = network()
+    phone, feed = walker(world)
+    link = world.brokers["a"].client("phone")
+    assert link is not None
+    world.brokers["a"].away(link)
+    assert not world.brokers["a"].registrations.subscriptions(link)
+    for n in range(1, 4):
+        feed.publish(n=n)
+    world.run(2)
+    assert numbers(phone) == []
+    assert len(keeping(world, "a").buffer) == 3
+    announced: list[str] = []
+    world.tap = lambda name, link, frame: announced.append(type(frame.message).__name__) if link.is_broker else None
+    world.brokers["a"].back(link)
+    feed.publish(n=4)
+    world.run(2)
+    assert numbers(phone) == [1, 2, 3, 4]
+    assert states(world) == {"b": "passive", "c": "passive"}
+    assert not keeping(world, "a").buffer.bytes
+    withdrawn = [one for one in announced if one in ("Subscribe", "Unsubscribe")]
+    assert withdrawn == ["Unsubscribe"] * len(withdrawn)  # of the copies elsewhere; the home broker says nothing
+
+
+def test_going_and_coming_announces_and_withdraws_nothing_at_the_home_broker() -> None:
+    world = network(edges=[("a", "b")])
+    phone, feed = walker(world)
+    told: list[str] = []
+
+    def tap(name: str, link: Any, frame: Any) -> None:
+        kind = type(frame.message).__name__
+        if name == "a" and link.is_broker and kind in ("Subscribe", "Unsubscribe"):
+            told.append(kind)
+
+    world.tap = tap
+    phone.vanish(noticed=0.5, kept=1)
+    world.run(5)
+    feed.publish(n=1)
+    world.run(1)
+    phone.attach("a")
+    world.run(5)
+    assert numbers(phone) == [1]
+    assert told == []
+
+
+def test_who_is_away_for_too_long_leaves_nothing_behind_and_is_served_by_the_origins() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
+    phone, feed = walker(world)
+    phone.vanish(noticed=0.5, kept=1)
+    world.run(5)
+    feed.publish(n=1)
+    world.run(30)
+    assert states(world) == {}
+    assert not keeping(world, "a").homes
+    assert all(not keeping(world, name).buffer.bytes for name in BROKERS)
+    phone.attach("b")
+    world.run()
+    assert numbers(phone) == [1]
+    assert keeping(world, "b").outcomes[Outcome.MISS] == 1
+    assert not check(world.trace)
+
+
+def test_who_unsubscribes_while_it_is_connected_is_not_listened_for() -> None:
+    world = network()
+    phone, feed = walker(world)
+    id = phone.subscribe("m >= 0")
+    world.run(3)
+    [first] = [one for one in phone._local.subscriptions if one != id]
+    sent = roaming(world, "a").controlling.sent
+    phone.unsubscribe(first)
+    world.run(3)
+    assert roaming(world, "a").controlling.sent == sent + 2  # one message for each neighbour
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    feed.publish(n=1)
+    feed.publish(m=1)
+    world.run(3)
+    assert len(keeping(world, "b").buffer) == 1
+    phone.attach("b")
+    world.run()
+    assert [one["m"] for one in phone.received] == [1]
+
+
+def test_who_says_goodbye_leaves_nothing_behind() -> None:
+    world = network()
+    phone, _ = walker(world)
+    assert states(world) == {"b": "passive", "c": "passive"}
+    phone.detach()
+    world.run(3)
+    assert states(world) == {}
+    world.clients["feed"].detach()
+    world.run()
+    assert not waste(world)
+
+
+def test_a_client_that_arrives_before_it_is_missed_is_served_and_its_copies_rest() -> None:
+    world = network()
+    phone, feed = walker(world)
+    phone.vanish(noticed=2, kept=60)
+    feed.publish(n=1)
+    world.run(0.1)
+    phone.attach("b")
+    world.run(10)
+    assert numbers(phone) == [1]
+    assert keeping(world, "b").outcomes[Outcome.EARLY] == 1
+    assert states(world) == {"a": "passive", "c": "passive"}
+    assert not keeping(world, "a").homes
+
+
+def test_what_was_overwritten_is_asked_of_its_origin() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), buffer_bytes=400))
+    phone, feed = walker(world)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    for n in range(20):
+        feed.publish(n=n)
+    world.run(3)
+    assert keeping(world, "b").buffer.overwritten > 10
+    assert keeping(world, "b").buffer.bytes <= 400
+    phone.attach("b")
+    world.run()
+    assert numbers(phone) == list(range(20))
+    assert not check(world.trace)
+
+
+def test_what_an_origin_only_accepted_and_then_lost_is_delivered_by_a_copy_that_listened() -> None:
+    world = network()
+    phone, feed = walker(world)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    feed.publish(n=1)
+    world.run(2)
+    world.crash("o")
+    world.run(1)
+    phone.attach("b")
+    world.run(1)
+    assert numbers(phone) == [1]
+
+
+def test_copies_are_said_again_on_a_new_tree() -> None:
+    world = network()
+    phone, feed = walker(world)
+    world.cut("a", "b")
+    phone.vanish(noticed=0.5, kept=60)  # nobody can be told
+    world.run(3)
+    assert states(world)["b"] == "passive"
+    world.heal("a", "b")
+    world.run(5)
+    assert states(world) == {"b": "active", "c": "active"}
+    feed.publish(n=1)
+    world.run(3)
+    phone.attach("c")
+    world.run(1)
+    assert numbers(phone) == [1]
+
+
+def test_copies_of_a_controller_that_is_gone_serve_their_client_and_expire() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
+    phone, feed = walker(world)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    world.crash("a")
+    world.run(3)
+    feed.publish(n=1)
+    world.run(3)
+    assert states(world) == {"b": "active", "c": "active"}
+    phone.attach("b")
+    world.run(3)
+    assert numbers(phone) == [1]
+    world.run()
+    assert states(world) == {"c": "passive"}  # that of `b`, which hosts it now
+
+
+def test_a_copy_that_nobody_speaks_for_expires() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
+    phone, _ = walker(world)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    world.crash("a")
+    world.run(60)
+    assert states(world) == {}
+
+
+def test_changed_subscriptions_and_new_neighbours_reach_the_copies() -> None:
+    world = network(edges=[("a", "b")])
+    phone, feed = walker(world)
+    assert states(world) == {"b": "passive"}
+    feature = world.brokers["a"].features["neighbours"]
+    assert isinstance(feature, Neighbourhood)
+    feature._changed(feature.graph.learn("a", "c", world.scheduler.now))
+    world.run(1)
+    assert states(world) == {"b": "passive", "c": "passive"}
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    feed.publish(n=1)
+    world.run(3)
+    phone.attach("c")
+    world.run(1)
+    assert numbers(phone) == [1]
+
+
+@pytest.mark.parametrize("scheme", ["covering", "flooding", "merging", "simple"])
+@pytest.mark.parametrize("advertisements", [False, True])
+def test_every_algorithm_has_copies(scheme: str, advertisements: bool) -> None:
+    from tidings.broker import RoutingOptions
+
+    world = network(routing=RoutingOptions(scheme, advertisements=advertisements))
+    phone, feed = walker(world)
+    if advertisements:
+        feed.advertise("n >= 0")
+        phone.advertise("answer EXISTS")
+        world.run(3)
+    for n, broker in enumerate("bcabcb"):
+        phone.vanish(noticed=0.3, kept=60)
+        world.run(2)
+        feed.publish(n=n)
+        world.run(2)
+        phone.attach(broker)
+        world.run(2)
+    world.run()
+    assert numbers(phone) == list(range(6))
+    hits = sum(keeping(world, name).outcomes[Outcome.HIT] for name in BROKERS)
+    assert hits >= 5
+    assert not check(world.trace, advertisements=advertisements)
+
+
+def test_the_tables_of_the_page_are_those_of_the_protocol() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mobility.md").read_text()
+    for name, rows in TABLES.items():
+        lines = [f"| {name} is | event | then | action |", "|---|---|---|---|"]
+        lines += [
+            f"| {row.before.value} | {row.event.value} | {row.after.value} | {row.action.value if row.action else ''} |"
+            for row in rows
+        ]
+        assert "\n".join(lines) in page
