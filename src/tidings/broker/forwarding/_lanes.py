@@ -9,7 +9,7 @@ disarms all of them, and the next message finds out again. A lane is armed if
 
 and a client publishes by it if it is a member of this one scope, which shows it everything, and if nothing holds its
 publications up. Where there are no scopes, publications enter by it even if steps are advised or notifications flood;
-then they go on through these steps.
+then they go on through these steps. Where PUB_SEND alone is advised, the lane still says where they go.
 """
 
 from __future__ import annotations
