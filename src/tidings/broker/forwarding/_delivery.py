@@ -138,7 +138,6 @@ class Delivery:
                 broker.at_pub_send(ROOT_ROUTE, envelope, link, targets)
                 if self._attached:
                     self._attached.clear()
-            envelope.__dict__.clear()  # what is remembered is better kept as bytes
 
     def _publish(self, link: Link, message: Publish) -> None:
         check_publication(message)
