@@ -122,6 +122,11 @@ async def test_what_is_watched_at_a_broker_can_be_seen() -> None:
                     "subscriber_count",
                     "subscription_count",
                     "publisher_count",
+                    "broker_count",
+                    "publication_rate",
+                    "subscription_rate",
+                    "active_publishers",
+                    "distribution",
                 ]
                 (mine,) = (await one.aggregates.status()).watched
                 assert (mine.aggregate, mine.key, mine.requests, mine.bound) == ("subscriber_count", "n > 1", 1, 2)
@@ -266,3 +271,28 @@ async def test_metrics_say_what_is_watched_and_told() -> None:
             found = metrics((await fetch(server.metrics_port, "/metrics"))[1])
             assert found["tidings_aggregation_keys", ""] == found["tidings_aggregation_watches", ""] == 1
             assert found["tidings_aggregation_results_total", ""] == 1
+
+
+@pytest.mark.req("AGG-145")
+@on_both
+async def test_supplied_aggregates_are_asked_for_by_name() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        publishing = asyncio.ensure_future(_publish_for_ever(client))
+        try:
+            spread = await client.aggregates.get(
+                "distribution", filter="type = 'load'", window="1s", of="load", edges=(50, 90)
+            )
+            assert spread.value[1] > 0
+            assert spread.value[0] == spread.value[2] == 0
+            assert (await client.aggregates.get("active_publishers", window="1s")).value == 1
+        finally:
+            publishing.cancel()
+        assert (await client.aggregates.get("broker_count")).value == 1
+        with pytest.raises(tidings.TidingsError, match="choose one of publication_rate"):
+            client.aggregates.watch("subscriber_count", window="1s")
+
+
+async def _publish_for_ever(client: tidings.Client) -> None:
+    while True:
+        await client.publish(type="load", load=60)
+        await asyncio.sleep(0.1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
+    from ._supplied import DEFAULT_WINDOW, SUPPLIED, supplied_question
     from ._windows import is_question, question_of
 
 _MODULES = {
@@ -27,11 +28,14 @@ _MODULES = {
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
+    "_supplied": ("DEFAULT_WINDOW", "SUPPLIED", "supplied_question"),
     "_windows": ("is_question", "question_of"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "DEFAULT_WINDOW",
+    "SUPPLIED",
     "Aggregation",
     "AggregationOptions",
     "Audited",
@@ -57,6 +61,7 @@ __all__ = [
     "is_question",
     "question_of",
     "split",
+    "supplied_question",
 ]
 
 

@@ -31,10 +31,12 @@ from typing import Any, Protocol
 
 from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import (
+    EVERYTHING,
     ROOT_SCOPE,
     AggregateError,
     ArgumentRefused,
     BudgetExceeded,
+    Matches,
     Notification,
     PartialRefused,
     ScopeError,
@@ -51,13 +53,15 @@ from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
 from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
 from ._options import AggregationOptions
-from ._places import Places
+from ._places import Places, Way
 from ._riding import Counted, Riding, Traffic
 from ._rights import Rights, named, withheld
 from ._shares import Below, check_bound
 from ._subject import Subject
+from ._supplied import SUPPLIED
 from ._surroundings import surroundings
-from ._windows import is_question, where_of
+from ._windows import is_question, tells_of_people, where_of
+from .definitions import pseudonym
 from .deploying import Registry, Tier
 from .messages import (
     FEATURE,
@@ -180,6 +184,7 @@ class Aggregation(Feature):
             self.engine.changed,
             self._reweave,
             carries=lambda scope: bool(self._places.of(scope).ways),
+            pseudonym=functools.partial(pseudonym, self.options.network.encode()),
         )
         self._learn_tree()
 
@@ -281,8 +286,10 @@ class Aggregation(Feature):
                 Joinpoint.AWAY: self._on_away,
                 Joinpoint.BACK: self._on_back,
             }
-        if self._measurements:
+        if self._measurements.scopes:
             steps[Joinpoint.PUBLISHED] = self._on_published
+        if self._measurements.subscribing:
+            steps[Joinpoint.SUBSCRIBE] = self._on_subscribe
         return steps
 
     def _reweave(self) -> None:
@@ -319,6 +326,9 @@ class Aggregation(Feature):
 
     def _count(self, subject: Subject) -> None:
         count = count_named(subject.aggregate)
+        if count.brokers:
+            self.engine.changed(subject, _RANGES.of(bool(self._places.of(subject.scope).ways)))
+            return
         tally = self._tallies[subject] = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
 
@@ -377,11 +387,27 @@ class Aggregation(Feature):
     def _on_published(self, envelope: Envelope, link: Link) -> None:
         scoping, at = self.context.scoping, envelope.identity.published_at
         if scoping.flat:
-            self._measurements.published(ROOT_SCOPE, envelope.notification, at)
+            self._measurements.published(ROOT_SCOPE, envelope.notification, at, link.principal)
             return
         for scope in self._measurements.scopes:
             for seen in self._seen_in(scope, envelope.notification, link):
-                self._measurements.published(scope, seen, at)
+                self._measurements.published(scope, seen, at, link.principal)
+
+    def _on_subscribe(self, proceed: Callable[..., None], registration: Registration) -> None:
+        proceed(registration)
+        link = registration.link
+        if not self._counts(link, True):
+            return
+        memberships = self.context.scoping.newest.memberships(link.principal)
+        for subject in self._measurements.subscribing:
+            wanted = [
+                _through(registration.filter, (own, *way))
+                for member, own in memberships.items()
+                for way in self._places.of(subject.scope).ways.get(member, ())
+            ]
+            if (first := next(iter(wanted), None)) is not None:
+                rest = [one for one in wanted[1:] if one != first]
+                self._measurements.begun(subject, EVERYTHING if rest else first)
 
     def _seen_in(self, scope: str, notification: Notification, link: Link) -> Iterator[Notification]:
         """Each form in which something is visible in a scope that a client publishes."""
@@ -465,6 +491,9 @@ class Aggregation(Feature):
             return
         self._subscriptions.regraph()
         self._advertisements.regraph()
+        for subject in [subject for subject in self.engine.states if subject not in self._unbegun]:
+            if not is_question(subject.aggregate) and count_named(subject.aggregate).brokers:
+                self._count(subject)
         self.engine.links_changed()
         self._end_lost()
 
@@ -538,7 +567,10 @@ class Aggregation(Feature):
         if is_question(subject.aggregate):
             if subject.version != QUESTION_VERSION:
                 raise AggregateError(f"questions have version {QUESTION_VERSION} here, not {subject.version:.40}")
-        elif (count := count_named(subject.aggregate, subject.version)).advertisements and not advertised:
+        elif (count := count_named(subject.aggregate, subject.version)).brokers:
+            if subject.probe or subject.key != str(EVERYTHING) or subject.away:
+                raise AggregateError(f"{count.name} counts brokers, not clients; leave filter, probe and away out")
+        elif count.advertisements and not advertised:
             raise AggregateError(
                 f"{count.name} counts what clients advertise, and this network uses no advertisements; switch them on "
                 "in [routing]"
@@ -674,10 +706,13 @@ class Aggregation(Feature):
     def _may_ask(self, link: Link, subject: Subject) -> int:
         """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
         view = self.context.scoping.newest
-        if is_question(subject.aggregate):
+        if not is_question(subject.aggregate):
+            return self._rights.threshold(link, subject.scope, view)
+        if tells_of_people(subject.aggregate):
+            self._rights.may_administer(link, subject.scope, view)
+        else:
             self._rights.may_measure(link, subject.scope, where_of(subject.aggregate), view)
-            return 0
-        return self._rights.threshold(link, subject.scope, view)
+        return 0
 
     def _unwatch(self, link: Link, id: str) -> None:
         request = self._requests.get(link, {}).get(id)
@@ -769,6 +804,7 @@ class Aggregation(Feature):
 
     def _seen(self, id: str) -> Seen:
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
+        offered += [Offered(one.name, QUESTION_VERSION, one.about) for one in SUPPLIED.values()]
         offered += self._deployed()
         states = list(self.engine.states.values())
         shown = [self._shown(state) for state in states[:MAX_SHOWN]]
@@ -804,6 +840,13 @@ class Aggregation(Feature):
             whole and self.engine.is_complete(state),
             subject.away,
         )
+
+
+def _through(filter: Matches, way: Way) -> Matches:
+    """What is wanted at the end of a way by whoever wants this at its start."""
+    for passage in way:
+        filter = passage.wanted(filter)
+    return filter
 
 
 def _entries(registrations: Iterable[Registration]) -> Iterator[tuple[str, Entry]]:

@@ -89,6 +89,14 @@ MaxError = Annotated[
 Scope = Annotated[
     str, typer.Option("--scope", metavar="SCOPE", help="The scope in which to count.", show_default="root")
 ]
+Window = Annotated[
+    str | None,
+    typer.Option("--window", metavar="DURATION", help="Of a rate, of active_publishers, of a distribution: how long."),
+]
+Of = Annotated[str, typer.Option("--of", metavar="NAME", help="Of a distribution: the attribute.")]
+Edges = Annotated[
+    list[float], typer.Option("--edge", metavar="N", help="Of a distribution: where to divide. Repeat it.")
+]
 Away = Annotated[bool, typer.Option("--away", help="Count clients as well whose connections are lost.")]
 
 
@@ -115,6 +123,9 @@ def get(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--timeout"), help="How long to wait for all brokers.")
     ] = 10.0,
@@ -126,7 +137,15 @@ def get(
     async def ask() -> AggregateValue:
         async with client:
             return await client.aggregates.get(
-                name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away, timeout=timeout
+                name,
+                filter=wanted,
+                max_error=max_error,
+                scope=_scope(scope),
+                away=away,
+                window=window,
+                of=of,
+                edges=edge,
+                timeout=timeout,
             )
 
     value = asyncio.run(ask())
@@ -142,6 +161,9 @@ def watch(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     count: Annotated[
         int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many complete values.")
     ] = None,
@@ -199,7 +221,14 @@ def watch(
                 async with (
                     asyncio.timeout(timeout),
                     client.aggregates.watch(
-                        name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away
+                        name,
+                        filter=wanted,
+                        max_error=max_error,
+                        scope=_scope(scope),
+                        away=away,
+                        window=window,
+                        of=of,
+                        edges=edge,
                     ) as watching,
                 ):
                     with _until_interrupted(watching):

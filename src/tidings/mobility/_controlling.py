@@ -260,6 +260,7 @@ class Controlling:
         wanted = tuple(
             Wanted(one.id, one.filter, one.receive_own, one.duplicates, dict(one.meta))
             for one in context.subscribed(client.link)
+            if not one.located  # at another place it would listen for what is here
         )
         offered = tuple(Offered(one.id, one.filter) for one in context.advertised(client.link))
         if (wanted, offered) != (client.wanted, client.offered) or not client.version:

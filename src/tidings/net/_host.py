@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Log
 from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood
-from tidings.model import TidingsError, Value
+from tidings.model import Location, TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
     AnyMessage,
@@ -125,6 +125,7 @@ class Host:
             routing=options.routing,
             role=options.role,
             strict_topology=options.strict_topology,
+            place=Location(options.mobility.place) if options.mobility.place is not None else None,
             features=[*features, self.governance.scopes, *moving],
         )
         self.broker.crowded = self._crowded
