@@ -110,7 +110,7 @@ async def test_tools_watch_and_reconfigure_a_running_network_over_http(tmp_path:
         alice = await stack.enter_async_context(tidings.connect(url(a), name="alice"))
         bob = await stack.enter_async_context(tidings.connect(url(b), name="bob"))
         heard = await bob.subscribe("TRUE")
-        assert await ask(b, "POST /scopes", MARKET) == (200, {"version": 2, "warnings": [], "granted": []})
+        assert await ask(b, "POST /scopes", MARKET) == (200, {"version": 1, "warnings": [], "granted": []})
         for price in (99, 182):
             await (await alice.publish(type="quote", price=price))
         assert await take(heard, 1) == [tidings.Notification(type="quote", price=182)]

@@ -18,7 +18,7 @@ from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
 from tidings.mobility import GraphMode, Scheme
-from tidings.model import Filter, FilterError, FilterSyntaxError, TidingsError
+from tidings.model import Filter, FilterError, FilterSyntaxError, Location, TidingsError, ValueRefused
 from tidings.net import Bound, Limits, SlowPolicy
 from tidings.store import Promoted, StoreError
 from tidings.wire import MAX_BODY, MAX_SILENCE, MIN_SILENCE
@@ -259,6 +259,15 @@ def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def place(value: Any, directory: Path) -> str:
+    """A location, from the widest to the narrowest."""
+    try:
+        return str(Location(text(value, directory)))
+    except ValueRefused as error:
+        problem, _, remedy = str(error).partition("; ")
+        raise Bad(problem, remedy) from None
+
+
 def silences(value: Any, directory: Path) -> dict[str, float]:
     """Patterns of names, and seconds for each."""
     remedy = 'write patterns of names with seconds, like silence = { "phone-*" = 3 }; * stands for any text'
@@ -421,7 +430,7 @@ MOBILITY: dict[str, Reader] = {
     "edge_timeout": duration(1, 1e10),
     "max_degree": integer(0, 10_000),
     "new_edge_interval": duration(0, 1e7),
-    "place": text,
+    "place": place,
     "silence": silences,
 }
 TABLES: dict[str, dict[str, Reader]] = {
