@@ -26,7 +26,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tidings.model import Effort, EventKey, FeatureError, Position, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, Location, Position, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -144,10 +144,13 @@ class Broker:
         routing: RoutingOptions | None = None,
         role: Role = Role.BORDER,
         strict_topology: bool = False,
+        place: Location | None = None,
         features: Iterable[Feature] = (),
         shuffle: Callable[[list[Feature]], None] | None = None,
     ) -> None:
         self.name = name
+        self.place = place
+        """Where it stands: what `myloc` means in the filters of its clients; None: nothing."""
         self.role = role
         self.routing = routing or RoutingOptions()
         if self.routing.algorithm not in ALGORITHMS:
