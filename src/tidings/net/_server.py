@@ -145,7 +145,7 @@ class Server:
             )
             if journal is not None:
                 deployments.on_audit = journal.deployed
-            aggregation = Aggregation(options.aggregation, deployments)
+            aggregation = Aggregation(options.aggregation, deployments, log.warning)
             features += [deployments, aggregation]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)
