@@ -284,6 +284,7 @@ publish = "type = quote"
         ('[tls]\ncertificate = "nowhere.pem"\nkey = "nowhere.key"', "cannot be read"),
         ("[tls]", "the certificate is missing"),
         ('[[access]]\nname = "a"\ntoken = "0123456789abcdef"\nsubscribe = "place WITHIN myloc"', "uses myloc"),
+        ('[mobility]\nplace = "/a//b"', "'/a//b' is not a location"),
         ("[mobility]\nsilence = 3", 'like silence = { "phone-*" = 3 }'),
         ('[mobility]\nsilence = { "phone-*" = 0.1 }', "0.1 is out of range; write a number from 0.5 to 600"),
         ('[mobility]\nsilence = { "" = 3 }', "a text of 0 characters"),

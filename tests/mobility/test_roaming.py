@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Outcome, Roaming, Scheme
 from tidings.mobility._keeping import Keeping
+from tidings.mobility._protocol import TABLES
 from tidings.sim import Network, SimClient, Weather, check
 from tidings.sim._invariants import waste
 
@@ -336,3 +338,14 @@ def test_every_algorithm_has_copies(scheme: str, advertisements: bool) -> None:
     hits = sum(keeping(world, name).outcomes[Outcome.HIT] for name in BROKERS)
     assert hits >= 5
     assert not check(world.trace, advertisements=advertisements)
+
+
+def test_the_tables_of_the_page_are_those_of_the_protocol() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "mobility.md").read_text()
+    for name, rows in TABLES.items():
+        lines = [f"| {name} is | event | then | action |", "|---|---|---|---|"]
+        lines += [
+            f"| {row.before.value} | {row.event.value} | {row.after.value} | {row.action.value if row.action else ''} |"
+            for row in rows
+        ]
+        assert "\n".join(lines) in page

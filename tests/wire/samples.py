@@ -31,6 +31,8 @@ from tidings.wire import (
     Marks,
     Measure,
     Measured,
+    MobilityReply,
+    MobilityRequest,
     Notify,
     Offers,
     Page,
@@ -137,6 +139,8 @@ MESSAGES: list[AnyMessage] = [
     TreeReady(),
     TreeMarks({"b1": (3, 42)}),
     Routed("b3", "b1", "history", b"\x01"),
+    MobilityRequest("q8", "forget", old="b1", new="b2"),
+    MobilityReply("q8", b"{}"),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")
@@ -149,6 +153,7 @@ HELLO_ROUTING = Hello((1,), PeerRole.BROKER, "b2", epoch=4, routing="filters wit
 HELLO_SILENCE = Hello((1,), PeerRole.CLIENT, "alice", silence=3.0)
 WELCOME = Welcome(1, "b1", "s3cret")
 WELCOME_NAMED = Welcome(1, "b1", "s3cret", epoch=3, client="alice/0123456789abcdef01234567")
+WELCOME_PLACE = Welcome(1, "b1", "s3cret", epoch=3, client="alice", place="/berlin/campus", features=("arrivals",))
 WELCOME_BROKER = Welcome(1, "b1", "s3cret", epoch=3, names="0f1e2d3c")
 WELCOME_AGAIN = Welcome(1, "b1", "s3cret", True, 12, epoch=3, published=7)
 REJECT = Reject("full", "this broker has as many connections as it may", True)
@@ -171,6 +176,7 @@ PARTS: dict[str, bytes] = {
     "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
     "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),
     "WELCOME with a name": part(Part.WELCOME, encode_words(WELCOME_NAMED)),
+    "WELCOME with a place": part(Part.WELCOME, encode_words(WELCOME_PLACE)),
     "WELCOME to a broker": part(Part.WELCOME, encode_words(WELCOME_BROKER)),
     "REJECT": part(Part.REJECT, encode_words(REJECT)),
 }

@@ -27,6 +27,7 @@ from wire.samples import (
     WELCOME_AGAIN,
     WELCOME_BROKER,
     WELCOME_NAMED,
+    WELCOME_PLACE,
 )
 
 from tidings.wire import (
@@ -102,6 +103,7 @@ def test_what_was_pinned_is_read_back_as_it_was(name: str, serialiser) -> None:
         ("WELCOME", WELCOME),
         ("WELCOME again", WELCOME_AGAIN),
         ("WELCOME with a name", WELCOME_NAMED),
+        ("WELCOME with a place", WELCOME_PLACE),
         ("WELCOME to a broker", WELCOME_BROKER),
         ("REJECT", REJECT),
     ],

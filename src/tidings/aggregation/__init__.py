@@ -10,35 +10,44 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
+    from ._exporting import Exported, Exports, Sample
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
-    from ._options import AggregationOptions
+    from ._options import AggregationOptions, Isolation
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
+    from ._supplied import DEFAULT_WINDOW, SUPPLIED, supplied_question
     from ._windows import is_question, question_of
 
 _MODULES = {
     "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
+    "_exporting": ("Exported", "Exports", "Sample"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
-    "_options": ("AggregationOptions",),
+    "_options": ("AggregationOptions", "Isolation"),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
+    "_supplied": ("DEFAULT_WINDOW", "SUPPLIED", "supplied_question"),
     "_windows": ("is_question", "question_of"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "DEFAULT_WINDOW",
+    "SUPPLIED",
     "Aggregation",
     "AggregationOptions",
     "Audited",
     "Below",
     "Deployments",
     "Engine",
+    "Exported",
+    "Exports",
     "Form",
+    "Isolation",
     "Points",
     "Policy",
     "Port",
@@ -47,6 +56,7 @@ __all__ = [
     "Read",
     "Request",
     "Riding",
+    "Sample",
     "Split",
     "State",
     "Subject",
@@ -57,6 +67,7 @@ __all__ = [
     "is_question",
     "question_of",
     "split",
+    "supplied_question",
 ]
 
 

@@ -19,6 +19,8 @@ class Count(NamedTuple):
     of: Callable[[Tally], int]
     advertisements: bool = False
     """Whether it counts advertisements, and not subscriptions."""
+    brokers: bool = False
+    """Whether it counts brokers, whatever clients register."""
 
 
 COUNTS = {
@@ -43,6 +45,7 @@ COUNTS = {
             lambda tally: len(tally.clients),
             advertisements=True,
         ),
+        Count("broker_count", "1", "brokers that carry the scope", lambda tally: 1, brokers=True),
     )
 }
 

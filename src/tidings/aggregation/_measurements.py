@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from tidings.broker import Timer
 from tidings.matching import Matcher, make_index
-from tidings.model import Notification
+from tidings.model import Matches, Notification
 
+from ._code import CodeMeasuring
+from ._counting import Key
 from ._subject import Subject
-from ._windows import Known, Measuring, Windows
+from ._windows import Known, Measuring, Windows, is_question
 
 QUESTION_VERSION = "1"
 """The version of the language of questions, and of what its partials look like."""
@@ -29,18 +31,25 @@ class Measurements:
         forgotten: Callable[[], None],
         *,
         carries: Callable[[str], bool],
+        pseudonym: Callable[[str, str], str],
+        code: Callable[[Subject, Callable[[], None]], CodeMeasuring] | None = None,
     ) -> None:
         """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured; `carries`:
-        whether this broker is one of those that contribute to a scope."""
+        whether this broker is one of those that contribute to a scope; `pseudonym`: by which an aggregate knows a
+        client; `code` measures what is deployed as code, and calls when it knows more."""
         self._broker = broker
         self._now = now
         self._call_later = call_later
         self._changed = changed
         self._forgotten = forgotten
         self._carries = carries
-        self._measuring: dict[Subject, Measuring] = {}
+        self._pseudonym = pseudonym
+        self._code = code
+        self._measuring: dict[Subject, Measuring | CodeMeasuring] = {}
         self._indexes: dict[str, Matcher[Subject]] = {}
-        """By scope."""
+        """Those about publications, by scope."""
+        self._subscribing: dict[Subject, Measuring] = {}
+        """Those about subscriptions."""
         self._timers: dict[Subject, Timer] = {}
         self._lingering: dict[Subject, Timer] = {}
         self._late = 0
@@ -59,10 +68,30 @@ class Measurements:
             timer.cancel()
         measuring = self._measuring.get(subject)
         if measuring is None:
-            measuring = Measuring(subject.aggregate, self._broker, self._now() // 1_000)
-            self._measuring[subject] = measuring
-            self._indexes.setdefault(subject.scope, make_index()).add(measuring.where, subject)
-        return Windows(measuring.definition, brokers, lambda: measuring.newest)
+            measuring = self._measuring[subject] = self._made(subject)
+            if isinstance(measuring, Measuring) and measuring.of_subscriptions:
+                self._subscribing[subject] = measuring
+            else:
+                self._indexes.setdefault(subject.scope, make_index()).add(measuring.where, subject)
+        return measuring.form(brokers)
+
+    def _made(self, subject: Subject) -> Measuring | CodeMeasuring:
+        if is_question(subject.aggregate):
+            return Measuring(subject.aggregate, self._broker, self._now() // 1_000)
+        assert self._code is not None
+        return self._code(subject, lambda: self._again(subject))
+
+    def _again(self, subject: Subject) -> None:
+        """More is known of windows that have closed."""
+        if subject in self._timers:
+            self._close(subject)
+
+    def stop(self, subject: Subject) -> None:
+        """Code does not run here any more."""
+        measuring = self._measuring.get(subject)
+        if isinstance(measuring, CodeMeasuring):
+            measuring.stop()
+            self._again(subject)
 
     def begin(self, subject: Subject) -> None:
         """The step is advised: from now on nothing is missed."""
@@ -87,13 +116,26 @@ class Measurements:
         """In which something is measured."""
         return list(self._indexes)
 
-    def published(self, scope: str, notification: Notification, published_at: int) -> None:
+    @property
+    def subscribing(self) -> list[Subject]:
+        """The questions about subscriptions."""
+        return list(self._subscribing)
+
+    def begun(self, subject: Subject, filter: Matches) -> None:
+        """A client has subscribed that is seen in the scope of a question, in these terms."""
+        measuring = self._subscribing[subject]
+        if Key(measuring.where).touches(filter):
+            measuring.begun(self._now() // 1_000)
+
+    def published(self, scope: str, notification: Notification, published_at: int, publisher: str) -> None:
         """A client of this broker has published something that is visible in a scope in this form."""
         index = self._indexes.get(scope)
         if index is not None and (concerned := index.match(notification)):
             at, now = published_at // 1_000, self._now() // 1_000
             for subject in concerned:
-                self._measuring[subject].take(notification, at, now)
+                measuring = self._measuring[subject]
+                peer = self._pseudonym(subject.aggregate, publisher) if measuring.of_people else ""
+                measuring.take(notification, at, now, peer)
 
     def linger(self, subject: Subject) -> None:
         """Nobody asks any more; measure on for a while, in case somebody asks again."""
@@ -107,8 +149,9 @@ class Measurements:
         if (timer := self._timers.pop(subject, None)) is not None:
             timer.cancel()
         self._late += self._measuring.pop(subject).late
-        index = self._indexes[subject.scope]
-        index.remove(subject)
-        if all(one.scope != subject.scope for one in self._measuring):
-            del self._indexes[subject.scope]
+        if self._subscribing.pop(subject, None) is None:
+            index = self._indexes[subject.scope]
+            index.remove(subject)
+            if not len(index):
+                del self._indexes[subject.scope]
         self._forgotten()

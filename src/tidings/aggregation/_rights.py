@@ -52,6 +52,14 @@ class Rights:
             "other clients; ask the administrator for `count` for this identity"
         )
 
+    def may_administer(self, link: Link, scope: str, view: View) -> None:
+        """Raise `AccessDenied` unless a client is an administrator: of the broker, or of a scope."""
+        if self.threshold(link, scope, view):
+            raise AccessDenied(
+                f"'{link.owner}' may not measure what clients do in {named(scope)}, only count them; ask the "
+                "administrator for `administer` for this identity"
+            )
+
     def may_measure(self, link: Link, scope: str, where: Filter, view: View) -> None:
         """Raise `AccessDenied` unless a client may measure these publications in a scope."""
         guard = link.guard

@@ -27,7 +27,7 @@ from tidings.model import EVERYTHING, AggregateError, Filter, Notification, Part
 
 from ._forms import Read
 from .definitions import JP, Aggregate, Panes, Record
-from .expressions import compiled, parse
+from .expressions import OF_SUBSCRIPTIONS, PEOPLE, compiled, parse
 
 LATEST = 3
 """How many windows travel: brokers whose clocks differ by less than two slides understand each other."""
@@ -66,6 +66,11 @@ def is_question(name: object) -> bool:
     return isinstance(name, str) and "(" in name
 
 
+def is_measured(name: str) -> bool:
+    """Whether this is measured over windows: a question, or code that was deployed, whose name has a dot."""
+    return "(" in name or "." in name
+
+
 def question_of(text: str) -> Aggregate[Any]:
     """The definition of a question, or `ExpressionError`."""
     definition = compiled(text)
@@ -77,6 +82,11 @@ def question_of(text: str) -> Aggregate[Any]:
 def where_of(text: str) -> Filter:
     """What a question measures at all."""
     return parse(text).where
+
+
+def tells_of_people(text: str) -> bool:
+    """Whether a question is about clients, and not only about what is published."""
+    return any(measure.function in PEOPLE for measure in parse(text).measures)
 
 
 class Windows:
@@ -200,6 +210,11 @@ class Measuring:
         asked = parse(text)
         self.where: Filter = asked.where
         """What is measured at all."""
+        functions = {measure.function for measure in asked.measures}
+        self.of_subscriptions = not functions.isdisjoint(OF_SUBSCRIPTIONS)
+        """Whether it measures subscriptions, and not publications."""
+        self.of_people = not functions.isdisjoint(PEOPLE)
+        """Whether it tells clients apart."""
         self._measure = compiled(dataclasses.replace(asked, where=EVERYTHING))
         """The same of what has passed the filter already."""
         self._broker = broker
@@ -214,6 +229,10 @@ class Measuring:
         self.late = 0
         """Notifications that belonged to a pane that had closed."""
 
+    def form(self, brokers: Callable[[], int]) -> Windows:
+        """How what is measured travels."""
+        return Windows(self.definition, brokers, lambda: self.newest)
+
     def begin(self, now_ms: int) -> None:
         """From now on nothing is missed."""
         self._since = now_ms
@@ -223,8 +242,8 @@ class Measuring:
         """When the next window closes, in milliseconds since 1970."""
         return self._window.ends_at(self.newest + 1) + 1_000
 
-    def take(self, notification: Notification, published_ms: int, now_ms: int) -> None:
-        """Something was published that passes the filter."""
+    def take(self, notification: Notification, published_ms: int, now_ms: int, peer: str = "") -> None:
+        """Something was published that passes the filter; `peer` is the pseudonym of whoever did."""
         attributes = notification.attributes
         topic = attributes.get("type")
         record = Record(
@@ -232,8 +251,17 @@ class Measuring:
             broker=self._broker,
             jp=JP.PUBLISHED,
             topic=topic if isinstance(topic, str) else "",
+            peer=peer,
             attrs=attributes,
         )
+        self._add(record, now_ms)
+
+    def begun(self, now_ms: int) -> None:
+        """A client has subscribed to something that may pass the filter."""
+        self._add(Record(ts_ms=now_ms, broker=self._broker, jp=JP.SUB_ADD), now_ms)
+
+    def _add(self, record: Record, now_ms: int) -> None:
+        published_ms = record.ts_ms
         lifted = self._measure.lift(record)
         if lifted is None:
             return

@@ -1,6 +1,6 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
-from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress
+from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
 from ._context import Context
 from ._durables import DurableRecord, Durables
@@ -8,6 +8,7 @@ from ._inside import InnerClient
 from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
+from ._local_subscription import LocalSubscription
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
 from .forwarding import FROM_PAST, from_past, owed, version_of
@@ -69,6 +70,7 @@ __all__ = [
     "Link",
     "LinkKind",
     "LocalBroker",
+    "LocalSubscription",
     "Log",
     "Merging",
     "Observer",
@@ -94,6 +96,7 @@ __all__ = [
     "debts",
     "delivering",
     "from_past",
+    "is_located",
     "owed",
     "version_of",
 ]

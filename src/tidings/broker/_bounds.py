@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TypeGuard
 
-from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Matches, Position, TidingsError
+from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Location, Matches, Position, TidingsError
 from tidings.wire import CLIENT_COST, MAX_POSITIONS, Advertise, Publish, Subscribe, UnreadableFilter
 
 MAX_NUMBER = 2**63 - 1
@@ -52,12 +53,29 @@ def check_filter(filter: Matches) -> None:
 
 
 def check_place(filter: Matches) -> None:
-    """Raise `FilterError` for a filter that speaks of `myloc`: it would be accepted and never pass anything."""
-    if isinstance(filter, Filter) and filter.has_marker:
+    """Raise `FilterError` for a filter that speaks of `myloc` where there is nobody who is somewhere."""
+    if is_located(filter):
         raise FilterError(
-            f"'{filter}' uses myloc, but no broker knows where a client is; name the place, as in "
+            f"'{filter}' uses myloc, which only the filter of a subscription may; name the place, as in "
             "WITHIN LOCATION '/berlin', or fill it in with filter.resolve(Location('/berlin'))"
         )
+
+
+def is_located(filter: Matches) -> TypeGuard[Filter]:
+    """Whether a filter speaks of `myloc`."""
+    return isinstance(filter, Filter) and filter.has_marker
+
+
+def resolved(filter: Matches, place: Location | None, broker: str) -> Matches:
+    """A filter as it is at a place; `FilterError` if it speaks of `myloc` and the broker has no place."""
+    if not is_located(filter):
+        return filter
+    if place is None:
+        raise FilterError(
+            f"'{filter}' uses myloc, but broker '{broker}' has no place; set `place` under [mobility] there, or name "
+            "the place, as in WITHIN LOCATION '/berlin'"
+        )
+    return filter.resolve(place)
 
 
 def check_request(message: Subscribe | Advertise, held: Collection[str], now: int) -> None:

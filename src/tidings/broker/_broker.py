@@ -26,7 +26,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tidings.model import Effort, EventKey, FeatureError, Position, TidingsError, TopologyError
+from tidings.model import Effort, EventKey, FeatureError, Location, Position, TidingsError, TopologyError
 from tidings.wire import (
     Advertise,
     AnyMessage,
@@ -144,10 +144,13 @@ class Broker:
         routing: RoutingOptions | None = None,
         role: Role = Role.BORDER,
         strict_topology: bool = False,
+        place: Location | None = None,
         features: Iterable[Feature] = (),
         shuffle: Callable[[list[Feature]], None] | None = None,
     ) -> None:
         self.name = name
+        self.place = place
+        """Where it stands: what `myloc` means in the filters of its clients; None: nothing."""
         self.role = role
         self.routing = routing or RoutingOptions()
         if self.routing.algorithm not in ALGORITHMS:
@@ -269,7 +272,8 @@ class Broker:
         advised = [own[Joinpoint.DELIVER] for own in self._advice.values() if Joinpoint.DELIVER in own]
         some = [one.links for one in advised if isinstance(one, For)]
         delivery.woven(
-            plain=(self.at_pub_match, self.at_pub_send) == (delivery.pub_match, delivery.pub_send),
+            matches=self.at_pub_match == delivery.pub_match,
+            sends=self.at_pub_send == delivery.pub_send,
             advised=tuple(some) if len(some) == len(advised) else None,
         )
 

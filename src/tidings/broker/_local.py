@@ -21,7 +21,18 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.model import AlreadyPublished, Duplicates, EventKey, Filter, Identity, Matches, Notification, Position
+from tidings.model import (
+    AlreadyPublished,
+    Duplicates,
+    EventKey,
+    Filter,
+    FilterError,
+    Identity,
+    Location,
+    Matches,
+    Notification,
+    Position,
+)
 from tidings.wire import (
     Advertise,
     Answer,
@@ -46,7 +57,7 @@ from tidings.wire import (
     encode_body,
 )
 
-from ._bounds import check_place
+from ._bounds import check_place, is_located, resolved
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -110,6 +121,8 @@ class LocalBroker:
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._acknowledged: dict[str, Position] = {}
+        self._place: Location | None = None
+        self._broker = ""
         self._numbers = 0
         self._requests = 0
         self._first = self._published = published
@@ -172,7 +185,7 @@ class LocalBroker:
         """
         if isinstance(filter, str):
             filter = Filter.parse(filter)
-        check_place(filter)
+        here = self.here(filter)
         if id is None:
             id = self.new_id()
         self._requests += 1
@@ -190,7 +203,7 @@ class LocalBroker:
             duplicates=duplicates,
             past=past,
         )
-        subscription = LocalSubscription(message, callback)
+        subscription = LocalSubscription(message, callback, here)
         if known is not None:
             subscription.follows(known)
         elif after is not None:
@@ -238,6 +251,39 @@ class LocalBroker:
         """A border broker knows this number as used; if nothing has been published yet, larger ones are used."""
         if self._published == self._first:
             self._first = self._published = max(self._published, number)
+
+    @property
+    def place(self) -> Location | None:
+        """Where the border broker stands, and with it the application; None: that is not known."""
+        return self._place
+
+    def here(self, filter: Matches) -> Matches:
+        """What a filter means here; `FilterError` if it speaks of `myloc`, and the border broker has no place."""
+        return resolved(filter, self._place, self._broker)
+
+    def arrive(self, broker: str, place: Location | None) -> dict[str, LocalSubscription]:
+        """The border broker that will be told everything stands here.
+
+        At another place than before, each subscription that speaks of `myloc` begins a new stretch: it is owed nothing
+        of the place that it has left. Return these. Where there is no place, they are refused.
+        """
+        before, self._place, self._broker = self._place, place, broker
+        if place == before:
+            return {}
+        located = {id: one for id, one in self._subscriptions.items() if is_located(one.message.filter)}
+        begun: dict[str, LocalSubscription] = {}
+        for id, subscription in located.items():
+            try:
+                here = self.here(subscription.message.filter)
+            except FilterError as error:
+                del self._subscriptions[id]
+                if self.observer is not None:
+                    self.observer.refused(Refused(type(error).__name__, str(error), id))
+            else:
+                self._requests += 1
+                subscription.begins_at(here, self._requests)
+                begun[id] = subscription
+        return begun
 
     def announce(self) -> None:
         """Tell a border broker that knows nothing of this application what it advertises, wants and has published."""

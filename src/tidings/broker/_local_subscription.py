@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from tidings.model import NOWHERE, Duplicates, Identity, Notification, Position, Route
+import msgspec
+
+from tidings.model import NOWHERE, Duplicates, Identity, Matches, Notification, Position, Route
 from tidings.wire import Gap, Subscribe
 
 Callback: TypeAlias = Callable[[Notification], None]
@@ -28,6 +30,7 @@ class LocalSubscription:
         "callback",
         "confirmed",
         "filter",
+        "first_past",
         "gaps",
         "last",
         "marks",
@@ -38,13 +41,16 @@ class LocalSubscription:
         "unsure",
     )
 
-    def __init__(self, message: Subscribe, callback: Callback) -> None:
+    def __init__(self, message: Subscribe, callback: Callback, filter: Matches | None = None) -> None:
+        """`filter` is what the filter of the message means here, if that speaks of a place."""
         self.message = message
+        self.first_past = message.past
+        """How far it reached back when it began, as it does again at each place where it begins anew."""
         self.name = message.id if message.past is None else f"{message.id}#{message.number}"
         """By which second copies are recognised. What reaches back may get again what an earlier one of its id got."""
         self.asked = message.number if message.past is not None else 0
         """The number with which its past was asked for last."""
-        self.filter = message.filter
+        self.filter = message.filter if filter is None else filter
         self.callback = callback
         self.settled = False
         """Whether it has ever settled: from then on it is owed everything."""
@@ -134,6 +140,19 @@ class LocalSubscription:
         self.settled = True
         self.marks.update(after)
 
+    def begins_at(self, filter: Matches, number: int) -> None:
+        """It begins a new stretch at another place, where its filter means this.
+
+        Positions do not speak of places: what was published before at the new place has smaller numbers than what came
+        from the old one. What is handed over a second time is still recognised, because its name stays.
+        """
+        self.message = msgspec.structs.replace(self.message, past=self.first_past, number=number)
+        self.asked = number if self.first_past is not None else 0
+        self.filter = filter
+        self.settled = self.confirmed = False
+        self.unsure = True
+        self.marks, self.last, self.gaps, self.partial = {}, {}, {}, set()
+
     def begins_anew(self) -> None:
         """It is announced to a border broker that does not know it."""
         self.confirmed = False
@@ -143,6 +162,7 @@ class LocalSubscription:
         """It takes the place of another, whose filter it changes: it is owed what both want."""
         self.name = known.name
         self.asked = self.asked or known.asked
+        self.first_past = self.first_past or known.first_past
         self.settled, self.confirmed = known.settled, known.confirmed
         self.marks, self.last, self.partial, self.gaps = known.marks, known.last, known.partial, known.gaps
 

@@ -15,6 +15,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import tidings
 from tidings.aggregation.messages import Seen, Watched
@@ -89,6 +90,14 @@ MaxError = Annotated[
 Scope = Annotated[
     str, typer.Option("--scope", metavar="SCOPE", help="The scope in which to count.", show_default="root")
 ]
+Window = Annotated[
+    str | None,
+    typer.Option("--window", metavar="DURATION", help="Of a rate, of active_publishers, of a distribution: how long."),
+]
+Of = Annotated[str, typer.Option("--of", metavar="NAME", help="Of a distribution: the attribute.")]
+Edges = Annotated[
+    list[float], typer.Option("--edge", metavar="N", help="Of a distribution: where to divide. Repeat it.")
+]
 Away = Annotated[bool, typer.Option("--away", help="Count clients as well whose connections are lost.")]
 
 
@@ -115,6 +124,9 @@ def get(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--timeout"), help="How long to wait for all brokers.")
     ] = 10.0,
@@ -126,7 +138,15 @@ def get(
     async def ask() -> AggregateValue:
         async with client:
             return await client.aggregates.get(
-                name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away, timeout=timeout
+                name,
+                filter=wanted,
+                max_error=max_error,
+                scope=_scope(scope),
+                away=away,
+                window=window,
+                of=of,
+                edges=edge,
+                timeout=timeout,
             )
 
     value = asyncio.run(ask())
@@ -142,6 +162,9 @@ def watch(
     max_error: MaxError = 0.0,
     scope: Scope = "root",
     away: Away = False,
+    window: Window = None,
+    of: Of = "",
+    edge: Edges = [],  # noqa: B006 - typer does not change it
     count: Annotated[
         int | None, typer.Option(metavar="N", parser=whole("--count", 1), help="Exit after this many complete values.")
     ] = None,
@@ -199,7 +222,14 @@ def watch(
                 async with (
                     asyncio.timeout(timeout),
                     client.aggregates.watch(
-                        name, filter=wanted, max_error=max_error, scope=_scope(scope), away=away
+                        name,
+                        filter=wanted,
+                        max_error=max_error,
+                        scope=_scope(scope),
+                        away=away,
+                        window=window,
+                        of=of,
+                        edges=edge,
                     ) as watching,
                 ):
                     with _until_interrupted(watching):
@@ -295,21 +325,30 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     """Show what is watched at one broker, by its clients and by other brokers through it."""
     found = asyncio.run(_look(client))
     if as_json:
-        watched = [msgspec.structs.asdict(one) for one in found.watched]
-        words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
-        words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
-        print(printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode()))
+        print(status_json(found))
         return
     console = Console(highlight=False, soft_wrap=True)
+    console.print(watched_table(found))
+    if found.left_out:
+        complain(f"{found.left_out:,} more are not shown")
+
+
+def status_json(found: Seen) -> str:
+    """What is watched at a broker, as JSON."""
+    watched = [msgspec.structs.asdict(one) for one in found.watched]
+    words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
+    words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
+    return printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode())
+
+
+def watched_table(found: Seen) -> Table | Text:
+    """What is watched at a broker, for people."""
     if not found.watched:
-        console.print(f"nothing is watched at {printable(found.broker)}", markup=False)
-        return
+        return Text(f"nothing is watched at {printable(found.broker)}")
     table = Table("aggregate", "filter", "scope", "value", "watched by", "asked by", box=None)
     for one in found.watched:
         table.add_row(*map(printable, _row(one)))
-    console.print(table)
-    if found.left_out:
-        complain(f"{found.left_out:,} more are not shown")
+    return table
 
 
 def _row(one: Watched) -> tuple[str, ...]:

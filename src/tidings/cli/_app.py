@@ -30,6 +30,8 @@ COMMANDS = {
     "topology": "_status",
     "scope": "_scope",
     "aggregate": "_aggregate",
+    "mobility": "_mobility",
+    "neighbours": "_neighbours",
     "history": "_history",
     "replay": "_replay",
     "archive": "_archive",

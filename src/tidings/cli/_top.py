@@ -20,6 +20,7 @@ import tidings
 from tidings.model import TidingsError
 from tidings.wire import Status
 
+from ._aggregate import status_json, watched_table
 from ._connection import AsJson, entering
 from ._option_values import seconds
 from ._status import peers_table, summary
@@ -34,12 +35,35 @@ def top(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="The time between two updates.")
     ] = 1.0,
+    aggregates: Annotated[bool, typer.Option("--aggregates", help="Show what is counted instead.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Print once, after one interval, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Requires the right to administer."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
+        if aggregates:
+            asyncio.run(_show_aggregates(client, interval, once=once, as_json=as_json))
+        else:
+            asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
+
+
+async def _show_aggregates(client: tidings.Client, interval: float, *, once: bool, as_json: bool) -> None:
+    console = Console(highlight=False)
+    async with client:
+        if as_json or once:
+            while True:
+                found = await client.aggregates.status()
+                console.print(watched_table(found)) if not as_json else print(status_json(found), flush=True)
+                if once:
+                    return
+                await asyncio.sleep(interval)
+        with Live(Text(), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                try:
+                    live.update(watched_table(await client.aggregates.status()), refresh=True)
+                except TidingsError as error:
+                    live.update(Text(f"{error}. Trying again.", style="red"), refresh=True)
+                await asyncio.sleep(interval)
 
 
 async def _print_json(client: tidings.Client, interval: float, once: bool) -> None:
@@ -89,9 +113,8 @@ async def silence(asked: asyncio.Future[Status], interval: float) -> AsyncIterat
 def rates(before: Status, now: Status) -> dict[str, float]:
     """Messages per second between two looks at the same incarnation of a broker."""
     if before.epoch != now.epoch:
-        before = msgspec.structs.replace(
-            now, uptime=0.0, counters=msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
-        )
+        counters = msgspec.structs.replace(now.counters, messages_in={}, messages_out={})
+        before = msgspec.structs.replace(now, uptime=0.0, counters=counters, mobility={})
     seconds = max(now.uptime - before.uptime, 0.001)
 
     def rate(direction: str, *kinds: str) -> float:
@@ -107,14 +130,27 @@ def rates(before: Status, now: Status) -> dict[str, float]:
         "to_neighbours": rate("messages_out", "Notify"),
         "messages_in": rate("messages_in"),
         "messages_out": rate("messages_out"),
+        "hand_offs": round((_moved(now, "hand_offs") - _moved(before, "hand_offs")) / seconds, 1),
     }
+
+
+def hit_rate(status: Status) -> float | None:
+    """The share of clients that found a copy that was ready when they came; None: nothing was kept ready for any."""
+    found = [_moved(status, outcome) for outcome in ("hits", "early", "misses")]
+    return found[0] / sum(found) if sum(found) else None
+
+
+def _moved(status: Status, name: str) -> int:
+    return status.mobility.get(name, 0)
 
 
 def view(before: Status, now: Status) -> Group:
     """One screen."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     found = rates(before, now)
+    moved, hits = found.pop("hand_offs"), hit_rate(now)
     for name in found:
         table.add_column(name.replace("_", " "), justify="right")
     table.add_row(*(f"{value:,.0f}/s" for value in found.values()))
-    return Group(summary(now), Text(), table, Text(), peers_table(now, SHOWN_PEERS))
+    lines = [Text(f"hand-offs {moved:,.1f}/s, hits {'-' if hits is None else f'{hits:.0%}'}")] if now.mobility else []
+    return Group(summary(now), Text(), table, *lines, Text(), peers_table(now, SHOWN_PEERS))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -205,6 +205,9 @@ class Aggregates(Deploying):
         max_error: float = 0,
         scope: str = ROOT_SCOPE,
         away: bool = False,
+        window: str | None = None,
+        of: str = "",
+        edges: Sequence[float] = (),
     ) -> AggregateWatch:
         """Watch an aggregate: iterate over the result for a value now, and one whenever it changes.
 
@@ -216,10 +219,27 @@ class Aggregates(Deploying):
         values are not `complete`: not all brokers have answered yet. A name that no broker knows, or what this client
         may not count, is raised by the first iteration.
 
+        `publication_rate`, `subscription_rate`, `active_publishers` and `distribution` are questions about what passes
+        the `filter` within a `window`, by default of ten seconds; `distribution` is that of the values of the attribute
+        `of` between `edges`.
+
         Those count who are in `scope`, or in scopes inside it whose borders let counts pass; by default, in the root
         scope. With `away=True`, clients count as well whose connections are lost, until their brokers give them up.
         """
         bound = check_bound(max_error)
+        if aggregate in aggregation.SUPPLIED:
+            wanted = None if filter is None else filter_of(filter)
+            if wanted is not None and not isinstance(wanted, Filter):
+                raise FilterError(f"{shown(wanted)} is a filter of a class of its own; use the filter language")
+            lasting = window if window is not None else aggregation.DEFAULT_WINDOW
+            question = aggregation.supplied_question(aggregate, wanted, window=lasting, of=of, edges=edges)
+            assert question is not None
+            aggregate, filter = question, None
+        elif window is not None or of or edges:
+            raise ArgumentRefused(
+                f"{shown(aggregate)} is no aggregate with window, of and edges; choose one of "
+                f"{', '.join(aggregation.SUPPLIED)}, or write a question"
+            )
         if aggregation.is_question(aggregate):
             name = aggregation.question_of(aggregate).name
             if bound or filter is not None or probe is not None or away:
@@ -250,6 +270,9 @@ class Aggregates(Deploying):
         max_error: float = 0,
         scope: str = ROOT_SCOPE,
         away: bool = False,
+        window: str | None = None,
+        of: str = "",
+        edges: Sequence[float] = (),
         timeout: float | None = GET_TIMEOUT,
     ) -> AggregateValue:
         """Return one complete value. `AggregateError` if there is none in `timeout` seconds: a broker is missing.
@@ -257,12 +280,22 @@ class Aggregates(Deploying):
         A question has a value when all of its window has passed; that time comes on top.
         """
         timeout_of(timeout)
-        if timeout is not None and aggregation.is_question(aggregate):
-            window = aggregation.question_of(aggregate).window
-            assert window is not None
-            timeout += (window.size_ms + 2 * window.slide_ms + 1_000) / 1_000
-        watching = self.watch(aggregate, filter=filter, probe=probe, max_error=max_error, scope=scope, away=away)
+        watching = self.watch(
+            aggregate,
+            filter=filter,
+            probe=probe,
+            max_error=max_error,
+            scope=scope,
+            away=away,
+            window=window,
+            of=of,
+            edges=edges,
+        )
         async with watching as watch:
+            if timeout is not None and aggregation.is_question(watch.aggregate):
+                lasting = aggregation.question_of(watch.aggregate).window
+                assert lasting is not None
+                timeout += (lasting.size_ms + 2 * lasting.slide_ms + 1_000) / 1_000
             try:
                 async with asyncio.timeout(timeout):
                     async for value in watch:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar
 
+from tidings.broker import is_located
 from tidings.model import ArgumentRefused, Filter, FilterError, Matches, Position, TidingsError
 
 _Choice = TypeVar("_Choice", bound=enum.Enum)
@@ -37,6 +38,15 @@ def filter_of(given: Matches | str, what: str = "a filter") -> Matches:
         f"{what} is a text or a Filter, not {shown(given)}; write one like \"type = 'quote' AND price > 100\", or "
         'build one like tidings.attr.price > 100; "TRUE" passes everything'
     )
+
+
+def check_stays(filter: Matches) -> None:
+    """Raise `FilterError` for a filter that means something else at each place, and cannot be durable."""
+    if is_located(filter):
+        raise FilterError(
+            f"'{filter}' uses myloc, and a durable subscription keeps positions, which say nothing about places; name "
+            "the place, or subscribe without `durable`"
+        )
 
 
 def choice_of(

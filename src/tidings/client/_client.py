@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
 from tidings.broker import MAX_NUMBER, LocalBroker
-from tidings.model import ArgumentRefused, Duplicates, Matches, Notification, object_attributes
+from tidings.model import ArgumentRefused, Duplicates, Location, Matches, Notification, ValueRefused, object_attributes
 from tidings.wire import Consistency, Extension, Frame, Gap, Quality, Welcome
 
 from ._address import Address, ConnectionFailed
@@ -138,6 +138,11 @@ class Client(Inquiries):
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._link.connected
+
+    @property
+    def place(self) -> Location | None:
+        """Where the broker of this client stands, which is what `myloc` means in filters; None: that has no place."""
+        return self._local.place
 
     @property
     def moved(self) -> Moves:
@@ -498,6 +503,7 @@ class Client(Inquiries):
 
     def _renewed(self, welcome: Welcome) -> None:
         self._local.name = self.name
+        self._local.arrive(welcome.name, _place(welcome))
         self.admin.renewed()
         if not self._settings.own_numbers:
             self._local.go_on_after(welcome.published)
@@ -518,6 +524,13 @@ class Client(Inquiries):
         self._questions.answers.failed(error)
         self.admin.failed(error)
         self.aggregates.failed(error)
+
+
+def _place(welcome: Welcome) -> Location | None:
+    try:
+        return Location(welcome.place) if welcome.place else None
+    except ValueRefused:
+        return None  # of another version
 
 
 def _notification(given: object, more: Mapping[str, object]) -> Mapping[str, object]:

@@ -14,6 +14,9 @@ from tidings.wire import (
     Browse,
     Measure,
     Measured,
+    MobilityReply,
+    MobilityRequest,
+    MobilityStatus,
     Offers,
     Page,
     Question,
@@ -21,6 +24,7 @@ from tidings.wire import (
     Status,
     StatusReply,
     StatusRequest,
+    decode_mobility,
     decode_status,
 )
 
@@ -32,6 +36,10 @@ _Answer = TypeVar("_Answer", bound=Answer)
 
 STATUS_TIMEOUT = 5.0
 """Seconds to wait for a broker to say how it is."""
+
+
+MOBILITY_TIMEOUT = 15.0
+"""Seconds to wait until a broker has asked all others."""
 
 
 class _Asks(Protocol):
@@ -50,6 +58,35 @@ class Inquiries:
         """What the broker says about itself; only those who may administer it are answered."""
         reply = await _answer(self, StatusRequest, StatusReply, timeout)
         return decode_status(reply.body)
+
+    async def mobility(self: _Asks, client: str = "", *, timeout: float | None = MOBILITY_TIMEOUT) -> MobilityStatus:
+        """Clients that roam, as the broker sees them, and the neighbour graph of the network; only for administrators.
+
+        With `client`, of the clients only that one.
+        """
+        reply = await _answer(self, lambda id: MobilityRequest(id, client=client), MobilityReply, timeout)
+        return decode_mobility(reply.body)
+
+    async def import_neighbours(
+        self: _Asks, graph: bytes, place: str = "the graph", *, timeout: float | None = MOBILITY_TIMEOUT
+    ) -> MobilityStatus:
+        """Let all brokers have the neighbour graph of a file, JSON, in the place of what they have learned.
+
+        A mistake in the file is a `TidingsError` that names `place`, and changes nothing.
+        """
+        reply = await _answer(
+            self, lambda id: MobilityRequest(id, "import", file=graph, place=place), MobilityReply, timeout
+        )
+        return decode_mobility(reply.body)
+
+    async def forget_neighbours(
+        self: _Asks, broker: str, other: str = "", *, timeout: float | None = MOBILITY_TIMEOUT
+    ) -> MobilityStatus:
+        """Let all brokers forget what they have learned of one, or only the edge between two."""
+        reply = await _answer(
+            self, lambda id: MobilityRequest(id, "forget", old=broker, new=other), MobilityReply, timeout
+        )
+        return decode_mobility(reply.body)
 
     async def browse(
         self: _Asks, filter: Matches | str = EVERYTHING, *, timeout: float | None = STATUS_TIMEOUT

@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
-from tidings.broker import check_place
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
-from ._arguments import filter_of
+from ._arguments import check_stays, filter_of
 from ._callbacks import MISTAKES, Callbacks
 from ._terms import Terms
 from ._traced import Traced
@@ -167,7 +166,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
     def update(self, filter: Matches | str) -> None:
         """Change the filter. Notifications that pass both the old and the new one arrive without loss and once."""
         wanted = filter_of(filter)
-        check_place(wanted)
+        self._subscriptions.check(wanted)
+        if self.durable is not None:
+            check_stays(wanted)
         if self._ended:
             raise TidingsError(f"subscription {self.id} has ended, and its filter cannot be changed; subscribe again")
         self.filter = wanted

@@ -6,7 +6,7 @@ import logging
 from typing import Any, TypeVar
 
 from tidings.broker import LocalBroker
-from tidings.model import Identity, Position, TidingsError
+from tidings.model import Identity, Matches, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
@@ -68,6 +68,10 @@ class Subscriptions:
     def begin(self, subscription: Subscription[Any], after: dict[str, Position] | None) -> None:
         """A durable one goes on after these positions; None: it has none yet."""
         self._announce(subscription, after=after)
+
+    def check(self, filter: Matches) -> None:
+        """Raise `FilterError` for a filter that means nothing here."""
+        self._local.here(filter)
 
     def change(self, subscription: Subscription[Any]) -> None:
         """One has another filter."""

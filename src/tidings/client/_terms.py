@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeAlias, TypeVar
 
-from tidings.broker import MAX_TIMEOUT, check_place
+from tidings.broker import MAX_TIMEOUT
 from tidings.model import ArgumentRefused, Bound, Duplicates, Matches, bound_of
 from tidings.wire import Consistency, Gap, Past
 
-from ._arguments import callback_of, choice_of, filter_of, flag_of, microseconds_of, name_of, plain_callback_of
+from ._arguments import (
+    callback_of,
+    check_stays,
+    choice_of,
+    filter_of,
+    flag_of,
+    microseconds_of,
+    name_of,
+    plain_callback_of,
+)
 from ._typed import Misfit, Typed
 
 _T = TypeVar("_T")
@@ -55,7 +64,8 @@ class Terms(Generic[_T]):
     ) -> Terms[_T]:
         """The terms, or the error that says what is wrong with them."""
         wanted = filter_of(filter)
-        check_place(wanted)
+        if durable is not None:
+            check_stays(wanted)
         callback_of(callback, "callback")
         plain_callback_of(on_gap, "on_gap")
         plain_callback_of(on_misfit, "on_misfit")

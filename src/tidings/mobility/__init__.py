@@ -2,9 +2,9 @@
 
 from ._arrivals import Arrivals
 from ._following import Following
-from ._graph_file import GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
+from ._graph_file import EdgeLine, GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
-from ._hosts import Admitted, Denied, Hosts, Moved, Newcomer, Verdict
+from ._hosts import Admitted, Denied, HostedClient, Hosts, Moved, Newcomer, Verdict
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme
@@ -16,11 +16,13 @@ __all__ = [
     "Change",
     "Denied",
     "Edge",
+    "EdgeLine",
     "Following",
     "GraphFile",
     "GraphMode",
     "GraphOptions",
     "HandOff",
+    "HostedClient",
     "Hosts",
     "MobilityOptions",
     "Moved",

@@ -201,6 +201,12 @@ class Controlling:
         else:
             self._retract(client, Noticed.ENDS, ended=True)
 
+    def dismissed(self, link: Link) -> None:
+        """A client is sent away."""
+        client = self._clients.get(link.name)
+        if client is not None and client.link is link:
+            self._retract(client, Noticed.ENDS, ended=True)
+
     def moved(self, whose: Whose, broker: str) -> None:
         """Another broker hosts a client, or has hosted it last; it may have been here."""
         client = self._clients.get(whose.name)
@@ -260,6 +266,7 @@ class Controlling:
         wanted = tuple(
             Wanted(one.id, one.filter, one.receive_own, one.duplicates, dict(one.meta))
             for one in context.subscribed(client.link)
+            if not one.located  # at another place it would listen for what is here
         )
         offered = tuple(Offered(one.id, one.filter) for one in context.advertised(client.link))
         if (wanted, offered) != (client.wanted, client.offered) or not client.version:

@@ -121,6 +121,16 @@ class Denied(NamedTuple):
 Verdict: TypeAlias = Admitted | Denied
 
 
+class HostedClient(NamedTuple):
+    """A client that is attached here, for those who look."""
+
+    client: str
+    epoch: int
+    since: int
+    away: bool
+    last: str
+
+
 class Moved(NamedTuple):
     """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
 
@@ -245,6 +255,13 @@ class Hosts(Feature):
         """The epoch under which a client is hosted here; 0: it is not."""
         hosted = self._hosted.get(name)
         return hosted.epoch if hosted is not None else 0
+
+    def hosted(self) -> list[HostedClient]:
+        """Who is attached here, the earliest first."""
+        return [
+            HostedClient(name, one.epoch, one.at, one.away, one.last if one.last != self.context.name else "")
+            for name, one in self._hosted.items()
+        ]
 
     # --- coming ---------------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ class Neighbourhood(Feature):
         """Whether somebody calls `handed_off`, who knows what clients found; else it is called here."""
         self.moves: deque[HandOff] = deque(maxlen=MAX_MOVES)
         """The latest hand-offs to this broker."""
+        self.arrived = 0
+        """How many there were."""
         hosts.on_move.append(self._moved)
         hosts.edge_of = lambda moved: (
             self.graph.edge(moved.old, moved.new) is not None,
@@ -131,6 +133,7 @@ class Neighbourhood(Feature):
 
     def handed_off(self, hand_off: HandOff) -> None:
         """A client has come from another broker, and this is what it found."""
+        self.arrived += 1
         self.moves.append(hand_off)
         if hand_off.outcome is not None:
             self.graph.arrived(hand_off.outcome)

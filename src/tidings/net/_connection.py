@@ -471,6 +471,7 @@ class Accepted(Connection, Visitor):
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
             features=() if peer.link.is_broker else (ARRIVALS,),
+            place=str(host.broker.place) if peer.link.is_client and host.broker.place is not None else "",
         )
         self._parser.limit = host.options.limits.max_part
         self.write(part(Part.WELCOME, encode_words(words)))

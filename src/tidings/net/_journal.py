@@ -13,6 +13,7 @@ from typing import Any
 
 from tidings.aggregation import Audited
 from tidings.broker import Advice, Entry, Feature, Joinpoint, Link, Registration
+from tidings.mobility import HandOff, pseudonym
 from tidings.model import EventKey
 from tidings.scopes import AuditEntry
 from tidings.store import JournalKind, JournalRecord, Plain, Store, StoreError
@@ -107,6 +108,19 @@ class Journal(Feature):
             self._store.record(JournalRecord(JournalKind.SCOPE, entry.at, entry.who, what))
         except StoreError as error:  # the graph has a log of its own
             log.warning("cannot write a change of the scope graph to the journal: %s", error)
+
+    def handed_off(self, hand_off: HandOff) -> None:
+        """A client has come from another broker. The record is for mining, and has a pseudonym instead of its name."""
+        self.ledger.write(
+            JournalKind.HANDOFF,
+            pseudonym(hand_off.owner, hand_off.client),
+            old=hand_off.old,
+            new=hand_off.new,
+            away=hand_off.away,
+            outcome=hand_off.outcome.value if hand_off.outcome is not None else None,
+            missed=hand_off.missed,
+            pause=hand_off.pause,
+        )
 
     def deployed(self, audited: Audited) -> None:
         """Somebody has deployed or ended something, or was refused."""

@@ -1,6 +1,7 @@
 """Management over HTTP: what `tidings status` and `tidings scope` do, for tools that do not speak the protocol.
 
     GET  /status        the broker: links, clients, tables, counters, as JSON
+    GET  /mobility      hosted clients, copies, and the neighbour graph of the network
     GET  /scopes        the scope graph, as far as whoever asks may see it
     GET  /scopes/log    what was changed and refused lately
     POST /scopes        changes: {"changes": [{"type": "CreateScope", "id": "market"}], "mode": "relaxed"}
@@ -15,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 
+from tidings.aggregation.messages import Seen
+from tidings.mobility import Whole
 from tidings.model import AccessDenied, ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, BoundedReading, Mode, Review, Reviewed, Snapshot, enc_hook, shown_to
 from tidings.wire import encode_status
@@ -39,7 +42,7 @@ COMPLAINT_SECONDS = 60.0
 """How often the log speaks of requests with wrong credentials."""
 MAX_ENTRIES = 1_000
 """The most entries of the log of changes in one answer."""
-PATHS = ("/status", "/scopes", "/scopes/log")
+PATHS = ("/status", "/aggregates", "/mobility", "/scopes", "/scopes/log")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _REFUSALS = {
     "NotAllowed": HTTPStatus.FORBIDDEN,
@@ -137,6 +140,16 @@ class Management:
                     reason = f"'{who.name}' may not see the status; it needs the right to administer"
                     return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
                 return Reply(HTTPStatus.OK, "application/json", encode_status(self._reporter.status()) + b"\n")
+            case "GET", "/aggregates":
+                if not who.administer:
+                    reason = f"'{who.name}' may not see what is counted; it needs the right to administer"
+                    return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+                return _json(HTTPStatus.OK, _by_name(self._reporter.watched()))
+            case "GET", "/mobility":
+                if not who.administer:
+                    reason = f"'{who.name}' may not see how clients move; it needs the right to administer"
+                    return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+                return Reply(HTTPStatus.OK, "application/json", await self._mobility() + b"\n")
             case "GET", "/scopes":
                 graph = shown_to(self._server.host.governance.scopes.graph, who.name, who.administer)
                 words = msgspec.to_builtins(Snapshot.of(graph), enc_hook=enc_hook)
@@ -181,6 +194,18 @@ class Management:
             return _refused(answer)
         return _json(HTTPStatus.OK, {"version": answer.version, "warnings": answer.warnings, "granted": answer.changes})
 
+    async def _mobility(self) -> bytes:
+        movement, loop = self._server.movement, asyncio.get_running_loop()
+        heard: asyncio.Future[bytes] = loop.create_future()
+
+        def done(whole: Whole) -> None:
+            if not heard.done():
+                heard.set_result(movement.encoded(whole))
+
+        neighbourhood = self._server.host.neighbourhood
+        neighbourhood.context.call_later(0, lambda: neighbourhood.look(done))  # in a turn of the broker
+        return await heard
+
     async def _asked(self, question: Ask | Review, who: AccessEntry) -> Answer | Reviewed:
         service, loop = self._server.host.governance.scopes, asyncio.get_running_loop()
         heard: asyncio.Future[Answer | Reviewed] = loop.create_future()
@@ -213,3 +238,14 @@ def _refused(answer: Answer | Reviewed) -> Reply:
 
 def _json(status: HTTPStatus, content: object) -> Reply:
     return Reply(status, "application/json", _encoder.encode(content) + b"\n")
+
+
+def _by_name(seen: Seen | None) -> dict[str, Any]:
+    """What is watched at a broker, with the names of its parts."""
+    if seen is None:
+        return {"watched": []}
+    parts = {name: [msgspec.structs.asdict(one) for one in getattr(seen, name)] for name in _PARTS}
+    return {"broker": seen.broker, **parts, "left_out": seen.left_out, "counters": seen.counters}
+
+
+_PARTS = ("offered", "watched", "traffic")

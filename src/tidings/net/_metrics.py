@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidings.aggregation import Exports
 from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._listener import Listener
@@ -44,9 +45,11 @@ class BrokerCollector(Collector):
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
         yield from _memory(self._reporter.memory())
         yield from _movement(self._reporter.movement())
+        yield from _hand_offs(status.mobility, *self._reporter.graph_quality())
         yield from _clocks(status.peers)
         yield from _history(status.history)
         yield from _aggregation(status.aggregation)
+        yield from _exported(self._reporter.exports())
         if status.store is not None:
             yield from _store(status.store)
 
@@ -105,6 +108,23 @@ _MOVEMENT = {
 
 def _movement(counted: Mapping[str, int]) -> Iterator[Metric]:
     yield from (_counter(name, _MOVEMENT[name], count) for name, count in counted.items())
+
+
+_HAND_OFFS = {
+    "hand_offs": "Clients that came from another broker.",
+    "hits": "Clients that found a copy which was ready.",
+    "early": "Clients that came before their copy was ready.",
+    "misses": "Clients that found no copy.",
+    "edges_added": "Edges that were added to the neighbour graph.",
+    "edges_removed": "Edges that were removed from the neighbour graph.",
+}
+
+
+def _hand_offs(counted: Mapping[str, int], f_neg: float, f_pos: float) -> Iterator[Metric]:
+    yield from (_counter(f"mobility_{name}", text, counted[name]) for name, text in _HAND_OFFS.items())
+    yield _gauge("mobility_edges", "Edges of the neighbour graph at this broker.", counted["edges"])
+    yield _gauge("mobility_f_neg", "Share of the latest hand-offs over an edge that was new.", f_neg)
+    yield _gauge("mobility_f_pos", "Edges removed lately, by the time that edges were there.", f_pos)
 
 
 def _connections(listener: Listener) -> Iterator[Metric]:
@@ -247,3 +267,22 @@ def _store(store: dict[str, int]) -> Iterator[Metric]:
             yield _gauge(f"store_{name}", f"The store's {name.replace('_', ' ')}.", value)
         else:
             yield _counter(f"store_{name}", f"The store's {name.replace('_', ' ')} since it was opened.", value)
+
+
+def _exported(exports: Exports | None) -> Iterator[Metric]:
+    """The values of aggregates that the configuration names; one that is not complete has no value."""
+    if not exports:
+        return
+    samples, left_out = exports.samples
+    labels = ["aggregate", "key"]
+    value = GaugeMetricFamily("tidings_aggregate", "The value of an aggregate.", labels=labels)
+    error = GaugeMetricFamily("tidings_aggregate_error", "How far it may be from the truth.", labels=labels)
+    complete = GaugeMetricFamily("tidings_aggregate_complete", "1: every broker has contributed.", labels=labels)
+    for sample in samples:
+        said = [sample.aggregate, sample.key]
+        if sample.value is not None:
+            value.add_metric(said, sample.value)
+            error.add_metric(said, sample.error)
+        complete.add_metric(said, sample.complete)
+    yield from (value, error, complete)
+    yield _gauge("aggregate_left_out", "Numbers that are not exported, because there are too many.", left_out)

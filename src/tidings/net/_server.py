@@ -20,17 +20,20 @@ from tidings.store import Store
 from tidings.wire import Part, exposes_token, is_local, part
 
 from ._budget import CENSUS_SECONDS
+from ._code_workers import CodeWorkers
 from ._connection import Accepted
 from ._delays import Delays
 from ._descriptors import room_for
 from ._dialler import Dialler
 from ._durables import tell_of
+from ._graph_seed import configured_edges
 from ._host import Host
 from ._housekeeping import Housekeeper, can_archive
 from ._http import StatusPages
 from ._journal import Journal
 from ._listener import Listener, bind
 from ._log import LogReading
+from ._movement import Movement, copies_of
 from ._names import clashes
 from ._offers import Browsing
 from ._options import Limits, Options, TlsOptions
@@ -61,6 +64,7 @@ class Server:
         check_authority(options)
         check_archive(options)
         check_history(options)
+        check_graph(options)
         self.options = options
         self._features = list(features)
         self.host: Host
@@ -71,6 +75,7 @@ class Server:
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
         self._journal: Journal | None = None
+        self._code: CodeWorkers | None = None
         self.listener: Listener | None = None
         """Accepts clients and neighbours."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -135,14 +140,21 @@ class Server:
         aggregation = None
         if options.aggregation.enabled:
             deployments = Deployments(options.aggregation)
+            self._code = deployments.workers = CodeWorkers(
+                options.aggregation, turn=lambda do: self.host.call_later(0, do), struck=deployments.struck
+            )
             if journal is not None:
                 deployments.on_audit = journal.deployed
-            aggregation = Aggregation(options.aggregation, deployments)
+            aggregation = Aggregation(options.aggregation, deployments, log.warning)
             features += [deployments, aggregation]
-        self.host = Host(options, epoch, self._store, features)
+        self.host = Host(options, epoch, self._store, features, configured_edges(options))
+        self.movement = Movement(self.host)
+        if (roaming := self.host.roaming) is not None:
+            self.movement.copies = lambda client: copies_of(roaming, client)
         if aggregation is not None:
             aggregation.serve(self.host.hosts)
         if journal is not None:
+            self.host.neighbourhood.on_hand_off.append(journal.handed_off)
             self.host.governance.scopes.on_audit = journal.audited
             self.host.ledger = journal.ledger if options.store.deliveries else None
         self.host.on_failure = self._fail
@@ -201,6 +213,8 @@ class Server:
         await asyncio.sleep(0)
         if self.pages is not None:
             await self.pages.stop()
+        if self._code is not None:
+            await self._code.close()
         await self._close_store(max(STORE_SECONDS, deadline - loop.time()))
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()
@@ -309,6 +323,14 @@ def check_history(options: Options) -> None:
     try:
         list(history_features(options))
     except FeatureError as error:
+        raise StartError(str(error)) from None
+
+
+def check_graph(options: Options) -> None:
+    """Raise `StartError` for a neighbour graph that cannot be used."""
+    try:
+        configured_edges(options)
+    except TidingsError as error:
         raise StartError(str(error)) from None
 
 

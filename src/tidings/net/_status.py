@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from tidings._native import describe
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, Exports
+from tidings.aggregation.messages import Seen
 from tidings.broker import Link, Table
 from tidings.history import Strict
 from tidings.model import AccessDenied
@@ -95,6 +96,10 @@ class Reporter:
             "durables_moved": host.following.moved_here,
         }
 
+    def graph_quality(self) -> tuple[float, float]:
+        """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""
+        return self._server.movement.quality()
+
     def memory(self) -> Memory:
         """What clients take, and what was done for want of room."""
         server = self._server
@@ -153,6 +158,7 @@ class Reporter:
             scopes=self._scopes(),
             waiting=len(broker.delivery.waiting),
             aggregation=self._aggregation(),
+            mobility=server.movement.counted(),
             engine=describe(),
         )
 
@@ -172,6 +178,16 @@ class Reporter:
         else:
             counted = getattr(feature, "statistics", {})  # as the strategies that cache have them
         return {**counted, "waiting": len(self._server.host.broker.holds.all)}
+
+    def exports(self) -> Exports | None:
+        """What the configuration says metrics should show; None: there is no aggregation."""
+        feature = self._server.host.broker.features.get("aggregation")
+        return feature.exports if isinstance(feature, Aggregation) else None
+
+    def watched(self) -> Seen | None:
+        """What is watched here; None: there is no aggregation."""
+        feature = self._server.host.broker.features.get("aggregation")
+        return feature.look() if isinstance(feature, Aggregation) else None
 
     def _aggregation(self) -> dict[str, int]:
         feature = self._server.host.broker.features.get("aggregation")

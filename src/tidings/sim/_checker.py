@@ -19,11 +19,11 @@ from ._observer import Client, Observer, Publication, Violation
 from ._one_host import ONE_HOST, OneHost
 from ._past import PastJudge
 from ._promises import Promises
+from ._stretches import ONCE, Stretches
 from ._trace import Op, Record, Trace, typed
 from ._trace_file import read
 
 MATCHING = "matching-only"
-ONCE = "at-most-once"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
 GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST)
@@ -57,7 +57,8 @@ class Checker:
         self._faults = Faults()
         self._observer = Observer()
         self._gaps = GapJudge(self._observer, self._faults, self._promises, self.excuses)
-        self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses)
+        self._stretches = Stretches()
+        self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
@@ -73,6 +74,8 @@ class Checker:
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
+        twice = list(self._stretches.note(record))
+        self.violations += twice if self._kept[ONCE] else ()
         self.violations += self._gaps.note(record)
         self.violations += self._past.note(record)
         if self._kept[ONE_HOST]:

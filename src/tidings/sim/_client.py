@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.broker import Link, LocalBroker
+from tidings.broker import Link, LocalBroker, LocalSubscription
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
 from tidings.model import ROOT_SCOPE, Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
@@ -25,7 +25,7 @@ from ._details import (
     Subscribed,
     Unnoticed,
 )
-from ._trace import Op
+from ._trace import Op, stretch
 from ._watch import FEATURE, SimWatch, read_result
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class SimClient:
         self.settled_ids: set[str] = set()
         self.on_answer: list[Callable[[int], None]] = []
         """Called with the number of each publication that was acknowledged or refused."""
+        self._stretches: dict[str, int] = {}
+        """How often each subscription has begun anew at another place."""
         self.watches: dict[str, SimWatch] = {}
         """What it watches, by id."""
 
@@ -79,10 +81,26 @@ class SimClient:
         self._link, pipe = self._network.attach_client(self, broker)
         self.broker = broker
         self._to_broker = pipe.send
+        begun = self._local.arrive(broker, self._network.brokers[broker].place)
         self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, self._network.brokers[broker].epoch))
+        for id, subscription in begun.items():
+            self._begins_at(id, subscription)
         self._local.announce()
         for watch in self.watches.values():
             watch.announce()
+
+    def _begins_at(self, id: str, subscription: LocalSubscription) -> None:
+        """A subscription begins anew at another place: in the trace it is another one."""
+        self._trace.add(Op.UNSUB, self.name, subscription=self._id(id))
+        self._stretches[id] = self._stretches.get(id, 0) + 1
+        self.settled_ids.discard(id)
+        message = subscription.message
+        terms = Subscribed(message.receive_own, message.past)
+        self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=subscription.filter, detail=terms)
+
+    def _id(self, id: str) -> str:
+        """How a subscription is called in the trace."""
+        return stretch(id, self._stretches.get(id, 0))
 
     def lost(self, *without_a_word: str) -> None:
         """Record that the broker has died, or has not noticed that this client is gone."""
@@ -160,9 +178,11 @@ class SimClient:
         if id is None:
             id = self._local.new_id()
         self.settled_ids.discard(id)
+        terms = Subscribed(receive_own, None if self._remembers else past)
+        here = self._local.here(filter)
         if self._remembers:
             # Its own cache delivers before the call returns, and that is not the past that brokers promise.
-            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=Subscribed(receive_own))
+            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=terms)
         self._local.subscribe(
             filter,
             functools.partial(self._notify, id),
@@ -173,14 +193,14 @@ class SimClient:
             past=past,
         )
         if not self._remembers:
-            self._trace.add(Op.SUB, self.name, subscription=id, filter=filter, detail=Subscribed(receive_own, past))
+            self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=here, detail=terms)
         return id
 
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
         self._local.unsubscribe(id)
         self.settled_ids.discard(id)
-        self._trace.add(Op.UNSUB, self.name, subscription=id)
+        self._trace.add(Op.UNSUB, self.name, subscription=self._id(id))
 
     def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
         """Advertise what passes a filter; return the id of the advertisement."""
@@ -246,7 +266,7 @@ class SimClient:
         self._trace.add(
             Op.NOTIFY,
             self.name,
-            subscription=id,
+            subscription=self._id(id),
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=notification,
@@ -267,7 +287,7 @@ class SimClient:
     def settled(self, id: str, advertisement: bool) -> None:
         """Record that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
-        self._trace.add(Op.SETTLED, self.name, subscription=id, detail=Settlement(advertisement, self._reach))
+        self._trace.add(Op.SETTLED, self.name, subscription=self._id(id), detail=Settlement(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
         """Record that a publication was acknowledged."""
@@ -288,7 +308,7 @@ class SimClient:
         """Record that a subscription has its past and goes live."""
         self.reports[report.id] = report
         what = Remembered(report.count, report.ending, report.capped, report.brokers)
-        self._trace.add(Op.REMEMBERED, self.name, subscription=report.id, detail=what)
+        self._trace.add(Op.REMEMBERED, self.name, subscription=self._id(report.id), detail=what)
 
     def progressed(self) -> None:
         """Ignore progress marks: a simulated application does not wait for them."""
@@ -308,4 +328,4 @@ class SimClient:
         self.gaps.append(gap)
         for id in gap.subscriptions:
             where = Missing(gap.origin, gap.epoch, gap.first, gap.last)
-            self._trace.add(Op.GAP, self.name, subscription=id, detail=where)
+            self._trace.add(Op.GAP, self.name, subscription=self._id(id), detail=where)

@@ -163,6 +163,7 @@ class Door(Stream):
             client=self.client,
             attached=guest.attached,
             features=doors.features,
+            place=doors.place,
         )
         doors.count(1)
         self.write(part(Part.WELCOME, encode_words(words)))
@@ -224,6 +225,7 @@ class Doors:
         self._hosts = hosts if isinstance(hosts, Hosts) else None
         self.features = (ARRIVALS,) if ARRIVALS in self._broker.features else ()
         """What clients may ask of it."""
+        self.place = str(self._broker.place) if self._broker.place is not None else ""
         self._guests: dict[str, Guest] = {}
         self._sessions: dict[str, Guest] = {}
         self._admitted = 0

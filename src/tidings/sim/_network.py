@@ -21,7 +21,7 @@ from typing import Protocol
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
 from tidings.history import CacheLimits
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.model import TidingsError, TopologyError
+from tidings.model import Location, TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
 from tidings.wire import Envelope, Frame, Settled, decode, encode
 
@@ -290,6 +290,7 @@ class Network:
         self._features = features
         self._strict = strict_topology
         self._roles: dict[str, Role] = {}
+        self._places: dict[str, Location | None] = {}
         self._disks: dict[str, SimDisk] = {}
         self._runtimes: dict[str, SimRuntime] = {}
         self._links: dict[frozenset[str], tuple[Link, Link] | None] = {}
@@ -305,9 +306,10 @@ class Network:
         for one, two in links:
             self.connect(one, two)
 
-    def add_broker(self, name: str, role: Role = Role.BORDER) -> Broker:
-        """Add a broker with a disk."""
+    def add_broker(self, name: str, role: Role = Role.BORDER, place: Location | None = None) -> Broker:
+        """Add a broker with a disk, and with a place if that is given."""
         self._roles[name] = role
+        self._places[name] = place
         self._disks[name] = SimDisk(self.scheduler, self.weather.sync_time)
         return self._start(name)
 
@@ -321,6 +323,7 @@ class Network:
             routing=self.routing,
             role=self._roles[name],
             strict_topology=self._strict,
+            place=self._places[name],
             features=self._features(name),
         )
         if "history" in broker.features:

@@ -29,6 +29,7 @@ from ._excuses import Excuse, Excuses
 from ._faults import OWN_FAULTS, UNDER_WAY, Faults
 from ._observer import Observer, Publication, Violation
 from ._promises import Outcome, Promises
+from ._stretches import Stretches
 from ._trace import Op, Record
 
 COMPLETE = "past complete"
@@ -58,6 +59,8 @@ class _Asked:
     """A subscription into the past, and what has come of it."""
 
     record: Record
+    had: frozenset[tuple[str, int, int]]
+    """What it has got at other places, and does not get again."""
     pasts: list[Past]
     """What it asked for, and what the filters asked for that took its place before all of it had come."""
     settled: Record | None = None
@@ -96,7 +99,10 @@ class _Asked:
 class PastJudge:
     """Follows a trace, and judges each time that it has come to rest."""
 
-    def __init__(self, observer: Observer, faults: Faults, promises: Promises, excuses: Excuses) -> None:
+    def __init__(
+        self, observer: Observer, faults: Faults, promises: Promises, excuses: Excuses, stretches: Stretches
+    ) -> None:
+        self._stretches = stretches
         self._observer = observer
         self._faults = faults
         self._promises = promises
@@ -148,7 +154,7 @@ class PastJudge:
             if asked.changed and isinstance(past, Past):
                 asked.pasts.append(past)
         elif isinstance(past, Past) and not past.bound.asks_for_nothing and known is None:
-            self._asked[record.component, record.subscription] = _Asked(record, [past])
+            self._asked[record.component, record.subscription] = _Asked(record, self._stretches.had(record), [past])
 
     def _notified(self, asked: _Asked, record: Record) -> Iterator[Violation]:
         asked.notified.append(record)
@@ -215,7 +221,9 @@ class PastJudge:
         past = [one for one in asked.notified if _from_past(one)]
         assert asked.report is not None
         reported = _report(asked.report).found
-        interfered = asked.changed or asked.disturbed  # the client may have dropped what it does not want any more
+        interfered = (
+            asked.changed or asked.disturbed or asked.had
+        )  # the client may have dropped what it does not want any more
         if len(past) > reported or (len(past) < reported and not interfered):
             yield Violation(EXACT, asked.report, f"{len(past)} came from the past, but the report says otherwise")
         if all(bound.count is not None and len(past) > bound.count for bound in asked.bounds):
@@ -253,7 +261,7 @@ class PastJudge:
             delivered = [(origin, *event.position) in got for event in visible]
             if True in delivered:
                 for event, came in list(zip(visible, delivered, strict=True))[delivered.index(True) :]:
-                    if came:
+                    if came or (origin, *event.position) in asked.had:
                         continue
                     left_out = Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
                     if self._kept(event, asked):
@@ -262,11 +270,20 @@ class PastJudge:
                         self._excuses.grant(Excuse.PAST_LOST, [left_out])
         past = {(event.origin, *event.position) for event, _ in there} & got.keys()
         different = self._compare(asked, settled, there, past)
-        if len(past) < len([one for one in asked.notified if _from_past(one)]):
+        if len(past) < len([one for one in asked.notified if _from_past(one)]) or self._has_copies(asked.had):
             self._excuses.grant(Excuse.PAST_COPIES, different)
         else:
             yield from different
         yield from self._judge_order(asked)
+
+    def _has_copies(self, positions: frozenset[tuple[str, int, int]]) -> bool:
+        """Whether one of these publications was taken by several brokers."""
+        events = (event for taken in self._events.values() for event in taken) if positions else ()
+        return any(
+            (event.origin, *event.position) in positions
+            and self._taken[event.record.publisher, event.record.publication] > 1
+            for event in events
+        )
 
     def _compare(
         self,
@@ -284,7 +301,7 @@ class PastJudge:
             if (event.origin, *event.position) in past or (kept and (reference is None or event.at >= reference))
         ]
         expected = _newest(sure, bound.count)
-        wanted = {(event.origin, *event.position) for event in expected}
+        wanted = {(event.origin, *event.position) for event in expected} - asked.had
         if wanted != past:
             missing, extra = sorted(wanted - past), sorted(past - wanted)
             reason = f"of {bound} it lacks {missing} and has {extra} instead"

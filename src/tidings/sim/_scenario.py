@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tidings.aggregation import Aggregation, AggregationOptions, Riding
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
+from tidings.model import Location
 from tidings.scopes import Scopes
 
 from ._actions import Action, Verb, take
@@ -27,6 +28,7 @@ from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network, Weather
 from ._past_plan import with_past
+from ._place_plan import located, places
 from ._plan import RandomPlan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
@@ -72,12 +74,15 @@ class Scenario:
     """What brokers do for clients that roam."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    places: Mapping[str, Location] = field(default_factory=dict)
+    """Where brokers stand; empty: nowhere."""
 
     @property
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        return f"{'a' * self.watching}{'h' * self.history}{'w' * self.roaming}{kind}{self.seed}"
+        located = "l" * bool(self.places)
+        return f"{'a' * self.watching}{'h' * self.history}{located}{'w' * self.roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -115,6 +120,8 @@ class Scenario:
             return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
             return cls.named(name[1:]).with_past()
+        if name.startswith("l"):
+            return cls.named(name[1:]).with_places()
         if name[:2] in ("ws", "wm"):
             return cls.scoped(int(name[2:]), mirrored=name.startswith("wm"), roaming=True)
         if name[:1] in ("s", "m", "p"):
@@ -140,6 +147,12 @@ class Scenario:
         """Return the same scenario, but with most subscriptions reaching into the past."""
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
+
+    def with_places(self) -> Scenario:
+        """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
+        rng = random.Random(f"places {self.seed}")
+        where = places(rng, tuple(self.shape.brokers))
+        return dataclasses.replace(self, steps=located(rng, self.steps), places=where)
 
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""
@@ -183,7 +196,7 @@ class Scenario:
         if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
             network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
         for broker in self.shape.brokers:
-            network.add_broker(broker, self.shape.role(broker))
+            network.add_broker(broker, self.shape.role(broker), self.places.get(broker))
         for one, two in self.shape.links:
             network.connect(one, two)
         for client, broker in self.clients:

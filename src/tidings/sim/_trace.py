@@ -117,6 +117,11 @@ def typed(record: Record) -> Record:
     return record._replace(detail=make(*record.detail))
 
 
+def stretch(id: str, number: int) -> str:
+    """How the trace calls a subscription that has begun anew so often, at another place each time."""
+    return f"{id}@{number}" if number else id
+
+
 def describe(record: Record) -> str:
     """Return one record as a readable line."""
     at = f"{record.seq:>5} {(record.time - START) / 1_000_000:>10.6f}s"

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import LocalBroker, Observer
+from tidings.broker import LocalBroker, LocalSubscription, Observer
 from tidings.history.caching import RememberingLocalBroker
-from tidings.model import EventKey, Filter, Matches, Notification
+from tidings.model import EventKey, Filter, Location, Matches, Notification
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
 from ._details import Acknowledged, Attached, Missing, Notified, Published, Refusal, Remembered, Settlement, Subscribed
 from ._guest import Guest
-from ._trace import Op, Trace
+from ._trace import Op, Trace, stretch
 
 
 class Witness:
@@ -49,12 +49,16 @@ class Witness:
         self._subscriptions: dict[str, tuple[Matches, bool, Past | None]] = {}
         self._receive, self._publish, self._subscribe = local.receive, local.publish, local.subscribe
         self._unsubscribe, self._advertise, self._unadvertise = local.unsubscribe, local.advertise, local.unadvertise
-        self._announce = local.announce
+        self._announce, self._arrive = local.announce, local.arrive
+        self._stretches: dict[str, int] = {}
+        """How often each subscription has begun anew at another place."""
+        self._begun: dict[str, LocalSubscription] = {}
+        """Those that do so with what is announced next."""
         changed: Any = local
         changed.observer = self
         changed.publish, changed.subscribe, changed.unsubscribe = self.publish, self.subscribe, self.unsubscribe
         changed.advertise, changed.unadvertise = self.advertise, self.unadvertise
-        changed.announce = self.announce
+        changed.announce, changed.arrive = self.announce, self.arrive
 
     @property
     def name(self) -> str:
@@ -63,6 +67,7 @@ class Witness:
 
     def _id(self, id: str) -> str:
         """How a subscription is called in the trace."""
+        id = stretch(id, self._stretches.get(id, 0))
         return id if self._life < 2 else f"{id}/{self._life}"
 
     # --- coming and going -----------------------------------------------------------------------------
@@ -74,7 +79,18 @@ class Witness:
         if not self._life:
             self._life = self._life_of(self.name)
         self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, epoch))
+        begun, self._begun = self._begun, {}
+        for id, subscription in begun.items():
+            self._trace.add(Op.UNSUB, self.name, subscription=self._id(id))
+            self._stretches[id] = self._stretches.get(id, 0) + 1
+            self._subscriptions[id] = (subscription.filter, subscription.message.receive_own, subscription.message.past)
+            self._began(id, self._subscriptions[id])
         self._announce()
+
+    def arrive(self, broker: str, place: Location | None) -> dict[str, LocalSubscription]:
+        """A broker has let the client in, and says where it stands."""
+        self._begun = self._arrive(broker, place)
+        return self._begun
 
     def lost(self) -> None:
         """The client has lost its broker."""
@@ -119,6 +135,7 @@ class Witness:
         if id is None:
             id = self._local.new_id()
         before = self._subscriptions.get(id)
+        filter, marked = self._local.here(filter), filter
         # It is written down first: a local broker that remembers delivers before the call returns. What it delivers is
         # not the past that brokers promise.
         terms = self._subscriptions[id] = (filter, receive_own, None if self._remembers else past)
@@ -129,7 +146,7 @@ class Witness:
             callback(notification)
 
         try:
-            return self._subscribe(filter, notify, id=id, receive_own=receive_own, past=past, **more)
+            return self._subscribe(marked, notify, id=id, receive_own=receive_own, past=past, **more)
         except BaseException:
             if before is None:
                 del self._subscriptions[id]

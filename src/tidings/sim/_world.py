@@ -28,7 +28,7 @@ from tidings.aggregation import Aggregation
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
-from tidings.model import ArgumentRefused, TidingsError
+from tidings.model import ArgumentRefused, Location, TidingsError
 from tidings.scopes import Scopes
 from tidings.wire import Frame
 
@@ -210,12 +210,12 @@ class World(Mishaps):
 
     # --- building -------------------------------------------------------------------------------------
 
-    def add_broker(self, name: str, role: Role = Role.BORDER) -> None:
-        """Add a broker with a disk."""
+    def add_broker(self, name: str, role: Role = Role.BORDER, *, place: Location | str | None = None) -> None:
+        """Add a broker with a disk; `place` is where it stands, which is what `myloc` means to its clients."""
         self._border.require_closed()
         if name_of(name, "a broker") in self.network.names:
             raise ArgumentRefused(f"{name!r} is a broker of this world already; give another name")
-        self.network.add_broker(name, role)
+        self.network.add_broker(name, role, Location(place) if isinstance(place, str) else place)
         self._connections.add(name)
         self._opened(name)
 

@@ -12,6 +12,7 @@ from ._columns import column
 from ._errors import ArchiveChanged, GapInStream, NoJava, SourceError, SparkError, explained
 from ._graphs import scope_graph
 from ._judge import Finding, Kind, Verdict
+from ._mining import Judged, Mined, collect, mine
 from ._progress import progress
 from ._query import query_archive
 from ._session import session
@@ -28,7 +29,9 @@ __all__ = [
     "AuditError",
     "Finding",
     "GapInStream",
+    "Judged",
     "Kind",
+    "Mined",
     "NoJava",
     "Report",
     "SourceError",
@@ -38,9 +41,11 @@ __all__ = [
     "Visibility",
     "audit",
     "audit_trace",
+    "collect",
     "column",
     "explained",
     "historic",
+    "mine",
     "progress",
     "query_archive",
     "read_archive",

@@ -27,6 +27,7 @@ class JournalKind(enum.IntEnum):
     START = 12
     HOLE = 13
     DEPLOY = 14
+    HANDOFF = 15
 
 
 class JournalRecord(msgspec.Struct, frozen=True, array_like=True):

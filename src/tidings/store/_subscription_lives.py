@@ -186,6 +186,8 @@ class Lives:
         match record.kind:
             case JournalKind.DELIVER:
                 self.notes = True
+            case JournalKind.HANDOFF:
+                pass  # its client has no name there, and nothing changes for its subscriptions
             case JournalKind.START:
                 self.close()
                 self.clients = {}

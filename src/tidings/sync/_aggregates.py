@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 from tidings import client as asynchronous
@@ -83,11 +83,24 @@ class Aggregates:
         max_error: float = 0,
         scope: str = ROOT_SCOPE,
         away: bool = False,
+        window: str | None = None,
+        of: str = "",
+        edges: Sequence[float] = (),
     ) -> AggregateWatch:
         """Watch an aggregate; iterating waits for values. Everything else is as in `tidings.client.Aggregates`."""
 
         def watch() -> asynchronous.AggregateWatch:
-            return self._twin.watch(aggregate, filter=filter, probe=probe, max_error=max_error, scope=scope, away=away)
+            return self._twin.watch(
+                aggregate,
+                filter=filter,
+                probe=probe,
+                max_error=max_error,
+                scope=scope,
+                away=away,
+                window=window,
+                of=of,
+                edges=edges,
+            )
 
         return AggregateWatch(self._thread, self._thread.visit(watch))
 

@@ -22,7 +22,7 @@ from tidings.client import (
     State,
 )
 from tidings.history import CacheLimits
-from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Matches, Notification, TidingsError
+from tidings.model import EVERYTHING, ArgumentRefused, Duplicates, Location, Matches, Notification, TidingsError
 from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
@@ -66,6 +66,11 @@ class Client:
     def connected(self) -> bool:
         """Whether there is a connection now. An open client without one is trying to reconnect."""
         return self._twin.connected
+
+    @property
+    def place(self) -> Location | None:
+        """Where the broker of this client stands, which is what `myloc` means in filters; None: that has no place."""
+        return self._twin.place
 
     @property
     def moved(self) -> Moves:
@@ -241,6 +246,9 @@ class Client:
     advertise = waiting_for(asynchronous.Client.advertise)
     status = waiting_for(asynchronous.Client.status)
     browse = waiting_for(asynchronous.Client.browse)
+    mobility = waiting_for(asynchronous.Client.mobility)
+    import_neighbours = waiting_for(asynchronous.Client.import_neighbours)
+    forget_neighbours = waiting_for(asynchronous.Client.forget_neighbours)
     move = waiting_for(asynchronous.Client.move)
     check = waiting_for(asynchronous.Client.check)
     measure_log = waiting_for(asynchronous.Client.measure_log)

@@ -13,6 +13,7 @@
                                     Measure, Read                  Measured, Page
                                     Browse                         Offers
                                     StatusRequest                  StatusReply
+                                    MobilityRequest                MobilityReply
     Extension                       Extension                      Extension
 
 The same message is used between brokers and between a client and its border broker, where both can say the same thing.

@@ -106,6 +106,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """To a broker: as in the hello."""
     attached: int = 0
     """To a client: the epoch under which it is attached; it repeats that wherever it connects next."""
+    place: str = ""
+    """To a client: where the broker stands, as a path like "/berlin/campus"; "": it has no place."""
 
 
 class Reject(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -147,5 +147,30 @@ class StatusReply(Message, frozen=True):
     body: bytes
 
 
-Question: TypeAlias = StatusRequest | Recall | Keep | Forget | Measure | Read | Browse
-Answer: TypeAlias = StatusReply | Recalled | Kept | Measured | Page | Offers
+class MobilityRequest(Message, frozen=True):
+    """An administrator asks about clients that roam, or changes the neighbour graph. Answered by `MobilityReply`."""
+
+    id: str
+    action: str = "look"
+    """"look", "import" or "forget"."""
+    client: str = ""
+    """Tell of this client only; "": of all."""
+    old: str = ""
+    """Forget the edges of this broker,"""
+    new: str = ""
+    """or only the one between the two."""
+    file: bytes = b""
+    """Import this graph, which is JSON,"""
+    place: str = ""
+    """from a file of this name."""
+
+
+class MobilityReply(Message, frozen=True):
+    """The answer, once all brokers were asked: JSON, see `tidings.wire.MobilityStatus`."""
+
+    id: str
+    body: bytes
+
+
+Question: TypeAlias = MobilityRequest | StatusRequest | Recall | Keep | Forget | Measure | Read | Browse
+Answer: TypeAlias = MobilityReply | StatusReply | Recalled | Kept | Measured | Page | Offers

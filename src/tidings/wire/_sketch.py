@@ -41,7 +41,17 @@ class _Sketch(msgspec.Struct, Generic[_M], frozen=True, array_like=True):
     message: _M
 
 
-_OTHERS = ("DeliverAck", "Extension", "Forget", "Keep", "Measure", "Publish", "Recall", "StatusRequest")
+_OTHERS = (
+    "DeliverAck",
+    "Extension",
+    "Forget",
+    "Keep",
+    "Measure",
+    "MobilityRequest",
+    "Publish",
+    "Recall",
+    "StatusRequest",
+)
 _SKETCHES: dict[str, Any] = dict.fromkeys((*_OTHERS, "Unadvertise", "Unsubscribe"))
 _SKETCHES |= dict.fromkeys(("Advertise", "Browse", "Subscribe"), _Sketch[_Filtering])
 _SKETCHES["Read"] = _Sketch[_Reading]

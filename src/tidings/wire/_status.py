@@ -166,6 +166,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Publications that wait for their scopes or advertisements to be ready."""
     aggregation: dict[str, int] = {}
     """What is watched and measured here, and what came of it; empty: this broker answers no such questions."""
+    mobility: dict[str, int] = {}
+    """Clients that came from other brokers, what they found, and the size of the neighbour graph."""
     engine: str = ""
     """"compiled engine", or "pure Python" and why; empty: the broker is older than this word."""
 

@@ -5,15 +5,17 @@ everybody may ask one, and nothing has to be deployed.
 """
 
 from ._compiling import Computed, compiled
-from ._functions import FUNCTIONS
+from ._functions import FUNCTIONS, OF_SUBSCRIPTIONS, PEOPLE
 from ._parser import MAX_NESTING, MAX_OPERATIONS, MAX_TEXT, parse
-from ._syntax import Calculation, Measure, Name, Negative, Number, Operand, Question
+from ._syntax import Calculation, Measure, Name, Negative, Number, Operand, Question, quoted
 
 __all__ = [
     "FUNCTIONS",
     "MAX_NESTING",
     "MAX_OPERATIONS",
     "MAX_TEXT",
+    "OF_SUBSCRIPTIONS",
+    "PEOPLE",
     "Calculation",
     "Computed",
     "Measure",
@@ -24,4 +26,5 @@ __all__ = [
     "Question",
     "compiled",
     "parse",
+    "quoted",
 ]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidings.aggregation.definitions import (
+    JP,
     BitAnd,
     BitOr,
     BitXor,
@@ -26,6 +27,7 @@ from tidings.aggregation.definitions import (
     Rate,
     Sum,
     Union,
+    peer,
 )
 from tidings.model import AggregateError
 
@@ -68,6 +70,22 @@ def _histogram(operand: Any, *edges: float, **more: Any) -> Histogram:
     return Histogram(operand, edges=edges, **more)
 
 
+def _publishers(operand: Any = None, **more: Any) -> Distinct:
+    return Distinct(peer, **more)
+
+
+def _subscriptions(operand: Any = None, **more: Any) -> Count:
+    return Count(joinpoints=frozenset({JP.SUB_ADD}), **more)
+
+
+def _subscription_rate(operand: Any = None, **more: Any) -> Rate:
+    return Rate(joinpoints=frozenset({JP.SUB_ADD}), **more)
+
+
+PEOPLE = frozenset({"publishers", "subscriptions", "subscription_rate"})
+"""The functions that tell about clients, and not about what is published."""
+OF_SUBSCRIPTIONS = PEOPLE - {"publishers"}
+"""Those that measure subscriptions."""
 FUNCTIONS: dict[str, Function] = {
     "count": Function("count() or count(load)", Count, takes=None),
     "rate": Function("rate()", Rate, takes=None),
@@ -84,6 +102,9 @@ FUNCTIONS: dict[str, Function] = {
     "bit_or": Function("bit_or(flags)", BitOr),
     "bit_xor": Function("bit_xor(flags)", BitXor),
     "histogram": Function("histogram(load, 50, 90)", _histogram, numbers=True),
+    "publishers": Function("publishers()", _publishers, takes=False),
+    "subscriptions": Function("subscriptions()", _subscriptions, takes=False),
+    "subscription_rate": Function("subscription_rate()", _subscription_rate, takes=False),
 }
 """All functions but the percentiles."""
 

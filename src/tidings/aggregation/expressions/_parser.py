@@ -30,7 +30,7 @@ from tidings.model import (
     shortened,
 )
 
-from ._functions import FUNCTIONS, function_of
+from ._functions import FUNCTIONS, OF_SUBSCRIPTIONS, function_of
 from ._syntax import CLAUSES, Calculation, Measure, Name, Negative, Number, Operand, Question
 
 MAX_TEXT = MAX_FILTER_TEXT + 2_048
@@ -83,6 +83,12 @@ class _Parser:
             by = self._listed(self._name, "attributes after BY", MAX_GROUPING)
             if len(set(by)) < len(by):
                 self._refuse("BY names an attribute twice", "Name each attribute once.")
+        of_subscriptions = [measure.function in OF_SUBSCRIPTIONS for measure in measures]
+        if any(of_subscriptions) and (by or not all(of_subscriptions)):
+            self._refuse(
+                "subscriptions are measured together with something else",
+                "Ask about them by themselves, without BY: they have no attributes.",
+            )
         window = self._window()
         return Question(tuple(measures), window, tuple(by), self._where())
 

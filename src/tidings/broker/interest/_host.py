@@ -9,7 +9,7 @@ from tidings.broker._links import Link
 from tidings.broker._runtime import Timer
 from tidings.broker._statistics import Statistics
 from tidings.broker.overlay import Tree
-from tidings.model import Position, TidingsError
+from tidings.model import Location, Position, TidingsError
 from tidings.wire import Advertise, AnyMessage, Subscribe, Unadvertise
 
 from ._book import Entry
@@ -134,6 +134,11 @@ class Host(Protocol):
     @property
     def name(self) -> str:
         """The broker's name."""
+        ...
+
+    @property
+    def place(self) -> Location | None:
+        """Where it stands; None: nowhere."""
         ...
 
     @property

@@ -22,6 +22,7 @@ class Registration:
         "filter",
         "id",
         "link",
+        "located",
         "meta",
         "number",
         "past",
@@ -42,6 +43,7 @@ class Registration:
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
         after: Mapping[str, Position] | None = None,
+        located: bool = False,
     ) -> None:
         self.link = link
         self.id = id
@@ -56,6 +58,8 @@ class Registration:
         """How far it reaches into the past; whoever takes it at SUBSCRIBE looks after that."""
         self.after = after
         """How far its client had come with it at another broker; None: it has taken the place of another one here."""
+        self.located = located
+        """Whether its client has asked for what is where it is: at another broker it wants something else."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
         self.told = False

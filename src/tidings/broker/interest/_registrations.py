@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from tidings.broker._bounds import MAX_COST, TURN_STEPS, check_filter, check_place, check_request
+import msgspec
+
+from tidings.broker._bounds import (
+    MAX_COST,
+    TURN_STEPS,
+    check_filter,
+    check_place,
+    check_request,
+    is_located,
+    resolved,
+)
 from tidings.broker._links import Link
 from tidings.model import Effort, FeatureError, Filter, TidingsError
 from tidings.model.operators import Member
@@ -63,7 +73,10 @@ class Registrations:
     def subscribed(self, link: Link, message: Subscribe) -> None:
         """A client wants what passes a filter from now on."""
         check_filter(message.filter)
-        check_place(message.filter)
+        asked, located = message, is_located(message.filter)
+        if located:
+            here = resolved(message.filter, self._host.place, self._host.name)
+            message = msgspec.structs.replace(message, filter=here)
         self._entries.check(message.filter)
         check_request(message, self.subscriptions(link), self._host.now())
         if link.guard is not None:
@@ -85,6 +98,7 @@ class Registrations:
             duplicates=message.duplicates,
             past=_past(message),
             after=message.after if known is None else None,
+            located=located,
         )
         if known is None and message.after and (adopted := self._host.stand_in(link, message)) is not None:
             adopted.after = message.after
@@ -93,7 +107,7 @@ class Registrations:
         if new.past is not None:
             self._host.holds.check_room(link)
         if known is None and message.after and not self._host.recovery.has_room(link, len(message.after)):
-            self.returning.add(link, message)
+            self.returning.add(link, asked)
             return
         size = _size(new) - (_size(known) if known is not None else 0)
         self._host.register(link, size)

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from tidings.broker import Link, LinkKind, LocalBroker, Observer, from_past
+from tidings.broker import Link, LinkKind, LocalBroker, Observer, from_past, is_located
 from tidings.history._cache_limits import CacheLimits
 from tidings.history._combinations import Requirement
-from tidings.model import Filter, Matches, Notification, Position
+from tidings.model import Filter, FilterError, Matches, Notification, Position
 from tidings.wire import Deliver, Frame, Past
 
 from ._cache import CacheEntry, EventCache
@@ -62,6 +62,11 @@ class RememberingLocalBroker(LocalBroker):
         """As `LocalBroker.subscribe`. The past is delivered before this returns; no border broker hears of it."""
         if isinstance(filter, str):
             filter = Filter.parse(filter)
+        if is_located(filter):
+            raise FilterError(
+                f"'{filter}' uses myloc, but a client that remembers keeps no places; connect without `remember`, or "
+                "name the place"
+            )
         known = id is not None and id in self.subscriptions
         id = super().subscribe(filter, callback, id=id, receive_own=receive_own, after=after, **settings)
         self.cache.release(self._entries.pop(id, None))

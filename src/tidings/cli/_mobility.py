@@ -1,0 +1,154 @@
+"""`tidings mobility`: clients that roam, seen at a broker and planned beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import tidings
+from tidings.mobility import GraphFile, read_graph
+from tidings.mobility.models.ctmc import Times, Weights
+from tidings.mobility.models.forecasting import MATCHING_RATE, MESSAGE_BYTES, Forecast, forecast
+from tidings.wire import MobilityStatus, encode_mobility
+
+from ._connection import AsJson, entering
+from ._errors import complain
+from ._help import Commands
+from ._history import size_of
+from ._option_values import seconds, whole
+from ._printable import printable, printable_json
+from ._script_files import read_bytes
+from ._times import as_iso
+
+mobility = Commands(help="Clients that roam: where they are, and what to expect of brokers.")
+
+SHOWN = 20
+"""Clients and moves that are shown."""
+MAX_FILE = 16_000_000
+"""The most bytes of a graph that is planned with."""
+
+
+@mobility.command()
+@entering
+def status(
+    client: tidings.Client,
+    name: Annotated[str, typer.Argument(metavar="CLIENT", help="Only this client.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show who is attached to a broker, its copies, and who came from where. Requires the right to administer."""
+
+    async def ask() -> MobilityStatus:
+        async with client:
+            return await client.mobility(name)
+
+    found = asyncio.run(ask())
+    if as_json:
+        print(printable_json(encode_mobility(found).decode()))
+        return
+    _show(found, name)
+
+
+def _show(found: MobilityStatus, name: str) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    counted = found.counters
+    outcomes = [counted.get(one, 0) for one in ("hits", "early", "misses")]
+    rows = Table(box=None, show_header=False)
+    rows.add_row("broker", f"{printable(found.broker)}, scheme {printable(found.scheme)}")
+    rows.add_row("hand-offs", f"{counted.get('hand_offs', 0):,} to this broker")
+    if any(outcomes):
+        found_ready = f"{outcomes[0]:,} copies ready, {outcomes[1]:,} too early, {outcomes[2]:,} none"
+        rows.add_row("found", f"{found_ready}; {outcomes[0] / sum(outcomes):.0%} hits")
+    rows.add_row("graph", f"{len(found.edges):,} edges, F_neg {found.f_neg:.2f}, F_pos {found.f_pos:.2f}")
+    console.print(rows)
+    hosted = Table("client", "attached since", "came from", "", box=None)
+    for one in found.hosted[:SHOWN]:
+        state = "away" if one.away else "connected"
+        hosted.add_row(printable(one.client), as_iso(one.since), printable(one.last) or "-", state)
+    if found.hosted:
+        console.print(hosted)
+    elif name:
+        console.print(f"{printable(name)} is not attached to {printable(found.broker)}", markup=False)
+    copies = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
+    for copy in found.copies[:SHOWN]:
+        numbers = (f"{copy.subscriptions:,}", f"{copy.buffered:,}")
+        copies.add_row(printable(copy.client), printable(copy.state), printable(copy.controller) or "-", *numbers)
+    if found.copies:
+        console.print(copies)
+    moves = Table("moved", "from", "to", "at", "away", "found", "missed", "pause", box=None)
+    for move in found.moves[-SHOWN:]:
+        times = (f"{move.away / 1e6:.1f} s", move.outcome or "-", f"{move.missed:,}", f"{move.pause / 1e3:.1f} ms")
+        moves.add_row(printable(move.client), printable(move.old), printable(move.new), as_iso(move.at), *times)
+    if found.moves:
+        console.print(moves)
+    more = max(0, len(found.hosted) - SHOWN) + found.left_out
+    if more:
+        complain(f"{more:,} more clients are not shown")
+
+
+@mobility.command()
+def plan(
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A neighbour graph as JSON; - reads standard input.")],
+    clients: Annotated[int, typer.Option(metavar="K", parser=whole("--clients", 1), help="How many clients roam.")],
+    connected: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--connected"), help="How long a client stays.")
+    ] = 60.0,
+    disconnected: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--disconnected"), help="How long one is disconnected.")
+    ] = 12.0,
+    handoff: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--handoff"), help="How long one is under way.")
+    ] = 3.0,
+    rate: Annotated[
+        float, typer.Option(metavar="N", parser=seconds("--rate"), help="Notifications a second that a client wants.")
+    ] = MATCHING_RATE,
+    size: Annotated[
+        int, typer.Option(metavar="BYTES", parser=whole("--size", 1), help="The bytes of a notification.")
+    ] = MESSAGE_BYTES,
+    evenly: Annotated[bool, typer.Option("--evenly", help="Ignore the weights: clients choose evenly.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print what to expect of each broker: clients, copies, buffer and throughput. Asks no broker."""
+    file = read_graph(read_bytes(graph, MAX_FILE), str(graph))
+    times = Times(connected, disconnected, handoff)
+    found = forecast(_weights(file, evenly), clients, times, rate=rate, message_bytes=size)
+    if as_json:
+        print(printable_json(json.dumps(dataclasses.asdict(found))))
+    else:
+        _show_plan(found)
+    if found.warning:
+        complain(f"warning: {found.warning}")
+
+
+def _weights(file: GraphFile, evenly: bool) -> Weights:
+    weights: dict[str, dict[str, float]] = {}
+    for edge in file.edges:
+        weight = 1.0 if evenly else edge.weight
+        weights.setdefault(edge.old, {})[edge.new] = weight
+        if file.directed:
+            weights.setdefault(edge.new, {})
+        else:
+            weights.setdefault(edge.new, {})[edge.old] = weight
+    return weights
+
+
+def _show_plan(found: Forecast) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("broker", "clients", "copies", "active", "buffer", "messages/s"):
+        table.add_column(title, justify="left" if title == "broker" else "right")
+    for one in sorted(found.brokers, key=lambda one: one.broker):
+        numbers = (f"{number:.1f}" for number in (one.clients, one.copies, one.active_copies))
+        buffer = size_of(int(one.buffer_bytes))
+        table.add_row(printable(one.broker), *numbers, buffer, f"{one.throughput:.1f}{'' if one.fitted else '?'}")
+    total = (sum(one.clients for one in found.brokers), sum(one.copies for one in found.brokers))
+    active = sum(one.active_copies for one in found.brokers)
+    buffer = size_of(int(sum(one.buffer_bytes for one in found.brokers)))
+    table.add_row("all", f"{total[0]:.1f}", f"{total[1]:.1f}", f"{active:.1f}", buffer, f"{found.throughput:.1f}")
+    Console(highlight=False, soft_wrap=True).print(table)
+    print(f"{found.handoffs:.2f} hand-offs a second")
