@@ -10,13 +10,11 @@ settled; the first notifications after a start are slower.
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from tidings import _native
@@ -26,6 +24,7 @@ from tidings.wire import encode_body
 
 from . import Report
 from ._predicates import predicate
+from ._weights import per_filter
 from ._workloads import Workload, mixed, ranges, stock
 
 WARM = 12_000
@@ -137,32 +136,11 @@ def engines(report: Report, workload: Workload, many: int) -> None:
     report.figure(f"{workload.name}, {many:,} filters: the index beside it", python * 1e6, "µs")
 
 
-def weights(report: Report, workload: Workload, many: int) -> None:
-    """What a filter takes in each engine, beside the filter itself: memory of the process, with and without it."""
-    filters = [workload.filter() for _ in range(many)]
-    index, compiled = (_grown(engine, filters) / many for engine in (Index, CompiledIndex))
-    where = f"{workload.name}, {many:,} filters: memory per filter in the"
-    report.figure(f"{where} index", index, "bytes")
-    report.limit(f"{where} compiled engine", compiled, "bytes", at_most=index)
-
-
-def _grown(engine: Callable[[], Engine], filters: list[Filter]) -> int:
-    """By how many bytes a process grows that adds these filters; a copy of this one does."""
-    receiving, sending = os.pipe()
-    if os.fork() == 0:
-        gc.disable()
-        before, index = _resident(), engine()
-        for key, filter in enumerate(filters):
-            index.add(filter, key)
-        os.write(sending, str(_resident() - before).encode())
-        os._exit(0)
-    grown = int(os.read(receiving, 100))
-    os.wait()
-    return grown
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def weights(report: Report, workload: str, many: int) -> None:
+    """What a filter takes in each engine, beside the filter itself."""
+    index, compiled = (per_filter(engine, workload, many) for engine in ("Index", "CompiledIndex"))
+    report.figure(f"{workload}, {many:,} filters: memory per filter in the index", index, "bytes")
+    report.limit(f"{workload}, {many:,} filters: the same, compiled", compiled, "bytes", at_most=index)
 
 
 def changes(
@@ -277,8 +255,8 @@ def run(report: Report) -> None:
     else:
         for workload, many, _ in targets:
             engines(report, workload, many)
-        weights(report, stock(10_000), 100_000)
-        weights(report, ranges(), 100_000)
+        weights(report, "stock", 100_000)
+        weights(report, "ranges", 100_000)
     for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):
         curve(report, stock(10_000), many)
     curve(report, stock(10_000, types=["event", "quote"]), 10_000)
