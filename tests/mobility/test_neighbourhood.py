@@ -211,9 +211,7 @@ def test_an_outlier_appears_after_a_long_absence_and_vanishes_while_others_stay(
     commute(20)
     assert neighbours_in(network) == {"a": "bd", "b": "a", "c": "", "d": ""}, "d adds edges as often as it ever did"
     commute(12)
-    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}, (
-        "a adds one in half an hour"
-    )
+    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}, "a adds one in half an hour"
 
 
 @pytest.mark.req("MOB-082")
