@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from typer.testing import CliRunner, Result
 from tidings import sync
 from tidings.cli import app
 from tidings.cli._script_files import MAX_BYTES
+from tidings.client import Components
 from tidings.model import StaleGraph
 from tidings.net import Access, AccessEntry, Options
-from tidings.scopes import digest
+from tidings.scopes import CreateScope, Join, digest
 from tidings.scopes.language import export, export_files
 
 MARKET = """\
@@ -69,7 +71,12 @@ def test_a_file_is_checked_planned_applied_and_then_changes_nothing(run: Run, ma
     planned = run("plan", "market.scopes")
     assert planned.exit_code == 2
     assert graph_at(address).version == 0, "a plan changes nothing"
-    assert "    + of floor: type = 'Accept' OR type = 'Quote', for example type='Accept'\n" in planned.stdout
+    assert planned.stdout.startswith(
+        "5 changes on version 0 of the scope graph: 2 CreateScope, 3 Join\n"
+        "something else will be seen in 3 scopes and by 2 clients: "
+    )
+    assert "    + of @database, @engine, floor: type = 'Accept' OR type = 'Quote', for example" in planned.stdout
+    assert "  Join member=@database,@engine scope=floor\n" in planned.stdout
     assert "hear and are heard only where they are members then: @database, @engine" in planned.stdout
     applied = run("apply", "market.scopes", "--yes")
     assert applied.exit_code == 0
@@ -265,7 +272,11 @@ def test_a_version_is_undone_and_later_ones_stay_or_stand_in_the_way(run: Run, m
     run("create", "stall", "--within", "market")
     refused = run("undo", "4", "--yes")
     assert refused.exit_code == 1
-    assert "tidings: version 4 cannot be undone: " in refused.stderr
+    assert refused.stderr == (
+        "tidings: version 4 cannot be undone, because of what was changed since then:\n"
+        "  'market/stall' joined 'market' in version 5\n"
+        "undo that first, or change it by hand\n"
+    )
     assert (
         "version 99 of the scope graph is not remembered; those that are: 1 to 5" in run("undo", "99", "--yes").stderr
     )
@@ -299,6 +310,10 @@ def test_mistakes_have_file_line_column_caret_and_remedy_and_all_are_told(run: R
     )
     for command in ("plan", "apply", "diff"):
         assert run(command, "market.scopes").exit_code == 1
+    checked = run("check", "market.scopes", "--json").stdout
+    for command in ("plan", "apply"):
+        told = run(command, "market.scopes", "--json")
+        assert (told.exit_code, told.stdout, told.stderr) == (1, checked, "")
     found = json.loads(run("check", "market.scopes", "--json").stdout)["mistakes"]
     assert [(one["line"], one["column"], one["problem"]) for one in found] == [
         (2, 19, "a condition is missing after WHERE"),
@@ -416,3 +431,92 @@ def test_a_file_that_cannot_be_written_is_named_with_the_remedy(run: Run, market
         "tidings: 'nowhere/x' cannot be written: No such file or directory; name a file in a directory that is there "
         "and that you may write to\n"
     )
+
+
+def test_a_long_plan_is_grouped_and_summed_up_and_all_of_it_is_shown_on_request(run: Run, market: Path) -> None:
+    many = ", ".join(f"@c{number:03}" for number in range(300))
+    scopes = "".join(f"DEPLOY AS s{number} FROM @d{number} INTEGRATED_ROUTING;" for number in range(60))
+    market.write_text(f"DEPLOY AS big label: FROM {many} INTEGRATED_ROUTING;{scopes}", encoding="utf-8")
+    short = run("plan", "market.scopes").stdout.splitlines()
+    assert short[0] == "422 changes on version 0 of the scope graph: 61 CreateScope, 360 Join, 1 SetOrigin"
+    assert short[1].startswith("something else will be seen in 62 scopes and by 360 clients: ")
+    assert "  and 73 more changes; --all shows them" in short
+    assert any(line.endswith("more lines; --all shows them") for line in short)
+    assert len(short) < 270
+    whole = run("plan", "market.scopes", "--all").stdout
+    assert "--all" not in whole
+    assert "  Join member=@c000,@c001," in whole
+    assert all(f"@c{number:03}" in whole and f"scope=s{number % 60}\n" in whole for number in range(300))
+    assert len(json.loads(run("plan", "market.scopes", "--json").stdout)["changes"]) == 422
+
+
+def test_a_plan_comes_from_standard_input_as_a_file_does(run: Run, market: Path, address: str) -> None:
+    assert run("plan", "market.scopes", "--out", "market.plan").exit_code == 2
+    plan = Path("market.plan").read_bytes()
+    broken = run("apply", "-", "--yes", input=b"{}")
+    assert broken.stderr.startswith("tidings: standard input: not a plan of a change: ")
+    assert run("apply", "-", input=plan).stderr == (
+        "tidings: nobody is there to ask; give --yes to make the change without a question\n"
+    )
+    assert run("apply", "-", "--yes", input=plan).stdout.endswith("done, version 1 of the scope graph\n")
+    assert run("apply", "-", "--yes", input=plan).stderr == (
+        "tidings: standard input was made for version 0 of the scope graph, which is at version 1 and says something "
+        "else now; plan anew\n"
+    )
+
+
+def test_a_change_has_the_version_that_the_log_tells_and_that_is_undone(run: Run, market: Path, address: str) -> None:
+    with sync.connect(address, name="engine"):  # so a broker comes to carry the scope, in a version of its own
+        applied = run("apply", "market.scopes", "--yes")
+        assert applied.stdout.endswith("done, version 1 of the scope graph\n")
+        assert graph_at(address).version == 2
+        assert [json.loads(line)["version"] for line in run("log", "--json").stdout.splitlines()] == [1]
+        assert run("undo", "1", "--yes").exit_code == 0
+    assert not graph_at(address).nodes() - {""}
+
+
+def test_a_large_change_is_undone_at_once(run: Run, address: str) -> None:
+    with sync.connect(address) as client:
+        before = digest(client.admin.graph())
+        client.admin.change(CreateScope("big"), *(Join(f"@c{number}", "big") for number in range(5_001)))
+    undone = run("undo", "1", "--yes")
+    assert undone.exit_code == 0, undone.output
+    assert undone.stdout.startswith("10,003 changes on version 1 of the scope graph: 5,001 Leave, 5,001 Forget, 1 Dest")
+    assert digest(graph_at(address)) == before
+
+
+def test_what_takes_long_says_what_it_is_doing(run: Run, market: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidings.cli import _progress
+    from tidings.cli._scope_plans import plan_change
+
+    def slow(*given: object, **more: object) -> object:
+        time.sleep(0.4)
+        return plan_change(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_progress, "PATIENCE", 0.2)
+    monkeypatch.setattr(_progress, "AGAIN", 0.1)
+    monkeypatch.setattr("tidings.cli._scope_plans.plan_change", slow)
+    told = run("plan", "market.scopes").stderr.splitlines()
+    assert "tidings: working out what 5 changes would do; 0 s so far" in told
+    assert len(told) > 1
+
+
+def test_a_plan_names_the_brokers_whose_clients_it_does_not_know(
+    run: Run, market: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def components(*_: object, **more: object) -> Components:
+        assert more["partial"]
+        return Components(silent=("paris",), absent=("oslo", "rome"))
+
+    monkeypatch.setattr("tidings.client._admin.Admin.components", components)
+    text = b"DEPLOY AS warm FROM MEMBERS(world) WHERE x = 1 INTEGRATED_ROUTING"
+    told = run("plan", "-", "--partial", input=text).stdout
+    assert (
+        "broker paris did not say which clients are connected there: no selection picks them, unless the graph knows "
+        "them\n"
+        "brokers oslo, rome cannot be reached: clients that were connected there count as not connected, so selections "
+        "may leave them out\n"
+    ) in told
+    words = json.loads(run("plan", "-", "--partial", "--json", input=text).stdout)
+    assert (words["silent"], words["absent"]) == (["paris"], ["oslo", "rome"])
+    assert "paris" not in run("plan", "market.scopes", "--partial").stdout, "nothing in that depends on it"

@@ -13,6 +13,7 @@ from tidings.broker import Link, RoutingOptions
 from tidings.model import AccessDenied, Filter, Location, Matches, Notification, Value
 from tidings.scopes import (
     OPEN,
+    Anchor,
     Answer,
     Census,
     Component,
@@ -144,11 +145,36 @@ def test_a_broker_that_does_not_answer_is_an_error_unless_a_part_will_do() -> No
     watched.network.brokers["c"].waves._kinds.pop("scopes.census")
     answer = asked(watched, "x", Census("r"))
     assert isinstance(answer, Answer)
-    assert (answer.error, answer.reason) == ("ScopeError", census.MISSING)
+    assert (answer.error, answer.reason) == (
+        "ScopeError",
+        "broker 'c' did not tell which clients are connected there, so the answer would not be whole; try again, or "
+        "take what is there (partial)",
+    )
     part = asked(watched, "x", Census("r", partial=True))
     assert isinstance(part, Counted)
     assert [one.node for one in part.components] == ["@x", "@y"]
-    assert not part.complete
+    assert (part.complete, part.silent, part.absent) == (False, ("c",), ())
+
+
+def test_a_broker_that_is_not_there_any_more_is_not_asked_and_is_named() -> None:
+    watched = world()
+    whole = asked(watched, "x", Census("r"))
+    assert isinstance(whole, Counted)
+    assert (whole.complete, whole.silent, whole.absent) == (True, (), ())
+    watched.network.crash("c")
+    watched.network.run(60)
+    part = asked(watched, "x", Census("r"))
+    assert isinstance(part, Counted)
+    assert [one.node for one in part.components] == ["@x", "@y"]
+    assert (part.complete, part.silent, part.absent) == (True, (), ("c",))
+
+
+def test_a_broker_that_only_the_graph_speaks_of_is_named_too() -> None:
+    watched = world()
+    assert not watched.change(CreateScope("S"), Anchor("S", "far", stay=True)).error
+    whole = asked(watched, "x", Census("r"))
+    assert isinstance(whole, Counted)
+    assert whole.absent == ("far",)
 
 
 def test_more_than_fits_into_an_answer_is_an_error_and_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from scopes.network_world import Watched
 
 from tidings.model import Notification
 from tidings.scopes import (
     OPEN,
+    Answer,
+    AnyChange,
     CreateScope,
     Define,
+    DestroyScope,
     Graph,
+    Impose,
+    Interface,
     Join,
     Leave,
+    SetInterface,
     SetOrigin,
     SetRoles,
     apply,
@@ -20,7 +29,7 @@ from tidings.scopes import (
     plan_change,
     shown_to,
 )
-from tidings.scopes.language import export, parse
+from tidings.scopes.language import export, mentions, parse, print_statement
 
 GRAPH = apply(
     Graph(),
@@ -112,3 +121,82 @@ def test_a_plan_on_a_part_says_so_and_is_never_sure_that_nobody_sees_anything_el
 
 def test_a_part_is_no_other_graph_because_it_is_one() -> None:
     assert digest(Graph()) == digest(shown_to(Graph(), "ann", administrator=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ALL FROM lair", False),
+        ('SUPERSCOPE ALL FROM "lair"', False),
+        ("ALL FROM MEMBERS(MEMBERS(lair))", False),
+        ("ALL FROM den", False),
+        ("ALL FROM @x WHERE lair = TRUE", True),
+        ('SET den = "lair"', True),
+        ("INTERFACES INPUT(lair)", True),
+    ],
+)
+def test_a_definition_that_mentions_a_hidden_scope_is_for_those_who_know_of_it(text: str, shown: bool) -> None:
+    written = print_statement(parse(f"DEFINE SCOPE speaks AS {text}").statements[0])
+    hidden = apply(GRAPH, (CreateScope("lair/den/x", hidden=True), CreateScope("den", hidden=True)))
+    graph = apply(hidden, (Define("speaks", written),))
+    assert ("speaks" in shown_to(graph, "boss", administrator=False).definitions) is shown
+    assert "speaks" in shown_to(graph, "boss", administrator=True).definitions
+    assert mentions(written, frozenset({"lair", "den"})) is not shown
+
+
+@pytest.fixture(scope="module")
+def house() -> Watched:
+    """`boss` administers `mine` and `other`. Hidden from it, `lair` is in `mine`, `mine` is in `top`, `other` in `den`
+    and `den` in `mine`."""
+    world = Watched("a", [], {"x": "a"})
+    administered = CreateScope("mine", OPEN, administrators=("boss",)), CreateScope("other", administrators=("boss",))
+    hidden = [CreateScope(name, OPEN, hidden=True) for name in ("lair", "top", "den")]
+    joined = Join("lair", "mine"), Join("mine", "top"), Join("other", "den"), Join("den", "mine"), Join("@spy", "lair")
+    assert not world.change(*administered, *hidden, *joined).error
+    return world
+
+
+def asked(world: Watched, *changes: AnyChange) -> Answer:
+    answers: list[Answer] = []
+    world.scopes("a").ask(changes, answers.append, who="boss")
+    world.network.run(5)
+    (answer,) = answers
+    return answer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: Leave(name, "mine"),
+        lambda name: Leave("mine", name),
+        lambda name: Leave("@x", name),
+        lambda name: Join("mine", name),
+        lambda name: Join("@boss", name),
+        lambda name: Impose("mine", OPEN, name),
+        lambda name: SetInterface(name, OPEN),
+        lambda name: SetRoles(name, ()),
+        lambda name: DestroyScope(name, cascade=True),
+    ],
+)
+def test_a_hidden_scope_is_as_one_that_is_not_there(house: Watched, change: Callable[[str], AnyChange]) -> None:
+    absent = asked(house, change("nowhere"))
+    assert absent.error
+    for hidden in ("lair", "top"):
+        answer = asked(house, change(hidden))
+        assert (answer.error, answer.reason.replace(hidden, "nowhere")) == (absent.error, absent.reason)
+
+
+def test_what_is_hidden_and_stands_in_the_way_is_not_named(house: Watched) -> None:
+    answer = asked(house, Join("mine", "other"))
+    assert (answer.error, answer.reason) == (
+        "ScopeError",
+        "something that you may not see stands in the way of this change; ask a client that may change everything to "
+        "make it",
+    )
+
+
+def test_a_warning_names_nothing_that_is_hidden(house: Watched) -> None:
+    narrow = Interface.parse(input="n = 1", output="n = 1")
+    assert not house.change(SetInterface("lair", narrow)).error
+    made = asked(house, Impose("mine", Interface.parse(input="n = 2", output="n = 2")))
+    assert (made.error, made.warnings) == ("", ())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
+    from ._exporting import Exported, Exports, Sample
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
     from ._options import AggregationOptions
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
+    "_exporting": ("Exported", "Exports", "Sample"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
     "_options": ("AggregationOptions",),
@@ -42,6 +44,8 @@ __all__ = [
     "Below",
     "Deployments",
     "Engine",
+    "Exported",
+    "Exports",
     "Form",
     "Points",
     "Policy",
@@ -51,6 +55,7 @@ __all__ = [
     "Read",
     "Request",
     "Riding",
+    "Sample",
     "Split",
     "State",
     "Subject",

@@ -48,6 +48,7 @@ from ._catalogue import COUNTS, Count, count_named
 from ._counting import Counting, Tally, is_copy
 from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
+from ._exporting import Exports
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
@@ -122,7 +123,12 @@ class Aggregation(Feature):
     name = FEATURE
     fail_stop = False
 
-    def __init__(self, options: AggregationOptions = _DEFAULT_OPTIONS, deployments: Deployments | None = None) -> None:
+    def __init__(
+        self,
+        options: AggregationOptions = _DEFAULT_OPTIONS,
+        deployments: Deployments | None = None,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.options = options
         self._deployments = deployments
         registry = deployments.registry if deployments is not None else Registry(lambda given: None)
@@ -135,6 +141,8 @@ class Aggregation(Feature):
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
+        self.exports = Exports(options.export, options.export_keys, warn)
+        """What metrics show."""
         self.counted = Counted()
         """What was told, by aggregate and neighbour."""
         self._requests: dict[Link, dict[str, Request[Link]]] = {}
@@ -187,6 +195,8 @@ class Aggregation(Feature):
             pseudonym=functools.partial(pseudonym, self.options.network.encode()),
         )
         self._learn_tree()
+        if self.exports:
+            context.call_later(0, lambda: self.exports.open(context))
 
     def serve(self, hosting: Hosting) -> None:
         """From now on, know which clients may be at another broker as well: with them, a count is not complete."""
@@ -622,7 +632,7 @@ class Aggregation(Feature):
                     self._unwatch(link, id)
                 case Look(id):
                     self._rights.may_look(link)
-                    self._send(link, self._seen(id))
+                    self._send(link, self.look(id))
                 case _:
                     raise TidingsError(f"a client may not send {type(message).__name__}")
         except TidingsError as error:
@@ -802,7 +812,8 @@ class Aggregation(Feature):
         }
         return [what for what, there in held.items() if there]
 
-    def _seen(self, id: str) -> Seen:
+    def look(self, id: str = "") -> Seen:
+        """What is watched here, and what was told about it."""
         offered = [Offered(one.name, one.version, one.about) for one in COUNTS.values()]
         offered += [Offered(one.name, QUESTION_VERSION, one.about) for one in SUPPLIED.values()]
         offered += self._deployed()

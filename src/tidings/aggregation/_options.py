@@ -25,6 +25,10 @@ class AggregationOptions:
     """The most subjects that are watched at this broker, by its clients or through it."""
     max_watches: int = 10_000
     """The most watches of all clients of one identity."""
+    export: tuple[str, ...] = ()
+    """What metrics show: names, each perhaps with a filter, and questions."""
+    export_keys: int = 1_000
+    """The most numbers that metrics show of it."""
     threshold: int = 5
     """Smaller numbers, but 0, are withheld from clients that are no administrators."""
     requests_per_minute: int = 60

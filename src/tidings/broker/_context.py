@@ -49,6 +49,11 @@ class Context:
         return self._broker.adjacency.tree
 
     @property
+    def known_brokers(self) -> frozenset[str]:
+        """All brokers that this one has heard of since it started, those among them that cannot be reached now."""
+        return frozenset(state.broker for state in self._broker.adjacency.topology.states())
+
+    @property
     def neighbours(self) -> list[Link]:
         """The tree neighbours that are ready."""
         return self._broker.adjacency.open_links

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +18,8 @@ from tidings.scopes.language import ScriptError, check_script, export, export_fi
 
 from ._connection import AsJson, entering
 from ._errors import ExitCode, complain
-from ._printable import printable_lines
+from ._printable import printable_json, printable_lines
+from ._progress import Progress
 from ._script_files import STDIN, Files, read_sources, write_text
 
 Prune = Annotated[bool, typer.Option("--prune", help="Also remove what is in the graph and in no file.")]
@@ -30,13 +33,8 @@ DIFFERENT = 2
 def check(files: Files, as_json: AsJson = False) -> None:
     """Check files for mistakes, as far as that is possible without a broker."""
     sources = read_sources(files)
-    try:
+    with mistakes_told(as_json):
         checked = check_script(sources)
-    except ScriptError as error:
-        if as_json:
-            print(json.dumps({"mistakes": mistakes(error)}))
-            raise typer.Exit(ExitCode.FAILED) from None
-        raise
     if as_json:
         print(json.dumps({"mistakes": [], "statements": checked.statements, "warnings": checked.warnings}))
         return
@@ -45,7 +43,19 @@ def check(files: Files, as_json: AsJson = False) -> None:
     print(f"no mistakes in {checked.statements} statements")
 
 
-def mistakes(error: ScriptError) -> list[dict[str, object]]:
+@contextlib.contextmanager
+def mistakes_told(as_json: bool) -> Iterator[None]:
+    """Print mistakes in files as JSON, where that is asked for."""
+    try:
+        yield
+    except ScriptError as error:
+        if not as_json:
+            raise
+        print(printable_json(json.dumps({"mistakes": _mistakes(error)})))
+        raise typer.Exit(ExitCode.FAILED) from None
+
+
+def _mistakes(error: ScriptError) -> list[dict[str, object]]:
     """Mistakes as plain words."""
     return [
         {
@@ -91,8 +101,10 @@ def diff(
     sources = read_sources(files)
 
     async def run() -> tuple[str, str]:
-        async with client:
-            found = await work_out(client.admin, sources, prune=prune, partial=partial, timeout=ADMIN_TIMEOUT)
+        async with client, Progress() as progress:
+            found = await work_out(
+                client.admin, sources, prune=prune, partial=partial, timeout=ADMIN_TIMEOUT, on_step=progress.now
+            )
             return export(found.before), export(found.compiled.graph)
 
     before, after = asyncio.run(run())

@@ -27,7 +27,12 @@ Files = Annotated[
 
 def read_sources(files: list[Path]) -> list[Source]:
     """The texts in files, or `ScopeError`."""
-    return [Source(_text(file), "standard input" if str(file) == STDIN else str(file)) for file in files]
+    return [source_in(file, read_bytes(file)) for file in files]
+
+
+def named(file: Path) -> str:
+    """A file, as errors name it."""
+    return "standard input" if str(file) == STDIN else f"'{file}'"
 
 
 def read_bytes(file: Path, most: int = MAX_BYTES) -> bytes:
@@ -38,22 +43,23 @@ def read_bytes(file: Path, most: int = MAX_BYTES) -> bytes:
         with file.open("rb") as stream:
             return stream.read(most + 1)
     except OSError as error:
-        raise ScopeError(f"'{file}' cannot be read: {error.strerror or error}; name a file that can") from None
+        raise ScopeError(f"{named(file)} cannot be read: {error.strerror or error}; name a file that can") from None
 
 
-def _text(file: Path) -> str:
-    data = read_bytes(file)
+def source_in(file: Path, data: bytes) -> Source:
+    """The text in these bytes of a file, or `ScopeError`."""
     if len(data) > MAX_BYTES:
         raise ScopeError(
-            f"'{file}' is larger than {MAX_BYTES:,} bytes, the most that is read; divide it into several files"
+            f"{named(file)} is larger than {MAX_BYTES:,} bytes, the most that is read; divide it into several files"
         )
     try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ScopeError(
-            f"'{file}' is no UTF-8 text: line {line} has the byte {data[error.start]:#04x}; save it as UTF-8"
+            f"{named(file)} is no UTF-8 text: line {line} has the byte {data[error.start]:#04x}; save it as UTF-8"
         ) from None
+    return Source(text, "standard input" if str(file) == STDIN else str(file))
 
 
 def check_outputs(files: list[Path], **outputs: Path | None) -> None:

@@ -5,7 +5,7 @@ from tidings.model import guard_log
 from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted, TakenOver
 from ._admin import Admin
 from ._admin_link import ADMIN_TIMEOUT, Changed
-from ._admin_looks import GraphKind, Readings
+from ._admin_looks import Components, GraphKind, Readings
 from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
@@ -34,6 +34,7 @@ __all__ = [
     "Client",
     "ClientNotOpen",
     "ClientStatistics",
+    "Components",
     "ConnectionFailed",
     "Deployment",
     "GraphKind",

@@ -47,6 +47,19 @@ class Readings(list[Reading]):
         """Whether it was worked out on a part of the graph: there may be more in the scopes that are hidden."""
 
 
+class Components(list[Component]):
+    """The clients that are connected now, as a list."""
+
+    def __init__(
+        self, components: Iterable[Component] = (), *, silent: tuple[str, ...] = (), absent: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(components)
+        self.silent = silent
+        """The brokers that did not answer: their clients are missing from the list."""
+        self.absent = absent
+        """The brokers that are known and cannot be reached now: their clients are not connected."""
+
+
 class GraphKind(enum.Enum):
     """Which graph is asked for."""
 
@@ -101,13 +114,14 @@ class AdminLooks(AdminLink):
         attributes: Iterable[str] | None = None,
         partial: bool = False,
         timeout: float = ADMIN_TIMEOUT,
-    ) -> list[Component]:
+    ) -> Components:
         """Return the clients that are connected now, anywhere in the network, by name.
 
         Each tells for each of `inputs` whether its subscriptions cover that filter, and for each of `outputs` whether
         what it advertises does, or what it may publish, where nobody advertises. With `attributes`, only these
         attributes are told. If a broker does not answer, `ScopeError` is raised; with `partial`, its clients are
-        missing.
+        missing. Clients that may change everything are told which brokers these are (`silent`), and which ones cannot
+        be reached at all (`absent`).
 
         Clients that may change everything are told of all, administrators of scopes of the members of these scopes;
         others are refused with `NotAllowed`.
@@ -121,7 +135,7 @@ class AdminLooks(AdminLink):
         )
         counted = await self._ask(lambda id: msgspec.structs.replace(asked, request=id), timeout, "list the components")
         assert isinstance(counted, Counted)
-        return list(counted.components)
+        return Components(counted.components, silent=counted.silent, absent=counted.absent)
 
     async def members(
         self, scope: str = ROOT_SCOPE, *, partial: bool = False, timeout: float = ADMIN_TIMEOUT

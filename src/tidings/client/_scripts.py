@@ -6,12 +6,14 @@ That takes as long as it takes, so it happens here, and not at a broker, which h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tidings.model import Filter
-from tidings.scopes import AnyChange, Component, Graph
+from tidings.scopes import AnyChange, Graph
+
+from ._admin_looks import Components
 
 if TYPE_CHECKING:
     from tidings.scopes.language import Compiled, Extensions, Source
@@ -28,7 +30,7 @@ class _Asks(Protocol):
         attributes: Iterable[str] | None,
         partial: bool,
         timeout: float,
-    ) -> list[Component]: ...
+    ) -> Components: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class WorkedOut:
 
     before: Graph
     compiled: Compiled
+    connected: Components | None = None
+    """The clients that were connected, if what the scripts come to depends on it."""
 
     @property
     def changes(self) -> tuple[AnyChange, ...]:
@@ -58,19 +62,26 @@ async def work_out(
     prune: bool = False,
     partial: bool = False,
     timeout: float,
+    on_step: Callable[[str], None] = lambda what: None,
 ) -> WorkedOut:
-    """The changes that scripts ask for; raises `ScriptError`. The loop goes on meanwhile."""
+    """The changes that scripts ask for; raises `ScriptError`. The loop goes on meanwhile.
+
+    `on_step` is told what is done now, when that changes.
+    """
+    on_step("asking for the scope graph")
     graph = await admin.graph(timeout=timeout)
     from tidings.scopes.language import World, asks, compile_script  # noqa: PLC0415 - who writes no scripts does not pay for it
 
     asked = await asyncio.to_thread(asks, sources, graph, extensions)
-    connected: list[Component] = []
+    connected: Components | None = None
     if asked is not None:
+        on_step("asking all brokers which clients are connected")
         connected = await admin.components(
             inputs=asked.inputs, outputs=asked.outputs, attributes=asked.attributes, partial=partial, timeout=timeout
         )
-    world = World.of(graph, connected, asked)
+    on_step("working out what the statements come to")
+    world = World.of(graph, connected or (), asked)
     compiled = await asyncio.to_thread(
         compile_script, sources, world, extensions=extensions, command=command, prune=prune, twice=not command
     )
-    return WorkedOut(graph, compiled)
+    return WorkedOut(graph, compiled, connected)

@@ -201,6 +201,12 @@ class Controlling:
         else:
             self._retract(client, Noticed.ENDS, ended=True)
 
+    def dismissed(self, link: Link) -> None:
+        """A client is sent away."""
+        client = self._clients.get(link.name)
+        if client is not None and client.link is link:
+            self._retract(client, Noticed.ENDS, ended=True)
+
     def moved(self, whose: Whose, broker: str) -> None:
         """Another broker hosts a client, or has hosted it last; it may have been here."""
         client = self._clients.get(whose.name)

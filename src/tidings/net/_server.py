@@ -32,7 +32,7 @@ from ._http import StatusPages
 from ._journal import Journal
 from ._listener import Listener, bind
 from ._log import LogReading
-from ._movement import Movement
+from ._movement import Movement, copies_of
 from ._names import clashes
 from ._offers import Browsing
 from ._options import Limits, Options, TlsOptions
@@ -140,10 +140,12 @@ class Server:
             deployments = Deployments(options.aggregation)
             if journal is not None:
                 deployments.on_audit = journal.deployed
-            aggregation = Aggregation(options.aggregation, deployments)
+            aggregation = Aggregation(options.aggregation, deployments, log.warning)
             features += [deployments, aggregation]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)
+        if (roaming := self.host.roaming) is not None:
+            self.movement.copies = lambda client: copies_of(roaming, client)
         if aggregation is not None:
             aggregation.serve(self.host.hosts)
         if journal is not None:

@@ -58,7 +58,8 @@ MAX_DEFINED = 1_000
 MAX_DEFINED_TEXT = 262_144
 """The most characters of them together."""
 MAX_CHANGES = 10_000
-"""The most changes of one transaction."""
+"""The most changes of one transaction. A client that leaves and is forgotten counts once, so that as many joins as were
+made at once can be undone at once."""
 MAX_LABELLED = 10_000
 """The most components that the labels of one scope stand for, together."""
 MAX_ROLES = 64
@@ -189,7 +190,9 @@ def _defined(graph: Graph, change: Define | Redefine | Undefine) -> dict[str, st
     if isinstance(change, Undefine):
         return others
     if not name or len(name) > MAX_ID or name.startswith(CLIENT) or not name.isprintable():
-        raise ScopeError(f"'{name:.60}' cannot name a definition: up to {MAX_ID} printable characters, without @")
+        raise ScopeError(
+            f"'{name:.60}' cannot name a definition: up to {MAX_ID} printable characters, without @; choose another"
+        )
     _check_length(change)
     if len(others) >= MAX_DEFINITIONS:
         raise ScopeError(f"there are {MAX_DEFINITIONS:,} definitions already; take some back first")
@@ -387,8 +390,10 @@ def check_places(changes: tuple[AnyChange, ...]) -> None:
 
 def check_size(changes: tuple[AnyChange, ...]) -> None:
     """Raise `ScopeError` for a transaction that takes too long to check. Nothing in it is read for that."""
-    if len(changes) > MAX_CHANGES:
-        raise ScopeError(f"{len(changes):,} changes at once, at most {MAX_CHANGES:,} are allowed; make them in parts")
+    left = {change.member for change in changes if isinstance(change, Leave)}
+    forgotten = sum(isinstance(change, Forget) and change.client in left for change in changes)
+    if (count := len(changes) - forgotten) > MAX_CHANGES:
+        raise ScopeError(f"{count:,} changes at once, at most {MAX_CHANGES:,} are allowed; make them in parts")
     defined = [change for change in changes if isinstance(change, Define | Redefine)]
     for change in defined:
         _check_length(change)

@@ -89,11 +89,22 @@ def described(change: AnyChange) -> str:
         if (value == field.default or made) and not isinstance(change, SetMapping):
             continue
         # The name that it has in JSON, so that people and programs read the same.
-        words.append(f"{field.encode_name}={f'({len(value)})' if field.name == 'admission' else _text(value)}")
+        words.append(f"{field.encode_name}={_field_text(field.name, value)}")
     return _short(" ".join(words))
 
 
-def _text(value: object) -> str:
+def _field_text(name: str, value: object) -> str:
+    if name == "admission" and isinstance(value, tuple):
+        return f"({len(value)})"
+    return "none" if value == "" and name not in _NODES else value_text(value)
+
+
+_NODES = frozenset({"id", "scope", "member", "node"})
+"""Fields in which an empty text is the root scope."""
+
+
+def value_text(value: object) -> str:
+    """What a change says, for people."""
     match value:
         case Interface():
             return f"[input: {value.input}, output: {value.output}]"
@@ -103,7 +114,7 @@ def _text(value: object) -> str:
             return value.name.lower()
         case enum.Enum():
             return str(value.value)
-        case tuple():
+        case tuple() | list() | frozenset():
             return ",".join(map(str, value)) or "none"
         case str():
             return _LINES.sub(" ", value) or "root"

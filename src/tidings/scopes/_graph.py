@@ -356,6 +356,10 @@ class Graph:
                 members[member] = edge
             vars(self)["_members"] = {**before._members, scope: members}
 
+    def clients_known(self) -> Iterator[str]:
+        """The clients that are members of a scope, or were."""
+        return filter(is_client, self._supers)
+
     @property
     def isolated(self) -> list[str]:
         """The clients that have left their last scope."""

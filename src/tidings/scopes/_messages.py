@@ -197,6 +197,11 @@ class Counted(ScopeMessage, frozen=True):
     components: tuple[Component, ...]
     complete: bool = True
     """Otherwise some may be missing."""
+    silent: tuple[str, ...] = ()
+    """The brokers that did not answer: clients that are connected there are missing. Told to those who may change
+    everything."""
+    absent: tuple[str, ...] = ()
+    """The brokers that are known and cannot be reached now, so that they were not asked; told to the same."""
 
 
 class ScopeEnded(ScopeMessage, frozen=True):

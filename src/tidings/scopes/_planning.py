@@ -28,7 +28,7 @@ from typing import TypeAlias
 
 from tidings.model import ROOT_SCOPE, Duplicates, Notification
 
-from ._applying import apply, check_places, check_turn
+from ._applying import apply, check_places, check_size, check_turn
 from ._changes import Anchor, AnyChange
 from ._classes import client_classes
 from ._comparison import different_edges
@@ -95,6 +95,7 @@ class Planning:
         places: Mapping[str, str] | None = None,
         effort: int | None = None,
     ) -> None:
+        check_size(changes)
         check_places(changes)
         check_names(changes)
         self._before, self._after = graph, apply(graph, changes)

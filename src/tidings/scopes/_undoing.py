@@ -2,47 +2,42 @@
 
 Theory of operation
 -------------------
-The transaction is made again on the graph that it was made on, and its changes are taken back one by one, the last one
-first. Each takes back what it set to what was there before, and only if what it set is still there: what somebody has
-changed since then is not overwritten, but named. So what comes out undoes this transaction and nothing else; if nothing
-was changed since, it leads to the graph before.
+Three graphs are put side by side: the one *before* the transaction, the one *after* it, and the one of *now*. Whatever
+the transaction made different, before and after, goes back to what it was, if it is still what the transaction made of
+it; what somebody has changed since then is not overwritten, but named, all of it at once. So what comes out undoes this
+transaction and nothing else; if nothing was changed since, it leads to the graph before.
+
+Of sets, like the brokers that carry a scope and what labels stand for, each element goes back for itself. A client that
+the transaction took out of the root scope is there again, unless it has become a member of something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from tidings.model import ScopeError
 
-from ._applying import apply
-from ._changes import (
-    Anchor,
-    AnyChange,
-    CreateScope,
-    Define,
-    DestroyScope,
-    Forget,
-    Impose,
-    Join,
-    Leave,
-    Redefine,
-    SetAdministration,
-    SetAttributes,
-    SetDelivery,
-    SetInterface,
-    SetMapping,
-    SetOrigin,
-    SetPlacement,
-    SetRoles,
-    SetSelective,
-    Unanchor,
-    Undefine,
-)
-from ._graph import Graph, Membership, Scope, is_client
+from ._applying import apply, kept_labels
+from ._attributes import Attributes, attributes_of
+from ._audit import value_text
+from ._changes import Anchor, AnyChange, Unanchor
+from ._difference import difference
+from ._draft import Draft
+from ._graph import Client, Graph, Membership, Scope, is_client
 from ._messages import Transaction
+
+MAX_OBSTACLES = 20
+"""The most things that stand in the way which are named; more are counted."""
+
+_SCOPE_FIELDS = (
+    *("interface", "imposed", "abstract", "hidden", "roles", "administrators", "admission", "trusted"),
+    *("duplicates", "ordered", "definition"),
+)
+_SECRET = frozenset({"admission"})
+"""Fields that are not shown."""
+_EDGE_FIELDS = "selective", "imposed", "mapping", "placement", "gateway"
 
 
 def inverse(before: Graph, transaction: Transaction, now: Graph) -> tuple[AnyChange, ...]:
@@ -50,190 +45,232 @@ def inverse(before: Graph, transaction: Transaction, now: Graph) -> tuple[AnyCha
 
     `ScopeError` says what stands in the way: what it set has been changed since, or what it took away cannot come back.
     """
-    graphs = [before]
-    for change in transaction.changes:
-        graphs.append(apply(graphs[-1], (change,)))
-    undone: list[AnyChange] = []
-    steps = [*zip(transaction.changes, graphs[:-1], graphs[1:], strict=True)]
-    for change, old, new in reversed(steps):
-        for opposite in _opposites(change, old, new, now):
-            try:
-                now = apply(now, (opposite,))
-            except ScopeError as error:
-                raise ScopeError(f"version {transaction.version} cannot be undone: {error}") from None
-            undone.append(opposite)
-    return tuple(undone)
-
-
-def _opposites(change: AnyChange, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    """What takes one change back that made `new` of `old`; on the way, `now` is what the others have left."""
-    match change:
-        case CreateScope():
-            _check_same(_plain_scope(new.scopes[change.id]), _plain_scope(_scope(now, change.id)), f"'{change.id}'")
-            yield DestroyScope(change.id)
-        case DestroyScope():
-            yield from _created(old, now, change.id)
-        case Join():
-            yield from _left(change, old, new, now)
-        case Leave():
-            yield _joined(old.membership(change.member, change.scope))
-            yield from _labelled(old, now, change.member, change.scope)
-        case Define() | Redefine() | Undefine():
-            yield from _defined(change, old, new, now)
-        case SetOrigin():
-            became, stands = new.scopes[change.scope], _scope(now, change.scope)
-            _check_same((became.definition, became.labels), (stands.definition, stands.labels), f"'{change.scope}'")
-            yield SetOrigin(change.scope, old.scopes[change.scope].definition, old.scopes[change.scope].labels)
-        case Forget():
-            raise ScopeError(
-                f"'{change.client}' was a member of nothing before, and is in the root scope since then; "
-                "make it a member of a scope instead"
-            )
-        case Impose() | SetSelective() | SetMapping() | SetPlacement() if change.member is not None:
-            yield from _edge(change, old, new, now)
-        case Anchor() | Unanchor():
-            yield from _carried(change, old, now)
-        case SetAttributes():
-            yield from _attributes(change, old, new, now)
-        case SetRoles():
-            _check_same(new.roles(change.node), now.roles(change.node), f"the roles of '{change.node}'")
-            yield SetRoles(change.node, old.roles(change.node))
-        case SetInterface() | Impose() | SetDelivery() | SetAdministration():
-            yield from _scope_fields(change, old, new, now)
-        case _:
-            raise ScopeError(f"{type(change).__name__} cannot be undone; make the opposite change by hand")
-
-
-def _scope(graph: Graph, id: str) -> Scope:
+    version = transaction.version
+    if all(isinstance(change, Anchor | Unanchor) and not change.stay for change in transaction.changes):
+        raise ScopeError(
+            f"version {version} cannot be undone: nobody asked for it; brokers made it, because clients in a scope "
+            "connected or disconnected there; see `tidings scope log` for the versions that somebody asked for"
+        )
+    undoing = _Undoing(before, apply(before, transaction.changes), now)
+    undoing.work()
+    if undoing.obstacles:
+        count = len(undoing.obstacles) - MAX_OBSTACLES
+        named = [f"\n  {one}" for one in undoing.obstacles[:MAX_OBSTACLES]]
+        more = f"\n  and {count:,} more" if count > 0 else ""
+        raise ScopeError(
+            f"version {version} cannot be undone, because of what was changed since then:{''.join(named)}{more}\n"
+            "undo that first, or change it by hand"
+        )
     try:
-        return graph.scopes[id]
-    except KeyError:
-        raise ScopeError(f"the scope '{id}' is gone since then, so nothing of it can be undone") from None
+        changes = difference(now, undoing.graph.numbered(now.version))
+        apply(now, changes)
+    except ScopeError as error:
+        raise ScopeError(f"version {version} cannot be undone: {error}") from None
+    return changes
 
 
-def _edge_of(graph: Graph, member: str, scope: str) -> Membership:
-    try:
-        return graph.superscopes(member)[scope]
-    except KeyError:
-        raise ScopeError(f"'{member}' has left '{scope}' since then; let it join again first") from None
+class _Undoing:
+    """One transaction, on its way back."""
+
+    def __init__(self, before: Graph, after: Graph, now: Graph) -> None:
+        self._before = before
+        self._after = after
+        self._now = now
+        self.graph: Graph = Draft(now)
+        self.obstacles: list[str] = []
+
+    def work(self) -> None:
+        """Bring the graph to what it would be without the transaction, and list what stands in the way."""
+        before, after = self._before, self._after
+        for name in dict.fromkeys((*before.definitions, *after.definitions)):
+            self._definition(name)
+        for id in dict.fromkeys((*after.scopes, *before.scopes)):
+            if id in before.scopes and id in after.scopes:
+                self._changed(before.scopes[id], after.scopes[id])
+            elif id in before.scopes:
+                self._come_back(before.scopes[id])
+        for node in dict.fromkeys((*before.clients, *after.clients)):
+            self._client(node)
+        for edge in before.memberships():
+            if edge.scope not in after.superscopes(edge.member):
+                self._join(edge)
+        for edge in after.memberships():
+            self._edge(edge)
+        for id in after.scopes:
+            if id not in before.scopes:
+                self._end(after.scopes[id])
+        for client in dict.fromkeys((*before.clients_known(), *after.clients_known())):
+            self._standing(client)
+        for id in before.scopes:
+            if id in self.graph.scopes:
+                self._labels(id)
+        self.obstacles = list(dict.fromkeys(self.obstacles))
+
+    def _unless_changed(self, what: str, then: object, stands: object, *, secret: bool = False) -> bool:
+        """Whether something is still what the transaction made of it; otherwise it stands in the way."""
+        if then == stands:
+            return True
+        values = "" if secret else f": it is {value_text(stands)}, and was made {value_text(then)}"
+        self.obstacles.append(f"{what} was changed again{values}")
+        return False
+
+    # --- definitions and clients ----------------------------------------------------------------------
+
+    def _definition(self, name: str) -> None:
+        was, became, stands = (graph.definitions.get(name) for graph in (self._before, self._after, self._now))
+        if was == became:
+            return
+        if became != stands:
+            self.obstacles.append(f"the definition '{name}' was {'removed' if stands is None else 'changed again'}")
+            return
+        others = {known: text for known, text in self.graph.definitions.items() if known != name}
+        self.graph = self.graph.with_definitions(others if was is None else {**others, name: was})
+
+    def _client(self, node: str) -> None:
+        was, became, stands = (graph.clients.get(node, Client()) for graph in (self._before, self._after, self._now))
+        if was != became:
+            attributes = self._attributes(node, was, became, stands)
+            roles = stands.roles
+            if was.roles != became.roles and self._unless_changed(f"roles of '{node}'", became.roles, stands.roles):
+                roles = was.roles
+            self.graph = self.graph.with_client(node, Client(attributes, roles))
+
+    def _attributes(self, node: str, was: Scope | Client, became: Scope | Client, stands: Scope | Client) -> Attributes:
+        old, new, here = (attributes_of(one.attributes) for one in (was, became, stands))
+        back: dict[str, object] = {}
+        for name in dict.fromkeys((*old, *new)):
+            if not _equal(old, new, name):
+                if _equal(new, here, name):
+                    back[name] = old.get(name)
+                else:
+                    self._unless_changed(f"the attribute '{name}' of '{node or 'root'}'", new.get(name), here.get(name))
+        return here.merged(back)
+
+    def _standing(self, client: str) -> None:
+        """Whether a client without a scope is in the root scope, or nowhere."""
+        was, became = self._before.is_stranger(client), self._after.is_stranger(client)
+        if was is became or self.graph.superscopes(client):
+            return
+        if was and not self.graph.is_stranger(client):
+            self.graph = self.graph.without_client(client)
+        elif became and self.graph.is_stranger(client):
+            edge = Membership(client, "")
+            self.graph = self.graph.with_edge(edge).without_edge(client, edge.scope)
+
+    # --- scopes ---------------------------------------------------------------------------------------
+
+    def _changed(self, was: Scope, became: Scope) -> None:
+        """A scope that was there before and after goes back, field by field."""
+        if msgspec.structs.replace(was, revised=0, labels={}) == msgspec.structs.replace(became, revised=0, labels={}):
+            return
+        stands = self._now.scopes.get(was.id)
+        if stands is None:
+            self.obstacles.append(f"the scope '{was.id}' was destroyed")
+            return
+        back: dict[str, object] = {}
+        for field in _SCOPE_FIELDS:
+            old, new = getattr(was, field), getattr(became, field)
+            what = f"{field} of '{was.id or 'root'}'"
+            if old != new and self._unless_changed(what, new, getattr(stands, field), secret=field in _SECRET):
+                back[field] = old
+        gone, come = was.brokers - became.brokers, became.brokers - was.brokers
+        attributes = self._attributes(was.id, was, became, stands)
+        scope = msgspec.structs.replace(stands, attributes=attributes, brokers=stands.brokers - come | gone, **back)
+        self.graph = self.graph.with_scope(scope)
+
+    def _come_back(self, was: Scope) -> None:
+        if was.id in self._now.scopes:
+            self.obstacles.append(f"a scope '{was.id}' was created again")
+        else:
+            self.graph = self.graph.with_scope(msgspec.structs.replace(was, labels={}))
+
+    def _end(self, became: Scope) -> None:
+        """A scope that the transaction made goes, with nothing that came into it later."""
+        stands = self._now.scopes.get(became.id)
+        if stands is None:
+            self.obstacles.append(f"the scope '{became.id}' was destroyed")
+            return
+        for field in (*_SCOPE_FIELDS, "attributes", "brokers"):
+            then, here = getattr(became, field), getattr(stands, field)
+            self._unless_changed(f"{field} of '{became.id}'", then, here, secret=field in _SECRET)
+        edges = (*self.graph.members(became.id).values(), *self.graph.superscopes(became.id).values())
+        left = [edge for edge in edges if edge.scope not in self._after.superscopes(edge.member)]
+        for edge in left:
+            self.obstacles.append(f"{_name(edge)} joined {_place(edge.scope)} in version {edge.since}")
+        if not self.obstacles:
+            self.graph = self.graph.without_scope(became.id)
+
+    # --- memberships ----------------------------------------------------------------------------------
+
+    def _join(self, was: Membership) -> None:
+        """A membership that the transaction ended comes back."""
+        stands = self._now.superscopes(was.member).get(was.scope)
+        if stands is not None:
+            self.obstacles.append(f"{_name(was)} joined {_place(was.scope)} again in version {stands.since}")
+            return
+        for id in (was.member, was.scope):
+            if not is_client(id) and id not in self.graph.scopes:
+                self.obstacles.append(f"the scope '{id}' was destroyed")
+                return
+        self.graph = self.graph.with_edge(was)
+
+    def _edge(self, became: Membership) -> None:
+        """A membership goes, if the transaction made it, or goes back to what it was."""
+        was = self._before.superscopes(became.member).get(became.scope)
+        if was is not None and all(getattr(was, field) == getattr(became, field) for field in _EDGE_FIELDS):
+            return
+        stands = self._now.superscopes(became.member).get(became.scope)
+        if stands is None:
+            ends = [id for id in (became.member, became.scope) if not is_client(id) and id not in self._now.scopes]
+            self.obstacles += [f"the scope '{id}' was destroyed" for id in ends] or [
+                f"{_name(became)} left {_place(became.scope)}"
+            ]
+            return
+        back: dict[str, object] = {}
+        for field in _EDGE_FIELDS:
+            new = getattr(became, field)
+            if was is None or getattr(was, field) != new:
+                what = f"{field} of {_name(became)} in {_place(became.scope)}"
+                if self._unless_changed(what, new, getattr(stands, field)) and was is not None:
+                    back[field] = getattr(was, field)
+        if was is None:
+            self.graph = self.graph.without_edge(became.member, became.scope)
+        else:
+            self.graph = self.graph.with_edge(msgspec.structs.replace(stands, **back))
+
+    def _labels(self, id: str) -> None:
+        """What labels stand for: those whose membership comes back, and those that the transaction relabelled."""
+        was, scope = self._before.scopes[id], self.graph.scopes[id]
+        became = self._after.scopes.get(id, msgspec.structs.replace(was, labels={}))
+        if was.labels == became.labels:
+            return
+        stayed = {*_others(self._before, id)} & {*_others(self._after, id)}
+        labels = {**scope.labels}
+        for label in dict.fromkeys((*was.labels, *became.labels)):
+            old, new, here = ({*one.labels.get(label, ())} for one in (was, became, scope))
+            if old & stayed != new & stayed:
+                self._unless_changed(f"label {label} of '{id}'", sorted(new & stayed), sorted(here & stayed))
+            labels[label] = tuple(sorted(here - (new - old) | (old - new)))
+        kept = kept_labels(self.graph, msgspec.structs.replace(scope, labels=labels))
+        if kept != scope.labels:
+            self.graph = self.graph.with_scope(msgspec.structs.replace(scope, labels=kept))
 
 
-def _check_same(then: object, now: object, what: str) -> None:
-    if then != now:
-        raise ScopeError(f"{what} changed again since then; undo that first, or change it by hand")
+def _others(graph: Graph, id: str) -> Iterator[str]:
+    """The nodes that a scope has an edge with."""
+    yield from graph.members(id)
+    yield from graph.superscopes(id)
 
 
-def _plain_scope(scope: Scope) -> Scope:
-    return msgspec.structs.replace(scope, revised=0)
+def _equal(some: Attributes, others: Attributes, name: str) -> bool:
+    """Whether two say the same of an attribute; TRUE is not 1 here."""
+    mine, theirs = some.get(name), others.get(name)
+    return (mine is None) is (theirs is None) and attributes_of({"x": mine}) == attributes_of({"x": theirs})
 
 
-def _plain_edge(edge: Membership) -> Membership:
-    return msgspec.structs.replace(edge, since=0)
-
-
-def _created(old: Graph, now: Graph, id: str) -> Iterator[AnyChange]:
-    """A scope as it was, and everything that ended with it."""
-    scope = old.scopes[id]
-    fields = {field: getattr(scope, field) for field in CreateScope.__struct_fields__}
-    yield CreateScope(**fields)
-    for broker in sorted(scope.brokers):
-        yield Anchor(id, broker, stay=True)
-    for edge in (*old.superscopes(id).values(), *old.members(id).values()):
-        yield _joined(edge)
-        yield from _labelled(old, now, edge.member, edge.scope)
-    if scope.definition or scope.labels:
-        yield SetOrigin(id, scope.definition, scope.labels)
-
-
-def _labelled(old: Graph, now: Graph, *ends: str) -> Iterator[AnyChange]:
-    """What the labels at the ends of an edge stood for that comes back."""
-    for end, other in (ends, ends[::-1]):
-        if end in old.scopes and end in now.scopes:
-            had, has = old.scopes[end].labels, now.scopes[end].labels
-            back = {label: (*has.get(label, ()), other) for label, nodes in had.items() if other in nodes}
-            if back:
-                yield SetOrigin(end, labels={**has, **{label: tuple(sorted({*all})) for label, all in back.items()}})
-
-
-def _defined(change: Define | Redefine | Undefine, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    was, became, stands = (graph.definitions.get(change.name) for graph in (old, new, now))
-    _check_same(became, stands, f"the definition '{change.name}'")
-    if was is None:
-        yield Undefine(change.name)
-    else:
-        yield Define(change.name, was) if stands is None else Redefine(change.name, was)
-
-
-def _joined(edge: Membership) -> Join:
-    return Join(**{field: getattr(edge, field) for field in Join.__struct_fields__})
-
-
-def _left(change: Join, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    then = _plain_edge(new.membership(change.member, change.scope))
-    _check_same(then, _plain_edge(_edge_of(now, change.member, change.scope)), _edge_name(change))
-    yield Leave(change.member, change.scope)
-    if is_client(change.member) and old.is_stranger(change.member) and len(now.superscopes(change.member)) == 1:
-        yield Forget(change.member)
-
-
-def _edge_name(change: Any) -> str:
-    return f"the membership of '{change.member}' in {_place(change.scope)}"
+def _name(edge: Membership) -> str:
+    return f"'{edge.member}'"
 
 
 def _place(scope: str) -> str:
     return f"'{scope}'" if scope else "the root scope"
-
-
-_EDGE_FIELDS: dict[type, tuple[str, ...]] = {
-    Impose: ("imposed",),
-    SetSelective: ("selective",),
-    SetMapping: ("mapping",),
-    SetPlacement: ("placement", "gateway"),
-}
-
-
-def _edge(change: Any, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    was, became, stands = (_edge_of(graph, change.member, change.scope) for graph in (old, new, now))
-    fields = _EDGE_FIELDS[type(change)]
-    for field in fields:
-        _check_same(getattr(became, field), getattr(stands, field), f"{_edge_name(change)}: its {field}")
-    values = [getattr(was, field) for field in fields]
-    if isinstance(change, Impose):
-        yield Impose(change.scope, values[0], change.member)
-    else:
-        yield type(change)(change.member, change.scope, *values)
-
-
-def _carried(change: Anchor | Unanchor, old: Graph, now: Graph) -> Iterator[AnyChange]:
-    """Only what an administrator said about brokers is taken back; the rest follows from where clients are."""
-    if not change.stay:
-        return
-    had, has = (change.broker in _scope(graph, change.scope).brokers for graph in (old, now))
-    if had is not has:
-        yield (Anchor if had else Unanchor)(change.scope, change.broker, stay=True)
-
-
-def _attributes(change: SetAttributes, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    was, became, stands = (graph.attributes(change.node) for graph in (old, new, now))
-    for name in change.attributes:
-        _check_same(became.get(name), stands.get(name), f"the attribute '{name}' of '{change.node or 'root'}'")
-    yield SetAttributes(change.node, {name: was.get(name) for name in change.attributes})
-
-
-_SCOPE_FIELDS: dict[type, dict[str, str]] = {
-    SetInterface: {"interface": "interface"},
-    Impose: {"imposed": "interface"},
-    SetDelivery: {"duplicates": "duplicates", "ordered": "ordered"},
-    SetAdministration: {"administrators": "administrators", "admission": "admission", "trusted": "trusted"},
-}
-"""By change: which field of a scope which field of the change sets."""
-
-
-def _scope_fields(change: Any, old: Graph, new: Graph, now: Graph) -> Iterator[AnyChange]:
-    was, became, stands = (_scope(graph, change.scope) for graph in (old, new, now))
-    values = {}
-    for field, said in _SCOPE_FIELDS[type(change)].items():
-        if getattr(change, said) is not None:
-            _check_same(getattr(became, field), getattr(stands, field), f"the {field} of {_place(change.scope)}")
-            values[said] = getattr(was, field)
-    yield type(change)(change.scope, **values)

@@ -279,7 +279,8 @@ def test_a_file_that_would_change_more_if_it_were_applied_again_is_warned_of(cli
     def warnings(text: str, graph: Graph) -> tuple[str, ...]:
         return compile_script([Source(text)], World.of(graph, clients), twice=True).warnings
 
-    (warning,) = warnings(UNSETTLED, Graph())
+    nothing, warning = warnings(UNSETTLED, Graph())
+    assert "nothing is picked for 'rack'" in nothing
     assert warning.startswith(
         "applied again, the files would make 1 more change, the first of them Join member=@p1 scope=rack: "
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from scopes.language.script_world import carried_out, connected, refusal
+from scopes.language.script_world import carried_out, compiled, connected, refusal
 
 from tidings.model import NOTHING, UnknownName
 from tidings.scopes.language import ScriptError, Source, check_script, parse
@@ -27,6 +27,18 @@ def message(problem: str, line: str, column: int, remedy: str, number: int = 1) 
         ("DEFINE SCOPE x as ALL FROM y", 16, "as is a name here", "Keywords are upper case: write AS."),
         ("DEFINE SCOPE ALL AS", 14, "ALL is a keyword", 'Write a thing of that name in quotes: "ALL".'),
         ("DEFINE SCOPE @x AS", 14, "@x cannot name a definition", "Write a name without @."),
+        (
+            "DEFINE SCOPE x AS ALL FROM @ann@home",
+            32,
+            "@home does not fit behind @ann",
+            'Put the name of a client with such characters in quotes: "@ann@home".',
+        ),
+        (
+            "DEFINE SCOPE x AS ALL FROM @ann:home",
+            33,
+            "home does not fit behind @ann",
+            'Put the name of a client with such characters in quotes: "@ann:home".',
+        ),
         (
             "DEPLOY MEMBERS(x) " + R,
             8,
@@ -355,7 +367,7 @@ def test_reading_takes_time_in_proportion_to_the_text(word: str) -> None:
 
 def test_a_condition_may_be_longer_than_a_filter_and_a_filter_may_not() -> None:
     many = " AND ".join(f"a{number} > 1" for number in range(1_100))
-    assert check_script([Source(f"DEFINE SCOPE x AS FROM y WHERE {many}")]).statements == 1
+    assert check_script([Source(f"DEPLOY AS x FROM y WHERE {many} {R}")]).statements == 1
     types = ", ".join(f"T{number}" for number in range(300))
     assert refusal(f"DEFINE SCOPE x AS INTERFACES INPUT({types})").startswith("t.scopes:1:1: the filter expands to 257")
 
@@ -389,3 +401,52 @@ def test_only_the_digits_that_people_agree_on_make_a_number() -> None:
 
 def test_a_client_has_a_name_that_can_be_printed() -> None:
     assert "'@a\\x00' cannot name a client" in refusal(f'DEPLOY AS x FROM "@a\0" {R}')
+
+
+def test_a_client_may_have_a_name_of_several_parts() -> None:
+    graph = carried_out(f"DEPLOY AS a FROM @ann/phone, @ann/tab-2.x {R}")
+    assert set(graph.members("a")) == {"@ann/phone", "@ann/tab-2.x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "feature", "problem", "remedy"),
+    [
+        (
+            "d",
+            "ROLES " + "r" * 8192,
+            "the definition 'd' has 8,221 characters, at most 8,192 are allowed",
+            "Divide it.",
+        ),
+        (
+            '"' + "d" * 300 + '"',
+            "ROLES r",
+            f"'{'d' * 60}' cannot name a definition: up to 256 printable characters, without @",
+            "Choose another.",
+        ),
+    ],
+)
+def test_a_check_refuses_a_definition_that_a_plan_would_refuse(
+    name: str, feature: str, problem: str, remedy: str
+) -> None:
+    text = f"DEFINE SCOPE {name} AS {feature}"
+    with pytest.raises(ScriptError) as checked:
+        check_script([Source(text, "t.scopes")])
+    assert str(checked.value) == message(problem, text[:100], 1, remedy) == refusal(text)
+
+
+def test_whatever_picks_nothing_is_told_once() -> None:
+    text = (
+        "DEFINE SCOPE d AS m: ALL FROM MEMBERS(world) WHERE x = 1;\n"
+        f"DEPLOY d AS e ALL FROM MEMBERS(hall) {R};\n"
+        f"DEPLOY AS f ALL FROM MEMBERS(world) WHERE x = 1 {R};\n"
+        "ALTER SCOPE f TOP(z, 2) FROM MEMBERS(world);\n"
+        "ALTER SCOPE f [0..0] FROM MEMBERS(world);"
+    )
+    done = compiled(text, carried_out(f"DEPLOY AS hall {R}"))
+    assert done.warnings == (
+        "t.scopes:2:15: nothing is picked for 'e' by ALL FROM MEMBERS(hall)",
+        "t.scopes:3:13: nothing is picked for 'f' by ALL FROM MEMBERS(world) WHERE x = 1",
+        "t.scopes:4:15: nothing is picked for 'f' by TOP(z, 2) FROM MEMBERS(world)",
+    )
+    assert [str(one) for one in done.open] == ["'e' still looks for a member: m: ALL FROM MEMBERS(world) WHERE x = 1"]
+    assert check_script([Source(text)]).warnings == ()

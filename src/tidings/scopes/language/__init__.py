@@ -1,11 +1,12 @@
 """The scope language: who sees what, written down. docs/scope-language.md is the contract."""
 
+from tidings.scopes._difference import difference
+
 from ._asking import asks
 from ._compiling import Checked, Compiled, check_script, compile_script
 from ._composing import Composition, combined, composed
 from ._coupling import OpenPoint
-from ._definitions import check_definition, definition_of
-from ._difference import difference
+from ._definitions import check_definition, definition_of, mentions
 from ._export import export, export_files
 from ._extensions import Carrying, Extensions
 from ._mistakes import Mistake, ScriptError, Source
@@ -38,6 +39,7 @@ __all__ = [
     "difference",
     "export",
     "export_files",
+    "mentions",
     "parse",
     "print_script",
     "print_statement",

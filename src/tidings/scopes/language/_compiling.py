@@ -30,7 +30,8 @@ from tidings.model import (
 )
 from tidings.scopes._applying import apply, kept_labels
 from tidings.scopes._audit import described
-from tidings.scopes._changes import AnyChange
+from tidings.scopes._changes import AnyChange, Define, Redefine
+from tidings.scopes._difference import difference
 from tidings.scopes._graph import Graph, is_client
 
 from ._altering import Alteration
@@ -38,17 +39,18 @@ from ._checking import check_statement, misfits_in
 from ._coupling import OpenPoint, agrees, open_points
 from ._definitions import altered, definition_of, text_of
 from ._deploying import Deployment
-from ._difference import difference
 from ._extensions import Extensions
 from ._filters import Reading
 from ._ledger import Ledger
 from ._mistakes import Misfit, Mistake, ScriptError, Source
 from ._own import Owns
 from ._parser import parsed
+from ._printing import selection as selection_text
 from ._prune import Mentioned, pruned
 from ._selections import Place, picked
 from ._syntax import (
     AlterScope,
+    Cardinality,
     DefineScope,
     DeployScope,
     Feature,
@@ -236,10 +238,10 @@ class Run:
                 "Choose another name, or ALTER SCOPE DEFINITION it.",
                 AlreadyDefined,
             )
-        self._put_definition(name, text)
+        self._put_definition(name, text, statement.at)
 
-    def _put_definition(self, name: str, text: str) -> None:
-        self.graph = self.graph.with_definitions({**self.graph.definitions, name: text})
+    def _put_definition(self, name: str, text: str, at: int) -> None:
+        self.apply(at, Redefine(name, text) if name in self.graph.definitions else Define(name, text))
 
     # --- ALTER ----------------------------------------------------------------------------------------
 
@@ -274,7 +276,7 @@ class Run:
             Alteration(self, statement, node).carry_out()
         elif name in self.graph.definitions:
             self.mentioned.definitions.add(name)
-            self._put_definition(name, text_of(self._altered(name, statement)))
+            self._put_definition(name, text_of(self._altered(name, statement)), statement.at)
         else:
             known = ", ".join(sorted(self.graph.definitions)[:8]) or "none yet"
             raise Misfit(f"there is no definition '{name}'", target.at, f"Known definitions: {known}.", UnknownName)
@@ -304,14 +306,18 @@ class Run:
             lambda node: agrees(self.graph, self.world, self.extensions, node, id),
         )
 
-    def pick(self, selection: Selection, id: str, superscopes: tuple[str, ...]) -> list[str]:
-        """The nodes that a selection of a scope picks."""
+    def pick(
+        self, selection: Selection, id: str, superscopes: tuple[str, ...], *, stays_open: bool = False
+    ) -> list[str]:
+        """The nodes that a selection of a scope picks; if there are none, and it does not stay open, with a warning."""
         place = self.place(id, superscopes)
         nodes = picked(selection, place)
         for ref in selection.sources or ():
             if isinstance(ref, Name) and ref.name == "world" and "world" not in self.graph.scopes:
                 self.warn(ref.at, "world is no scope; it is read as MEMBERS(world)")
         self.mentioned.nodes.update(nodes)
+        if not nodes and not stays_open and not self.lenient and not _asks_for_nothing(selection):
+            self.warn(selection.at, f"nothing is picked for '{id}' by {selection_text(selection)}")
         return nodes
 
     def warn(self, at: int, text: str) -> None:
@@ -324,6 +330,10 @@ class Run:
         """How the interfaces of a scope are read."""
         known = self.graph.attributes(id).get("filter-model", "type") if not is_client(id) else "type"
         return Reading(self.extensions, filter_model(features, known))
+
+
+def _asks_for_nothing(selection: Selection) -> bool:
+    return isinstance(selection.qualifier, Cardinality) and selection.qualifier.most == 0
 
 
 def _makes(statement: Statement) -> set[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import functools
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tidings.model import ScopeError
@@ -18,8 +20,11 @@ from ._syntax import (
     CodeClause,
     DefineScope,
     Feature,
+    Id,
     Interfaces,
     MapClause,
+    Name,
+    Node,
     PolicyClause,
     Property,
     Roles,
@@ -27,6 +32,10 @@ from ._syntax import (
     Settings,
     Update,
 )
+
+MAX_REMEMBERED = 10_000
+"""How many definitions are remembered by the names in them."""
+_WORD = re.compile(r"[\w/-]+")
 
 
 def text_of(definition: DefineScope) -> str:
@@ -41,6 +50,34 @@ def definition_of(text: str) -> DefineScope:
         reason = f": {mistakes[0].problem}" if mistakes else ""
         raise ScopeError(f"'{text:.60}' is no definition{reason}; write DEFINE SCOPE name AS ...")
     return script.statements[0]
+
+
+def mentions(text: str, names: frozenset[str]) -> bool:
+    """Whether a definition speaks of components of these names. It is read only if one of their words is in it."""
+    words = {word for name in names for word in _WORD.findall(name)}
+    return not words.isdisjoint(_WORD.findall(text)) and not names.isdisjoint(_names_in(text))
+
+
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _names_in(text: str) -> frozenset[str]:
+    try:
+        return frozenset(_names(definition_of(text)))
+    except ScopeError:  # one of another version of the language: each word may be a name
+        return frozenset(_WORD.findall(text))
+
+
+def _names(node: object) -> Iterator[str]:
+    match node:
+        case Name():
+            yield node.name
+        case Id():
+            yield node.id
+        case tuple():
+            for one in node:
+                yield from _names(one)
+        case Node():
+            for field in dataclasses.fields(node):
+                yield from _names(getattr(node, field.name))
 
 
 def check_definition(name: str, text: str) -> None:

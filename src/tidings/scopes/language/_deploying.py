@@ -156,7 +156,8 @@ class Deployment:
         labels: dict[str, tuple[str, ...]] = {}
         above: list[str] = []
         for one in sorted(selections, key=lambda one: (not one.superscope, one.superscope and one.sources is None)):
-            nodes = run.pick(one, id, tuple(above))
+            demand = one.where is not None and all(one is not own for own in self._statement.selections)
+            nodes = run.pick(one, id, tuple(above), stays_open=demand)
             if one.superscope:
                 above += [node for node in nodes if node not in above]
                 edges.join_superscopes(one, nodes)

@@ -71,7 +71,7 @@ WIDTH = 100
 """The most characters of a line, where it can be broken."""
 _INDENT = "    "
 NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
-COMPONENT = re.compile(r"[^\W\d]\w*(?:-\w+)*(?:/\w+(?:-\w+)*)*|@\w+(?:-\w+)*(?:\.\w+(?:-\w+)*)*")
+COMPONENT = re.compile(r"[^\W\d]\w*(?:-\w+)*(?:/\w+(?:-\w+)*)*|@\w+(?:-\w+)*(?:[./]\w+(?:-\w+)*)*")
 
 
 def print_script(script: Script) -> str:

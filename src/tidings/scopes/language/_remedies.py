@@ -139,6 +139,19 @@ def _client_name(place: _Place) -> Misfit | None:
     return None
 
 
+def _quoted_client(place: _Place) -> Misfit | None:
+    """`@alice@example.com`: what stands close behind a client is taken for a part of its name."""
+    written, at = place.token.text, place.token.at
+    for token in reversed(place.read):
+        if token.end != at:
+            return None
+        written, at = token.text + written, token.at
+        if token.type == "CLIENT":
+            remedy = f'Put the name of a client with such characters in quotes: "{written:.60}".'
+            return place.says(f"{place.token.text:.40} does not fit behind {token.text:.40}", remedy)
+    return None
+
+
 def _misspelt(place: _Place) -> Misfit | None:
     if place.token.type in {"NAME", "LABEL"}:
         words = sorted(word for word in place.expected if word in KEYWORDS)
@@ -156,6 +169,7 @@ _MISTAKES: tuple[_Recognise, ...] = (
     _no_condition,
     _too_late,
     _one_interface,
+    _quoted_client,
     _misspelt,
     _reserved,
     _client_name,

@@ -96,7 +96,7 @@ _TOKEN = re.compile(
     | (?P<BYTES> X{_STRING} )
     | (?P<PATH> {_NAME}(?:/{_PART})++ )
     | (?P<NAME> {_NAME} )
-    | (?P<CLIENT> @{_PART}(?:\.{_PART})*+ )
+    | (?P<CLIENT> @{_PART}(?:[./]{_PART})*+ )
     | (?P<TOPIC> (?:/(?:\*\*|\*|{_PART}))++ )
     | (?P<NUMBER> -?[0-9]++(?:\.[0-9]++(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++)(?!\w) )
     | (?P<INTEGER> -?[0-9]++(?!\w) )

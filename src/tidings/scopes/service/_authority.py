@@ -34,7 +34,7 @@ from tidings.scopes.language import check_definition
 
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
-from ._rights import admitted, check_rights
+from ._rights import admitted, check_rights, shown_to
 from ._view import Plan
 
 if TYPE_CHECKING:
@@ -62,6 +62,13 @@ _NO_NODE = CLIENT
 class _Request(NamedTuple):
     ask: Ask
     reply: Callable[[Answer], None]
+
+
+UNSEEN = (
+    "something that you may not see stands in the way of this change; ask a client that may change everything to make "
+    "it"
+)
+"""All that is said of what is hidden."""
 
 
 class Authority:
@@ -163,9 +170,11 @@ class Authority:
         changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
         check_places(changes)
         check_names(changes)
-        after = apply(graph, changes)
-        check_turn(graph, after)
+        seen = shown_to(graph, ask.who, ask.administrator or not ask.who)
+        after = _applied(graph, changes, seen)
         for scope, strangers in self._strangers(after).items():
+            if seen.partial and scope not in apply(seen, changes).scopes:
+                raise ScopeError(UNSEEN)
             raise NotTrusted(
                 f"the traffic of '{scope}' would pass {', '.join(map(repr, strangers))}, which it does not trust; "
                 "trust these brokers, add links around them, or let its members use others"
@@ -208,12 +217,15 @@ class Authority:
         request.reply(answer)
         self._service.context.call_later(0, self._next)
 
-    def done(self, request: _Request, transaction: Transaction, version: int) -> None:
-        """A change has taken effect everywhere."""
+    def done(self, request: _Request, transaction: Transaction) -> None:
+        """A change has taken effect everywhere. Its version is told, not the one in which brokers came to carry a scope
+        by it: that is what the log tells, and what is undone."""
         asked = request.ask.changes
         granted = transaction.changes if transaction.changes != asked else ()
-        found = tuple(warnings(self._service.graph, since=transaction.version))
-        self._end(request, Answer(request.ask.request, version, granted, warnings=found))
+        ask = request.ask
+        seen = shown_to(self._service.graph, ask.who, ask.administrator or not ask.who)
+        found = tuple(warnings(seen, since=transaction.version))
+        self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
 
     def failed(self, request: _Request, reason: str) -> None:
         """A change was given up before anything had happened."""
@@ -222,6 +234,21 @@ class Authority:
     def _refuse(self, request: _Request, error: str, reason: str) -> None:
         self.log.refused(request.ask, error, reason)
         self._end(request, Answer(request.ask.request, error=error, reason=reason))
+
+
+def _applied(graph: Graph, changes: tuple[AnyChange, ...], seen: Graph) -> Graph:
+    """The next version; or `ScopeError`, which names nothing but what whoever asks may see: to them, a hidden scope is
+    as one that is not there."""
+    if seen.partial:
+        check_turn(seen, apply(seen, changes))
+    try:
+        after = apply(graph, changes)
+        check_turn(graph, after)
+    except ScopeError:
+        if seen.partial:
+            raise ScopeError(UNSEEN) from None
+        raise
+    return after
 
 
 class _Change:
@@ -318,7 +345,7 @@ class _Change:
             self._done()
 
     def _done(self) -> None:
-        self._authority.done(self._request, self._transactions[0], self._version)
+        self._authority.done(self._request, self._transactions[0])
 
     def _wave(
         self, kind: str, body: bytes, then: Callable[[], None], otherwise: Callable[[], None] | None = None

@@ -5,7 +5,9 @@ Theory of operation
 A border broker starts the wave for a client that may ask, one at a time for each client. A broker that it visits looks
 at its clients in portions, each in a turn of its own, so that traffic goes on meanwhile, and the answers of all are put
 together on the way back. A wave that did not reach everybody, or found more than fits into one answer, is incomplete:
-its answer names some components and not others, so nothing may be concluded from those that are missing.
+its answer names some components and not others, so nothing may be concluded from those that are missing. Those who
+answered say so by name, so the others can be named. A broker that has crashed is in no tree, and is not asked; it is
+named as absent, if this broker has heard of it or the graph speaks of it.
 """
 
 from __future__ import annotations
@@ -40,9 +42,11 @@ STEPS = 50
 """The filters that are looked at in one turn, about."""
 
 MISSING = (
-    "not every broker has told which clients are connected to it, so the answer would not be whole; try again, or take "
-    "what is there (partial)"
+    "{} did not tell which clients are connected there, so the answer would not be whole; try again, or take what is "
+    "there (partial)"
 )
+MAX_NAMED = 10
+"""The most brokers that an error names; more are counted."""
 
 
 class _Part(msgspec.Struct):
@@ -51,6 +55,8 @@ class _Part(msgspec.Struct):
     components: list[msgspec.Raw] = []
     cut: bool = False
     """Whether there were more than fit."""
+    brokers: list[str] = []
+    """Who has answered."""
 
 
 class _Asked(msgspec.Struct):
@@ -88,14 +94,17 @@ class Takers:
             if service.context.client(link.name) is not link:
                 return
             part = _read(answer)
+            silent = () if complete else _silent(service, part)
             if (not complete or part.cut) and not question.partial:
-                service.send(link, Answer(question.request, error="ScopeError", reason=_incomplete(part)))
+                reason = _incomplete(part, silent if administrator else ())
+                service.send(link, Answer(question.request, error="ScopeError", reason=reason))
                 return
             found = sorted((_components.decode(one) for one in part.components), key=lambda one: one.node)
             if not administrator:
                 graph = service.graph
                 found = [one for one in found if one.node == who or administers_some_of(graph, link.name, one.node)]
-            service.send(link, Counted(question.request, tuple(found), complete and not part.cut))
+            missing = (silent, _absent(service)) if administrator else ((), ())
+            service.send(link, Counted(question.request, tuple(found), complete and not part.cut, *missing))
 
         self._busy.add(link)
         service.context.wave("census", body, done)
@@ -128,13 +137,29 @@ def _read_question(question: Census) -> _Asked:
     return _Asked(inputs, outputs, question.attributes)
 
 
-def _incomplete(part: _Part) -> str:
+def _silent(service: Scopes, part: _Part) -> tuple[str, ...]:
+    """The brokers in the tree that have not answered."""
+    return tuple(sorted(service.context.tree.parents.keys() - {*part.brokers}))
+
+
+def _absent(service: Scopes) -> tuple[str, ...]:
+    """The brokers that are not in the tree, and that somebody has heard of."""
+    graph = service.graph
+    spoken_of = {broker for brokers in graph.anchors.values() for broker in brokers}
+    spoken_of |= {broker for scope in graph.scopes.values() for broker in scope.brokers}
+    return tuple(sorted((service.context.known_brokers | spoken_of) - service.context.tree.parents.keys()))
+
+
+def _incomplete(part: _Part, silent: tuple[str, ...]) -> str:
     if part.cut:
         return (
             f"{len(part.components):,} components and more are connected, too many for one answer; ask for fewer of "
             "their attributes, or take what is there (partial)"
         )
-    return MISSING
+    if not silent:
+        return MISSING.format("some brokers")
+    more = f" and {len(silent) - MAX_NAMED} more" if len(silent) > MAX_NAMED else ""
+    return MISSING.format(f"broker{'s'[: len(silent) > 1]} {', '.join(map(repr, silent[:MAX_NAMED]))}{more}")
 
 
 class CensusWave:
@@ -151,7 +176,7 @@ class CensusWave:
             self._service.context.refused()
             answer(None)
             return
-        part, size = _Part(), 0
+        part, size = _Part(brokers=[self._service.context.name]), 0
         looks = self._looks(asked)
 
         def portion() -> None:
@@ -218,6 +243,7 @@ class CensusWave:
         whole, size = _Part(), 0
         for part in map(_read, answers):
             whole.cut = whole.cut or part.cut
+            whole.brokers += part.brokers
             for raw in part.components:
                 size += len(raw)
                 whole.cut = whole.cut or size > MAX_ANSWER

@@ -33,9 +33,11 @@ from tidings.scopes._changes import (
     Unanchor,
     Undefine,
 )
+from tidings.scopes._draft import Draft
 from tidings.scopes._graph import Graph, client_node, is_client
 from tidings.scopes._interface import Interface
 from tidings.scopes._messages import Ask
+from tidings.scopes.language import mentions
 
 
 class Decision(NamedTuple):
@@ -78,21 +80,22 @@ def check_rights(graph: Graph, ask: Ask) -> None:
 
 
 def _lacking(graph: Graph, who: str, change: AnyChange) -> list[str]:
-    """What somebody would have to administer to make a change, and does not; empty: it may."""
+    """What somebody would have to administer to make a change, and does not; empty: it may.
+
+    The scopes that a client is in may be hidden from whoever asks, so they are never named, nor whether there are any.
+    """
     guarded = _guarded(graph, change)
+    if isinstance(change, SetAttributes | SetRoles) and is_client(change.node):
+        may = all(administers(graph, who, scope) for scope in guarded)
+        return [] if may else [f"every scope that '{change.node}' is in"]
     lacking = [f"'{scope}'" if scope else "the root scope" for scope in guarded if not administers(graph, who, scope)]
     if isinstance(change, Leave) and len(lacking) < len(guarded):
         return []
     if isinstance(change, Join) and is_client(change.member) and change.member != client_node(who):
-        # A scope sees what its members publish: who makes others members must administer all that they are in. These
-        # may be hidden from whoever asks, so they are not named.
-        known = graph.superscopes(change.member)
-        if not all(administers(graph, who, scope) for scope in known or (ROOT_SCOPE,)):
-            lacking.append(
-                f"every scope that '{change.member}' is in"
-                if known
-                else f"the root scope, which '{change.member}' is in"
-            )
+        # A scope sees what its members publish: who makes others members must administer all that they are in.
+        known = graph.superscopes(change.member) or (ROOT_SCOPE,)
+        if not all(administers(graph, who, scope) for scope in known):
+            lacking.append(f"every scope that '{change.member}' is in")
     return lacking
 
 
@@ -175,8 +178,8 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
     """
     if administrator:
         return graph
-    mine, whole = graph.above(client_node(client)), graph
-    for scope in list(graph.scopes.values()):
+    mine, whole, graph = graph.above(client_node(client)), graph, Draft(graph)
+    for scope in whole.scopes.values():
         if scope.hidden and scope.id not in mine and not administers(whole, client, scope.id):
             for member in list(graph.members(scope.id)):
                 graph = graph.without_edge(member, scope.id)
@@ -186,28 +189,32 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
     for node in graph.isolated:
         if whole.superscopes(node):
             graph = graph.without_client(node)
-    for scope in graph.scopes.values():
+    for scope in list(graph.scopes.values()):
         if scope.labels and (labels := kept_labels(graph, scope)) != scope.labels:
             graph = graph.with_scope(msgspec.structs.replace(scope, labels=labels))
     known = client_node(client)
     said = {node: said for node, said in graph.clients.items() if node == known or graph.superscopes(node)}
-    return graph.with_clients(said).with_definitions(_definitions_shown_to(whole, graph, client)).as_part()
+    graph = graph.with_clients(said).with_definitions(_definitions_shown_to(whole, graph, client))
+    return graph.numbered(whole.version).as_part()
 
 
 def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, str]:
     """The definitions that a client may know, if `shown` is all it may know of the scopes: those that it may change,
     and those of scopes that it sees. Administrators deploy scopes, so they see the others, too, except those in hidden
-    scopes, or of them."""
+    scopes, or of them. A definition that mentions a hidden scope is for those who may know of that scope."""
+    hidden = whole.scopes.keys() - shown.scopes.keys()
+    names = frozenset({*hidden, *(id.rpartition("/")[2] for id in hidden)})
     deployed = {scope.definition for scope in shown.scopes.values()}
     secret = {scope.definition for id, scope in whole.scopes.items() if id not in shown.scopes}
     deploys = any(client in scope.administrators for scope in whole.scopes.values())
 
     def may_know(name: str) -> bool:
         place = name.rpartition("/")[0]
+        if names and mentions(whole.definitions[name], names):
+            return False
         if name in deployed or administers(whole, client, place):
             return True
-        hidden = any(above in whole.scopes and above not in shown.scopes for above in _places(place))
-        return deploys and not hidden and name not in secret
+        return deploys and hidden.isdisjoint(_places(place)) and name not in secret
 
     return {name: text for name, text in whole.definitions.items() if may_know(name)}
 

@@ -1,7 +1,8 @@
 """The difference of two graphs as changes: what makes the one of the other, and nothing else.
 
 A script is worked out as the graph that it asks for, so that a file which is applied twice changes nothing the second
-time, whatever it says in between. Leaving comes before joining: so no cycle is closed on the way, and no limit passed.
+time, whatever it says in between; what undoes a version is worked out as the graph without it. Leaving comes before
+joining: so no cycle is closed on the way, and no limit passed.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidings.model import ROOT_SCOPE, ScopeError
-from tidings.scopes._attributes import attributes_of
-from tidings.scopes._changes import (
+
+from ._attributes import attributes_of
+from ._changes import (
     Anchor,
     AnyChange,
     CreateScope,
     Define,
     DestroyScope,
+    Forget,
     Impose,
     Join,
     Leave,
@@ -32,7 +35,7 @@ from tidings.scopes._changes import (
     Unanchor,
     Undefine,
 )
-from tidings.scopes._graph import Graph, Membership, Scope, is_client
+from ._graph import Graph, Membership, Scope, is_client
 
 
 def difference(before: Graph, after: Graph) -> tuple[AnyChange, ...]:
@@ -47,6 +50,9 @@ def _changes(before: Graph, after: Graph) -> Iterator[AnyChange]:
         kept = after.superscopes(edge.member).get(edge.scope)
         if kept is None:
             yield Leave(edge.member, edge.scope)
+    for client in before.clients_known():
+        if after.is_stranger(client):
+            yield Forget(client)
     for id in ended:
         yield DestroyScope(id)
     for scope in after.scopes.values():
