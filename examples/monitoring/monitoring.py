@@ -24,6 +24,8 @@ async def main() -> dict[str, object]:
         url = f"tidings://127.0.0.1:{broker.port}"
         servers = {name: await stack.enter_async_context(tidings.connect(url, name=name)) for name in SERVERS}
 
+        await servers["r1-s1"].subscribe("type = 'backup'")
+
         # Before it publishes an alarm, a server asks whether anybody would hear it.
         alarm = {"type": "alarm", "rack": "r2", "server": SICK}
         found["channel"] = "pager" if await servers[SICK].aggregates.potential_receivers(alarm) == 0 else "tidings"
