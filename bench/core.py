@@ -1,4 +1,4 @@
-"""The core: publications through one broker with and without advice, and what trees cost.
+"""The core: publications through one broker with and without advice, and changes of its filters.
 
 With `TIDINGS_BASE=DIR`, a checkout of another revision, its publications are measured in turn with this one's, in
 processes of their own: `git worktree add DIR REV; TIDINGS_BASE=DIR python -m bench core`.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from bench._runtime import Idle
 from tidings.broker import Advice, Broker, Feature, Joinpoint, Link, LinkKind
 from tidings.history import Strict
 from tidings.model import Filter, Notification, last
-from tidings.sim import Network, topologies
 from tidings.wire import Frame, Past, Publish, Quality, Subscribe, encode_body
 
 FAN_OUTS = (1, 10, 100)
@@ -165,7 +163,7 @@ def run(report: Report) -> None:
             report.ratio(f"the others while {name} / plain, fan-out {n}", ratio, at_least=0.98)
     if BASE:
         _against_base(report)
-    _trees(report)
+    _changes(report)
 
 
 ADVISED = {"PUB_MATCH": (0.8, 0.85, 0.9), "PUB_SEND": (0.8, 0.85, 0.9), "PUBLISHED": (0.95,) * 3}
@@ -191,35 +189,19 @@ def _measured_in(root: Path) -> dict[str, float]:
     return {str(name): float(value) for name, value in found.items()}
 
 
-def _trees(report: Report) -> None:
-    for brokers in (50, 100, *((400, 1_000) if report.full else ())):
-        shape = topologies.random_tree(brokers, random.Random(brokers))
-        network = Network(seed=1)
+def _changes(report: Report) -> None:
+    """Filters are exchanged for others, in a table of 10,000: what 1,000 of them in a second take of a core."""
+    broker, count = _broker(1, filters=10_000), 1_000
+    link = Link("changing", LinkKind.CLIENT)
+    broker.attach(link)
+    times = []
+    for turn in range(REPEATS):
+        frames = [Frame(Subscribe(f"s{n % 100}", Filter.parse(f"price > {n + turn}"))) for n in range(count)]
         start = time.process_time()
-        network.add_brokers(shape.brokers, links=shape.links)
-        network.run()
-        elapsed = time.process_time() - start
-        what = f"{brokers:,} brokers come to rest"
-        frames = network.frames / (brokers * len(shape.links))
-        report.limit(f"{what}, frames / (brokers x links)", frames, "x", at_most=1.5)
-        report.figure(f"{what}, processor time", elapsed, "s")
-    _cut(report)
-
-
-def _cut(report: Report) -> None:
-    """A link is cut and healed among 40 brokers with a client each."""
-    shape = topologies.meshed(40, 10, random.Random(40))
-    network = Network(seed=2)
-    network.add_brokers(shape.brokers, links=shape.links)
-    for n, broker in enumerate(shape.brokers):
-        network.add_client(f"c{n}", broker).subscribe(f"n > {n}")
-    network.run()
-    before = network.frames
-    network.cut(*shape.links[0])
-    network.run()
-    network.heal(*shape.links[0])
-    network.run()
-    report.figure("a link is cut and healed among 40 brokers", network.frames - before, "frames")
+        for frame in frames:
+            broker.receive(link, frame)
+        times.append(time.process_time() - start)
+    report.limit("1,000 changes of filters a second, of 10,000", min(times), "cores", at_most=0.2)
 
 
 if __name__ == "__main__":

@@ -287,17 +287,21 @@ def test_a_lane_passes_on_only_where_nothing_stands_between(steady: bool, plain:
     assert (world.lanes.for_scope("") is not None) == (steady and plain and not floods)
 
 
-def test_where_steps_are_advised_publications_enter_and_go_on_through_them() -> None:
+@pytest.mark.parametrize("matches", [True, False])
+def test_where_steps_are_advised_publications_enter_and_go_on_through_them(matches: bool) -> None:
     world = World()
     world.subscribe("bob")
-    world.lanes.plain = False
+    world.lanes.plain, world.lanes.matches = False, matches
     taken = world.lane(ALICE).take(ALICE, publish(4), NOW)
     assert taken is not None
     answer, frames, left = taken
     assert answer is not None
-    assert frames == []
-    assert isinstance(left, Envelope)
-    assert (left.identity.seq, left.notification["n"]) == (1, 4)
+    assert not frames
+    assert isinstance(left, tuple)
+    envelope, targets = left
+    assert (envelope.identity.seq, envelope.notification["n"]) == (1, 4)
+    assert [link.name for link in targets or ()] == (["bob"] if matches else [])
+    assert (targets is None) == (not matches), "advice at PUB-MATCH says where it goes"
 
 
 def test_nothing_is_noted_of_scopes_that_only_neighbours_know_and_of_clients_that_have_gone() -> None:

@@ -228,3 +228,26 @@ def test_check_shows_the_smallest_case_in_which_a_law_is_broken(tmp_path: Path) 
     file.write_text("import socket\n" + LAWFUL)
     refused = CliRunner().invoke(app, ["aggregate", "check", str(file)])
     assert f"{file}, line 1: socket cannot be imported by a worker; it has bisect" in refused.stderr
+
+
+def test_what_is_counted_is_shown_live(address: str) -> None:
+    runner = CliRunner()
+    assert "nothing is watched" in runner.invoke(app, ["top", "--aggregates", "--once", "-b", address]).stdout
+    with sync.connect(address) as client, client.aggregates.watch("subscriber_count", filter="type = 'quote'") as watch:
+        assert next(iter(watch)) is not None
+        shown = runner.invoke(app, ["top", "--aggregates", "--once", "-b", address]).stdout
+        assert "subscriber_count" in shown
+        assert "root" in shown
+        found = json.loads(runner.invoke(app, ["top", "--aggregates", "--once", "--json", "-b", address]).stdout)
+        assert found["watched"][0]["value"] == 1
+
+
+def test_a_scope_and_a_window_are_chosen_by_options(address: str) -> None:
+    assert aggregate(address, "get", "broker_count").stdout == "1\n"
+    refused = aggregate(address, "get", "subscriber_count", "--scope", "moon")
+    assert refused.exit_code == ExitCode.FAILED
+    assert "there is no scope 'moon'" in refused.stderr
+    rate = aggregate(address, "get", "publication_rate", "--window", "300ms")
+    assert float(rate.stdout) >= 0
+    spread = aggregate(address, "get", "distribution", "--of", "load", "--edge", "5", "--window", "300ms")
+    assert spread.stdout == "0, 0\n"

@@ -12,7 +12,7 @@ from serving import serving
 
 import tidings
 from tidings import sync
-from tidings.aggregation import AggregationOptions
+from tidings.aggregation import AggregationOptions, Exported
 from tidings.client import AggregateValue, AggregateWatch
 from tidings.net import Access, AccessEntry, Options
 
@@ -296,3 +296,46 @@ async def _publish_for_ever(client: tidings.Client) -> None:
     while True:
         await client.publish(type="load", load=60)
         await asyncio.sleep(0.1)
+
+
+@on_sockets
+async def test_metrics_show_what_the_configuration_exports() -> None:
+    export = (
+        "subscriber_count type = 'quote'",
+        "broker_count",
+        "count(), max(load) BY rack WINDOW 300ms",
+        "publisher_count",
+    )
+    aggregation = AggregationOptions(export=export, export_keys=4)
+    async with sockets.serve(Options(name="b", port=0, metrics_port=0, aggregation=aggregation)) as server:
+        async with tidings.connect(url(server)) as client:
+            await client.subscribe("type = 'quote'")
+
+            async def samples() -> dict[tuple[str, str], float]:
+                await client.publish(rack="r1", load=7)
+                await client.publish(rack="r2", load=9)
+                status, text = await fetch(server.metrics_port, "/metrics")
+                assert status == 200
+                return metrics(text)
+
+            label = "aggregate=max(load),key=r1"
+            async with asyncio.timeout(20):
+                while ("tidings_aggregate", label) not in (shown := await samples()):
+                    await asyncio.sleep(0.05)
+            assert shown["tidings_aggregate", label] == 7
+            assert shown["tidings_aggregate", "aggregate=subscriber_count,key=type = 'quote'"] == 1
+            assert shown["tidings_aggregate_complete", "aggregate=broker_count,key="] == 1
+            assert shown["tidings_aggregate_error", "aggregate=broker_count,key="] == 0
+            # Two groups with two measures each, two counts, and one that is refused here: four of seven are shown.
+            assert shown["tidings_aggregate_left_out", ""] == 3
+
+
+def test_what_is_exported_is_checked_when_the_configuration_is_read() -> None:
+    for text, problem in (
+        ("subscriber_cuont", "no aggregate is called"),
+        ("distribution", "needs to know of what"),
+        ("count()", "no window"),
+        ("subscriber_count type =", "a value is missing"),
+    ):
+        with pytest.raises(tidings.TidingsError, match=problem):
+            Exported.parse(text)

@@ -68,6 +68,35 @@ LARGE = json.dumps(
 """Changes that take long to read."""
 
 
+@running
+async def test_what_is_counted_is_served_with_values_versions_and_traffic() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        a = await stack.enter_async_context(serve(options("a")))
+        b = await stack.enter_async_context(serve(options("b", neighbours=(url(a),), metrics_port=0, management=True)))
+        await until(lambda: connected([a, b]))
+        alice = await stack.enter_async_context(tidings.connect(url(a), name="alice"))
+        bob = await stack.enter_async_context(tidings.connect(url(b), name="bob"))
+        await alice.subscribe("price > 5")
+        assert (await ask(b, "GET /aggregates"))[1]["watched"] == []
+        async with bob.aggregates.watch("subscriber_count", filter="price > 3") as watch:
+            async for told in watch:
+                if told.complete and told.value == 1:
+                    break
+            status, page = await ask(b, "GET /aggregates")
+            assert status == 200
+            (one,) = page["watched"]
+            assert (one["aggregate"], one["version"], one["value"], one["complete"]) == (
+                "subscriber_count",
+                "1",
+                1,
+                True,
+            )
+            (travelled,) = page["traffic"]
+            assert (travelled["neighbour"], travelled["sent"]) == ("a", 0)
+            assert travelled["ridden"] + travelled["alone"] > 0
+            assert {"subscriber_count", "active_publishers"} <= {each["name"] for each in page["offered"]}
+
+
 @pytest.mark.req("ARC-207")
 @running
 async def test_tools_watch_and_reconfigure_a_running_network_over_http(tmp_path: Path) -> None:

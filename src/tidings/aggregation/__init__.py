@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._deployments import Audited, Deployments, Workers
     from ._engine import Engine, Port, Request, State, Terms, Update
+    from ._exporting import Exported, Exports, Sample
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
-    from ._options import AggregationOptions
+    from ._options import AggregationOptions, Isolation
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "_deployments": ("Audited", "Deployments", "Workers"),
     "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
+    "_exporting": ("Exported", "Exports", "Sample"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
-    "_options": ("AggregationOptions",),
+    "_options": ("AggregationOptions", "Isolation"),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
@@ -42,7 +44,10 @@ __all__ = [
     "Below",
     "Deployments",
     "Engine",
+    "Exported",
+    "Exports",
     "Form",
+    "Isolation",
     "Points",
     "Policy",
     "Port",
@@ -51,6 +56,7 @@ __all__ = [
     "Read",
     "Request",
     "Riding",
+    "Sample",
     "Split",
     "State",
     "Subject",

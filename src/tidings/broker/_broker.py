@@ -272,7 +272,8 @@ class Broker:
         advised = [own[Joinpoint.DELIVER] for own in self._advice.values() if Joinpoint.DELIVER in own]
         some = [one.links for one in advised if isinstance(one, For)]
         delivery.woven(
-            plain=(self.at_pub_match, self.at_pub_send) == (delivery.pub_match, delivery.pub_send),
+            matches=self.at_pub_match == delivery.pub_match,
+            sends=self.at_pub_send == delivery.pub_send,
             advised=tuple(some) if len(some) == len(advised) else None,
         )
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tidings.model import FeatureError
 
@@ -205,9 +205,9 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proc
     if len(observers) == 1:
         ((only, observes),) = observers
 
-        def observed_once(*arguments: Any) -> None:
+        def observed_once(envelope: Any, link: Any) -> None:
             try:
-                observes(*arguments)
+                observes(envelope, link)
             except Exception as error:
                 failed(only, error)
 
@@ -215,23 +215,32 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proc
     return observed
 
 
+class _Refused(NamedTuple):
+    """What the rest of a step has come to that has raised."""
+
+    error: Exception
+
+
+_NOT_YET, _UNDER_WAY = object(), object()
+"""What the rest of a step has come to before its end."""
+
+
 def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advice, failures: Failures) -> Proceed:
+    """A step with one advice around it. This is on the way of every notification: one variable says it all."""
     privileged = feature.privileged
 
     def advised(*arguments: Any) -> Any:
-        proceeded = False
-        done: Any = None
-        refused: Exception | None = None
+        done: Any = _NOT_YET
 
         def proceed(*changed: Any) -> Any:
-            nonlocal proceeded, done, refused
-            if proceeded:
+            nonlocal done
+            if done is not _NOT_YET:
                 raise FeatureError(f"feature '{feature.name}' proceeded twice at {joinpoint.name}")
-            proceeded = True
+            done = _UNDER_WAY
             try:
                 done = inner(*(changed if changed and privileged else arguments))
             except Exception as error:
-                refused = error
+                done = _Refused(error)
                 raise
             return done
 
@@ -243,18 +252,18 @@ def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advi
                     f"which needs {joinpoint.result.__name__}"
                 )
         except Exception as error:
-            if refused is not None:
-                raise refused from None  # the step itself refused: not the feature's failure
+            if type(done) is _Refused:
+                raise done.error from None  # the step itself refused: not the feature's failure
             failures.count(feature)
             if feature.fail_stop:
                 if isinstance(error, FeatureError):
                     raise
                 raise FeatureError(f"feature '{feature.name}' failed at {joinpoint.name}: {error!r}") from error
-            return done if proceeded else inner(*arguments)
-        if refused is not None:
-            raise refused
+            return inner(*arguments) if done is _NOT_YET else done
+        if type(done) is _Refused:
+            raise done.error
         if privileged:
             return result
-        return done if proceeded else inner(*arguments)
+        return inner(*arguments) if done is _NOT_YET else done
 
     return advised

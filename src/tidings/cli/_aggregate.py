@@ -15,6 +15,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import tidings
 from tidings.aggregation.messages import Seen, Watched
@@ -324,21 +325,30 @@ def status(client: tidings.Client, as_json: AsJson = False) -> None:
     """Show what is watched at one broker, by its clients and by other brokers through it."""
     found = asyncio.run(_look(client))
     if as_json:
-        watched = [msgspec.structs.asdict(one) for one in found.watched]
-        words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
-        words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
-        print(printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode()))
+        print(status_json(found))
         return
     console = Console(highlight=False, soft_wrap=True)
+    console.print(watched_table(found))
+    if found.left_out:
+        complain(f"{found.left_out:,} more are not shown")
+
+
+def status_json(found: Seen) -> str:
+    """What is watched at a broker, as JSON."""
+    watched = [msgspec.structs.asdict(one) for one in found.watched]
+    words: dict[str, Any] = {"broker": found.broker, "watched": watched, "left_out": found.left_out}
+    words["traffic"] = [msgspec.structs.asdict(one) for one in found.traffic]
+    return printable_json(msgspec.json.encode({**words, "counters": found.counters}).decode())
+
+
+def watched_table(found: Seen) -> Table | Text:
+    """What is watched at a broker, for people."""
     if not found.watched:
-        console.print(f"nothing is watched at {printable(found.broker)}", markup=False)
-        return
+        return Text(f"nothing is watched at {printable(found.broker)}")
     table = Table("aggregate", "filter", "scope", "value", "watched by", "asked by", box=None)
     for one in found.watched:
         table.add_row(*map(printable, _row(one)))
-    console.print(table)
-    if found.left_out:
-        complain(f"{found.left_out:,} more are not shown")
+    return table
 
 
 def _row(one: Watched) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Policy, Riding
+from tidings.aggregation import Exported, Isolation, Policy, Riding
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
@@ -231,6 +231,21 @@ def texts(value: Any, directory: Path) -> tuple[str, ...]:
     return found
 
 
+def exported(value: Any, directory: Path) -> tuple[str, ...]:
+    """A list of aggregates, each with a filter or as a question."""
+    _expect(value, (list,), """write a list, like ["subscriber_count type = 'alarm'", "rate() WINDOW 10s"]""")
+    found = tuple(text(item, directory) for item in value)
+    for item in found:
+        try:
+            Exported.parse(item)
+        except TidingsError as error:
+            problem, _, remedy = str(error).partition("; ")
+            raise Bad(f"'{item}': {problem}", remedy or "see docs/aggregation.md") from None
+        if found.count(item) > 1:
+            raise Bad(f"'{item}' appears twice", "export each aggregate once")
+    return found
+
+
 def patterns(value: Any, directory: Path) -> tuple[str, ...]:
     """A list of patterns of names."""
     remedy = 'write a list of names, like ["billing", "feed-*"]; * stands for any text'
@@ -394,12 +409,17 @@ AGGREGATION: dict[str, Reader] = {
     "share": one_of([one.value for one in Policy if one is not Policy.WHOLE], Policy),
     "max_keys": integer(1, 10_000_000),
     "max_watches": integer(1, 1_000_000),
+    "export": exported,
+    "export_keys": integer(1, 1_000_000),
     "threshold": integer(1, 1_000_000),
     "requests_per_minute": integer(1, 1_000_000),
     "network": text,
     "signer": signers,
     "max_deployed": integer(1, 10_000),
     "deployments_per_second": number(0.01, 10_000),
+    "isolation": choice(Isolation),
+    "max_workers": integer(1, 1_000),
+    "batch_seconds": number(0.05, 60),
 }
 MOBILITY: dict[str, Reader] = {
     "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),

@@ -20,6 +20,7 @@ import tidings
 from tidings.model import TidingsError
 from tidings.wire import Status
 
+from ._aggregate import status_json, watched_table
 from ._connection import AsJson, entering
 from ._option_values import seconds
 from ._status import peers_table, summary
@@ -34,12 +35,35 @@ def top(
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", parser=seconds("--interval", 0.1), help="The time between two updates.")
     ] = 1.0,
+    aggregates: Annotated[bool, typer.Option("--aggregates", help="Show what is counted instead.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Print once, after one interval, and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Watch a broker live: rates, links, tables, queues. Ctrl-C ends it. Requires the right to administer."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
+        if aggregates:
+            asyncio.run(_show_aggregates(client, interval, once=once, as_json=as_json))
+        else:
+            asyncio.run(_print_json(client, interval, once) if as_json else _show(client, interval, once))
+
+
+async def _show_aggregates(client: tidings.Client, interval: float, *, once: bool, as_json: bool) -> None:
+    console = Console(highlight=False)
+    async with client:
+        if as_json or once:
+            while True:
+                found = await client.aggregates.status()
+                console.print(watched_table(found)) if not as_json else print(status_json(found), flush=True)
+                if once:
+                    return
+                await asyncio.sleep(interval)
+        with Live(Text(), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                try:
+                    live.update(watched_table(await client.aggregates.status()), refresh=True)
+                except TidingsError as error:
+                    live.update(Text(f"{error}. Trying again.", style="red"), refresh=True)
+                await asyncio.sleep(interval)
 
 
 async def _print_json(client: tidings.Client, interval: float, once: bool) -> None:

@@ -29,6 +29,8 @@ class Copy(Holder):
         self.version = 0
         self.record = b""
         """What the client subscribes to and advertises, encoded."""
+        self.subscriptions = 0
+        """How many the record has."""
         self.inner: InnerClient | None = None
         self.since: dict[str, Position] = {}
         """From where on it has everything of each origin that owes it nothing; others may lack something."""

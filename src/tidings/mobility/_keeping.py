@@ -99,6 +99,8 @@ class Keeping:
         self.homes: set[Copy] = set()
         """Of clients that are away from here."""
         self.handing: dict[str, _Handing] = {}
+        self.served: set[Link] = set()
+        """The clients here that have adopted something from a copy."""
         self.tombstones: dict[str, tuple[int, int]] = {}
         """By name: the epoch up to which nothing counts any more, and when that was noted; the earliest first."""
         self._burying = False
@@ -186,7 +188,7 @@ class Keeping:
             self.copies[said.whose.name] = copy
         self._count(copy, -len(copy.record))
         same = copy.version == said.version
-        copy.record, copy.version = record, said.version
+        copy.record, copy.version, copy.subscriptions = record, said.version, len(said.wanted)
         self._count(copy, len(record))
         self._expire_later(copy)
         if copy.inner is not None and not same:
@@ -315,7 +317,7 @@ class Keeping:
         except TidingsError:
             self.refused += 1
             return None
-        copy.since = context.marks_of(subscribed)
+        copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
         context.adopt(link, copy.inner.link, [*subscribed, *advertised])
         self.homes.add(copy)
         return copy
@@ -392,6 +394,7 @@ class Keeping:
 
     def gone(self, link: Link) -> None:
         """A client goes: what its copy has not handed over yet is not wanted any more."""
+        self.served.discard(link)
         handing = self.handing.get(link.name)
         if handing is not None and handing.link is link:
             self._finish(link.name)
@@ -433,6 +436,7 @@ class Keeping:
             if not self._hand_over(handing, registration, message.after):
                 return None
         handing.taken += 1
+        self.served.add(link)
         handing.taken_at = self._context.now()
         if not handing.subscribed and not handing.advertised:
             self._context.call_later(0, lambda: self._time_is_up(handing))

@@ -20,7 +20,7 @@ from ._handoffs import seen
 from ._hosts import Admitted, Hosts, Moved
 from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
-from ._options import MobilityOptions
+from ._options import MobilityOptions, Scheme
 
 SAY_AGAIN = (300_000, 3_000_000)
 """Microseconds after a new tree when controllers say which copies they want: twice, because some brokers on the way may
@@ -119,6 +119,15 @@ class Roaming(Feature):
     def _say_again(self, tree: Tree) -> None:
         if self.context.tree is tree:
             self.controlling.say_again()
+
+    def dismissed(self, link: Link) -> None:
+        """This broker sends a client away: it is not away."""
+        self.controlling.dismissed(link)
+
+    def scheme_of(self, link: Link) -> str:
+        """How a client here has got what it had missed."""
+        scheme = Scheme.PROACTIVE if link in self.keeping.served else Scheme.ORIGINS
+        return str(scheme.value)
 
     # --- what hosts say -------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.broker import Broker, Feature, Link, LinkKind, Log
-from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood
+from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
+from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
@@ -118,6 +118,13 @@ class Host:
         """Where clients go, and come from."""
         self.arrivals = Arrivals()
         """Tells clients that have moved when they have everything."""
+        self.roaming: Roaming | None = None
+        """Keeps copies of clients ready, if the configuration says so."""
+        if options.mobility.scheme is Scheme.PROACTIVE:
+            self.roaming = Roaming(
+                options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
+            )
+            self.arrivals.scheme_of = self.roaming.scheme_of
         moving = (self.hosts, self.following, self.neighbourhood, self.arrivals)
         self.broker = Broker(
             options.name,
@@ -126,7 +133,7 @@ class Host:
             role=options.role,
             strict_topology=options.strict_topology,
             place=Location(options.mobility.place) if options.mobility.place is not None else None,
-            features=[*features, self.governance.scopes, *moving],
+            features=[*features, self.governance.scopes, *moving, *([self.roaming] if self.roaming else [])],
         )
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up
@@ -373,12 +380,29 @@ class Host:
 
     def replace(self, peer: Peer) -> None:
         """End a client's session, because another begins in its place."""
-        self._disconnect(peer, Reject(TAKEN_OVER, f"client '{peer.link.name}' started a new session"))
+        why = Reject(TAKEN_OVER, f"client '{peer.link.name}' started a new session")
+        self._disconnect(peer, why, for_good=False)
 
-    def _disconnect(self, peer: Peer, why: Reject) -> None:
+    def _disconnect(self, peer: Peer, why: Reject, *, for_good: bool = True) -> None:
+        if for_good and self.roaming is not None:
+            self.guarded(lambda: self._dismissed(peer.link))
         if peer.stream is not None:
             peer.stream.write(part(Part.REJECT, encode_words(why)))
         self.end(peer, why.reason)
+
+    def _dismissed(self, link: Link) -> None:
+        """A client that this broker sends away is not waited for elsewhere."""
+        if self.roaming is not None:
+            self.roaming.dismissed(link)
+
+    def _guard_of(self, owner: str) -> Guard | None:
+        """What clients of an identity may do here; raises `TidingsError` if it is none of this broker."""
+        if self.options.access.open:
+            return None
+        for entry in self.options.access.identities:
+            if entry.name == owner and not entry.broker:
+                return entry
+        raise TidingsError(f"'{owner}' is no identity of broker '{self.options.name}'; add an [[access]] entry")
 
     def _taken_over(self, link: Link, reason: str) -> None:
         if (peer := self._peers.get(link)) is not None:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
 
+from tidings.aggregation.messages import Seen
 from tidings.mobility import Whole
 from tidings.model import AccessDenied, ScopeError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, BoundedReading, Mode, Review, Reviewed, Snapshot, enc_hook, shown_to
@@ -41,7 +42,7 @@ COMPLAINT_SECONDS = 60.0
 """How often the log speaks of requests with wrong credentials."""
 MAX_ENTRIES = 1_000
 """The most entries of the log of changes in one answer."""
-PATHS = ("/status", "/mobility", "/scopes", "/scopes/log")
+PATHS = ("/status", "/aggregates", "/mobility", "/scopes", "/scopes/log")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _REFUSALS = {
     "NotAllowed": HTTPStatus.FORBIDDEN,
@@ -139,6 +140,11 @@ class Management:
                     reason = f"'{who.name}' may not see the status; it needs the right to administer"
                     return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
                 return Reply(HTTPStatus.OK, "application/json", encode_status(self._reporter.status()) + b"\n")
+            case "GET", "/aggregates":
+                if not who.administer:
+                    reason = f"'{who.name}' may not see what is counted; it needs the right to administer"
+                    return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+                return _json(HTTPStatus.OK, _by_name(self._reporter.watched()))
             case "GET", "/mobility":
                 if not who.administer:
                     reason = f"'{who.name}' may not see how clients move; it needs the right to administer"
@@ -232,3 +238,14 @@ def _refused(answer: Answer | Reviewed) -> Reply:
 
 def _json(status: HTTPStatus, content: object) -> Reply:
     return Reply(status, "application/json", _encoder.encode(content) + b"\n")
+
+
+def _by_name(seen: Seen | None) -> dict[str, Any]:
+    """What is watched at a broker, with the names of its parts."""
+    if seen is None:
+        return {"watched": []}
+    parts = {name: [msgspec.structs.asdict(one) for one in getattr(seen, name)] for name in _PARTS}
+    return {"broker": seen.broker, **parts, "left_out": seen.left_out, "counters": seen.counters}
+
+
+_PARTS = ("offered", "watched", "traffic")

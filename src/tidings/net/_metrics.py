@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidings.aggregation import Exports
 from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._listener import Listener
@@ -48,6 +49,7 @@ class BrokerCollector(Collector):
         yield from _clocks(status.peers)
         yield from _history(status.history)
         yield from _aggregation(status.aggregation)
+        yield from _exported(self._reporter.exports())
         if status.store is not None:
             yield from _store(status.store)
 
@@ -265,3 +267,22 @@ def _store(store: dict[str, int]) -> Iterator[Metric]:
             yield _gauge(f"store_{name}", f"The store's {name.replace('_', ' ')}.", value)
         else:
             yield _counter(f"store_{name}", f"The store's {name.replace('_', ' ')} since it was opened.", value)
+
+
+def _exported(exports: Exports | None) -> Iterator[Metric]:
+    """The values of aggregates that the configuration names; one that is not complete has no value."""
+    if not exports:
+        return
+    samples, left_out = exports.samples
+    labels = ["aggregate", "key"]
+    value = GaugeMetricFamily("tidings_aggregate", "The value of an aggregate.", labels=labels)
+    error = GaugeMetricFamily("tidings_aggregate_error", "How far it may be from the truth.", labels=labels)
+    complete = GaugeMetricFamily("tidings_aggregate_complete", "1: every broker has contributed.", labels=labels)
+    for sample in samples:
+        said = [sample.aggregate, sample.key]
+        if sample.value is not None:
+            value.add_metric(said, sample.value)
+            error.add_metric(said, sample.error)
+        complete.add_metric(said, sample.complete)
+    yield from (value, error, complete)
+    yield _gauge("aggregate_left_out", "Numbers that are not exported, because there are too many.", left_out)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link
-from tidings.mobility import HandOff, Whole
+from tidings.mobility import HandOff, Roaming, Whole
 from tidings.model import AccessDenied, TidingsError
 from tidings.wire import (
     MAX_CLIENTS,
@@ -129,3 +129,20 @@ def _move(one: HandOff) -> MoveStatus:
         missed=one.missed,
         pause=one.pause,
     )
+
+
+def copies_of(roaming: Roaming, client: str) -> list[CopyStatus]:
+    """The copies that a broker keeps of one client, or with "" of all."""
+    keeping = roaming.keeping
+    held = [*keeping.copies.values(), *keeping.homes]
+    return [
+        CopyStatus(
+            client=one.whose.name,
+            state=one.state.value,
+            controller=one.controller,
+            subscriptions=one.subscriptions,
+            buffered=len(one.references),
+        )
+        for one in held
+        if client in ("", one.whose.name)
+    ]

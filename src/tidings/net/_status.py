@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from tidings._native import describe
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, Exports
+from tidings.aggregation.messages import Seen
 from tidings.broker import Link, Table
 from tidings.history import Strict
 from tidings.model import AccessDenied
@@ -177,6 +178,16 @@ class Reporter:
         else:
             counted = getattr(feature, "statistics", {})  # as the strategies that cache have them
         return {**counted, "waiting": len(self._server.host.broker.holds.all)}
+
+    def exports(self) -> Exports | None:
+        """What the configuration says metrics should show; None: there is no aggregation."""
+        feature = self._server.host.broker.features.get("aggregation")
+        return feature.exports if isinstance(feature, Aggregation) else None
+
+    def watched(self) -> Seen | None:
+        """What is watched here; None: there is no aggregation."""
+        feature = self._server.host.broker.features.get("aggregation")
+        return feature.look() if isinstance(feature, Aggregation) else None
 
     def _aggregation(self) -> dict[str, int]:
         feature = self._server.host.broker.features.get("aggregation")

@@ -19,7 +19,7 @@ from tidings.wire import Envelope
 
 from ._targets import Targets
 
-_NOBODY: frozenset[Link] = frozenset()
+NOBODY_APART: frozenset[Link] = frozenset()
 
 
 class Left(NamedTuple):
@@ -46,7 +46,7 @@ class Apart:
         """The subscriptions that are held, the origins that owe something, the subscriptions that one owes something;
         the links for which something is attached to the next message or waits for it."""
         self.held = held
-        self._held = held.keys()
+        self.held_keys = held.keys()
         self.owing = owing
         self._owed = owed
         self.attached = attached
@@ -58,8 +58,8 @@ class Apart:
         """Those of the targets that get what an origin has published each by itself."""
         if self.advised is None:
             return frozenset(targets)
-        apart = _NOBODY
-        if self.held and not self._held.isdisjoint(targets.registrations):
+        apart = NOBODY_APART
+        if self.held and not self.held_keys.isdisjoint(targets.registrations):
             apart = _links(self.held, targets)
         if self.owing and origin in self.owing:
             apart |= _links(self._owed(origin), targets)

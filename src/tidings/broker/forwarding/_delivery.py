@@ -20,7 +20,7 @@ from collections.abc import Iterable, Set
 from tidings.broker._bounds import check_publication
 from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
-from tidings.model import EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
+from tidings.model import ROOT_ROUTE, EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
 from tidings.wire import (
     Advertise,
     Deliver,
@@ -36,7 +36,7 @@ from tidings.wire import (
 )
 
 from ._answers import Answers
-from ._apart import Apart, Left
+from ._apart import NOBODY_APART, Apart, Left
 from ._crossing import Copy
 from ._host import Host
 from ._lane import NO_HOP, Surroundings, Taken, routed
@@ -88,14 +88,15 @@ class Delivery:
             announced=self._is_announced if self._advertised else None,
         )
 
-    def woven(self, *, plain: bool, advised: tuple[Set[Link], ...] | None) -> None:
+    def woven(self, *, matches: bool, sends: bool, advised: tuple[Set[Link], ...] | None) -> None:
         """The weaving has changed.
 
-        `plain`: whether nobody advises PUB-MATCH and PUB-SEND; `advised`: the clients for whom DELIVER is advised,
-        None: everybody.
+        `matches`, `sends`: whether nobody advises PUB-MATCH, or PUB-SEND; `advised`: the clients for whom DELIVER is
+        advised, None: everybody.
         """
         self._apart.advised = advised
-        self.lanes.plain = plain and advised is not None
+        self.lanes.plain = matches and sends and advised is not None
+        self.lanes.matches = matches and not self._floods
         self.lanes.around.observed = self._broker.at_published
         self.lanes.changed()
 
@@ -123,10 +124,20 @@ class Delivery:
             runtime.send(link, answer)
         for links, frame in frames:
             runtime.send_all(links, frame)
+        if left is None:
+            return
         if isinstance(left, Left):
             self._send_alone(left)
-        elif left is not None:
-            self.route(left, link)
+        else:
+            envelope, targets = left
+            broker = self._broker
+            if targets is None:
+                targets = broker.at_pub_match(ROOT_ROUTE, envelope, link)
+            if targets:
+                broker.scoping.root.copies += len(targets)
+                broker.at_pub_send(ROOT_ROUTE, envelope, link, targets)
+                if self._attached:
+                    self._attached.clear()
 
     def _publish(self, link: Link, message: Publish) -> None:
         check_publication(message)
@@ -290,9 +301,13 @@ class Delivery:
 
     def pub_send(self, route: Route, envelope: Envelope, source: Link, targets: dict[Link, list[Entry]]) -> None:
         """Send a notification to these links."""
-        if not isinstance(targets, Targets):
+        if type(targets) is not Targets:
             targets = Targets(targets)
-        apart = self._apart.among(envelope.identity.origin, targets)
+        special = self._apart
+        if special.held or special.owing or special.advised != () or special.attached or special.riding:
+            apart = special.among(envelope.identity.origin, targets)
+        else:
+            apart = NOBODY_APART
         if not apart:
             self._send_groups(envelope, targets, route)
             return

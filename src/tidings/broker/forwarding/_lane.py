@@ -18,7 +18,7 @@ path. Where there are scopes, a notification with such a receiver goes the full 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -38,9 +38,12 @@ NO_HOP = Hop()  # clients know nothing of trees
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 
 
-Taken: TypeAlias = tuple[Frame | None, list[tuple[Mapping[Link, None], Frame]], Left | Envelope | None]
+Advised: TypeAlias = tuple[Envelope, Targets | None]
+"""A publication that has its identity, and goes on through steps that are advised; and where it goes, unless PUB_MATCH
+says so."""
+Taken: TypeAlias = tuple[Frame | None, Sequence[tuple[Mapping[Link, None], Frame]], Left | Advised | None]
 """What goes back to the publisher, the frames with their links, and what is left over for the full path: some of those
-who get it; or a publication that has its identity, and goes through steps that are advised."""
+who get it, or all of it."""
 
 
 class Marks(Protocol):
@@ -112,14 +115,15 @@ class Lane:
 
     # --- arming ---------------------------------------------------------------------------------------
 
-    def arm(self, view: View, *, flat: bool, woven: bool = False) -> None:
+    def arm(self, view: View, *, flat: bool, woven: bool = False, matches: bool = True) -> None:
         """It may be taken from now on, by this version of the graph.
 
-        `flat`: there are no scopes. `woven`: publications only enter by it, and go on through steps that are advised.
+        `flat`: there are no scopes. `woven`: publications only enter by it, and go on through steps that are advised;
+        `matches`: it still says where they go.
         """
         self.armed = True
         self._match, self._match_body = self.table.matching, self.table.match_body
-        self._scoped, self._woven = not flat, woven
+        self._scoped, self._woven, self._matches = not flat, woven, matches
         if woven:
             self._match_body = None
         self._version, self._several, self._gateways = view.version, view.several, bool(view.gateways)
@@ -127,7 +131,8 @@ class Lane:
         self._shown = told(view)
         around = self._around
         self._announced, self._observed = around.announced, around.observed
-        self._looked_into = not flat or woven or self._announced is not None or self._observed is not None
+        self._looked_into = not flat or self._announced is not None
+        self._decoded = self._looked_into or woven or self._observed is not None
 
     def disarm(self) -> None:
         """Everything goes the full path."""
@@ -180,7 +185,7 @@ class Lane:
             matching = self._match_body(message.body)
         if matching is None:
             notification = checked_body(message.body)
-            if not self._woven:
+            if self._matches:
                 matching = self._match(notification)
         if matching:
             targets = around.forwarding.targets(matching, link, around.leaving)
@@ -198,21 +203,24 @@ class Lane:
                     return None
                 if self._leaves(route, notification, link, targets) or self._apart.among(around.name, targets):
                     return None
-        envelope = self._publications.enter(
-            link, message, self._version, now, notification if self._looked_into else None
-        )
+        envelope = self._publications.enter(link, message, self._version, now, notification if self._decoded else None)
         identity, answer = envelope.identity, None
         if envelope.quality is not _FIRE and envelope.quality is not _STORED:
             answer = Frame(PublishAck(message.seq, identity.origin, identity.epoch, identity.seq), NO_HOP)
             self._sent[PublishAck] += 1
         if self._observed is not None:
             self._observed(envelope, link)
+            if not self._looked_into and not self._woven:
+                envelope.__dict__.clear()  # what is remembered is better kept as bytes
         if not self._progress.due:
             self._progress.published()
         if self._gateways:
             self._progress.advance(identity.origin, identity.epoch, identity.seq)
         if self._woven:
-            return answer, [], envelope
+            if not self._matches:
+                return answer, (), (envelope, None)
+            self.table.lookups += 1
+            return answer, (), (envelope, targets)
         return self._frames(answer, route, envelope, targets)
 
     def _may_enter(self, link: Link, message: Publish) -> bool:
@@ -269,13 +277,20 @@ class Lane:
         shown = envelope
         if self._scoped and envelope.routes != self._shown:
             shown = routed(envelope, self._shown)
-        if apart.held or apart.owing or apart.advised or apart.riding:
+        special = False  # as `among` says, and quickly, if it is somebody else who is held or advised
+        if apart.held:
+            special = not apart.held_keys.isdisjoint(targets.registrations_if_known or targets.registrations)
+        if apart.advised and not special:
+            for clients in apart.advised:
+                if not targets.keys().isdisjoint(clients):
+                    special = True
+        if special or apart.owing or apart.riding:
             alone = apart.among(envelope.identity.origin, targets)
             if alone:
                 left = Left(route, shown, targets, alone)
                 targets = targets.without(alone)
         frames, sent = [], self._sent
-        for ids, links in targets.groups.items():
+        for ids, links in (targets.groups_if_known or targets.groups).items():
             if ids is None:
                 known = envelope.routes[0] is route
                 told_route = envelope if known else routed(envelope, (route,))

@@ -9,7 +9,7 @@ disarms all of them, and the next message finds out again. A lane is armed if
 
 and a client publishes by it if it is a member of this one scope, which shows it everything, and if nothing holds its
 publications up. Where there are no scopes, publications enter by it even if steps are advised or notifications flood;
-then they go on through these steps.
+then they go on through these steps. Where PUB_SEND alone is advised, the lane still says where they go.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Lanes:
         self._floods = floods
         self.plain = True
         """Whether nobody advises PUB-MATCH and PUB-SEND, nor DELIVER for everybody."""
+        self.matches = not floods
+        """Whether nobody advises PUB-MATCH, and it is not said by flooding where a notification goes."""
         self._lanes: dict[str, Lane] = {}
         self.publishing: dict[Link, Lane | None] = {}
         """The lane by which a client publishes, once that is known; None: none."""
@@ -89,7 +91,7 @@ class Lanes:
             scope = passages[0].scope
             lane = self.passing[scope] if scope in self.passing else self.for_scope(scope)
             if lane is None and self._graph.flat:
-                lane = self._armed(self._graph.tables[scope], woven=True)
+                lane = self._armed(self._graph.tables[scope], woven=True, matches=self.matches)
             if lane is not None:
                 lane.admit(link, passages[0])
         self.publishing[link] = lane
@@ -106,11 +108,11 @@ class Lanes:
         self.passing[scope] = lane
         return lane
 
-    def _armed(self, table: Table, *, woven: bool = False) -> Lane:
+    def _armed(self, table: Table, *, woven: bool = False, matches: bool = True) -> Lane:
         lane = self._lanes.get(table.scope)
         if lane is None or lane.table is not table:
             lane = self._lanes[table.scope] = Lane(table, self.around)
-        lane.arm(self._graph.active, flat=self._graph.flat, woven=woven)
+        lane.arm(self._graph.active, flat=self._graph.flat, woven=woven, matches=matches)
         return lane
 
     def all(self) -> Mapping[str, Lane]:

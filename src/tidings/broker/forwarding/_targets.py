@@ -33,13 +33,15 @@ Groups: TypeAlias = Mapping[tuple[str, ...] | None, Mapping[Link, None]]
 class Targets(dict[Link, list[Entry]]):
     """The links that a notification goes to, each with its matching subscriptions (neighbours: none). Immutable."""
 
-    __slots__ = ("_groups", "_inside", "_less", "_less_without", "_only", "_registrations")
+    __slots__ = ("_inside", "_less", "_less_without", "_only", "groups_if_known", "registrations_if_known")
 
     def __init__(self, links: Mapping[Link, list[Entry]]) -> None:
         super().__init__(links)
-        self._groups: Groups | None = None
+        self.groups_if_known: Groups | None = None
+        """What `groups` gives, once somebody has asked; where every nanosecond counts, look here first."""
         self._inside: bool | None = None
-        self._registrations: frozenset[Registration] | None = None
+        self.registrations_if_known: frozenset[Registration] | None = None
+        """The same for `registrations`."""
         self._less_without: frozenset[Link] = frozenset()
         self._less = self
         self._only: list[tuple[Link, list[Entry]]] = []
@@ -47,21 +49,23 @@ class Targets(dict[Link, list[Entry]]):
     @property
     def groups(self) -> Groups:
         """The links that get the same frame."""
-        if self._groups is None:
+        if self.groups_if_known is None:
             groups: dict[tuple[str, ...] | None, dict[Link, None]] = {}
             for link, entries in self.items():
                 ids = None if link.is_broker else tuple([entry.id for entry in entries])
                 groups.setdefault(ids, {})[link] = None
-            self._groups = groups
-        return self._groups
+            self.groups_if_known = groups
+        return self.groups_if_known
 
     @property
     def registrations(self) -> frozenset[Registration]:
         """The subscriptions of clients among them."""
-        if self._registrations is None:
+        if self.registrations_if_known is None:
             entries = (entry for entries in self.values() for entry in entries)
-            self._registrations = frozenset(entry.registration for entry in entries if entry.registration is not None)
-        return self._registrations
+            self.registrations_if_known = frozenset(
+                entry.registration for entry in entries if entry.registration is not None
+            )
+        return self.registrations_if_known
 
     @property
     def inside(self) -> bool:

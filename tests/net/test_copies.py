@@ -1,0 +1,84 @@
+"""Copies of clients on real sockets: ready before the client arrives, and nobody's whose broker has sent it away."""
+
+from __future__ import annotations
+
+import pytest
+from net.proxy import Proxy, proxy
+from net.world import brokers, options, running, take, until, url
+
+import tidings
+from tidings.mobility import MobilityOptions, Outcome, Roaming, Scheme
+from tidings.net import Access, AccessEntry, Server, serve
+
+PROACTIVE = MobilityOptions(Scheme.PROACTIVE, new_edge_interval=0)
+
+
+def roaming(server: Server) -> Roaming:
+    feature = server.host.roaming
+    assert feature is not None
+    return feature
+
+
+def state(server: Server, client: str = "phone") -> str:
+    copy = roaming(server).keeping.copies.get(client)
+    return copy.state.value if copy is not None else "nothing"
+
+
+def close(*ways: Proxy) -> None:
+    """Let nobody through any more."""
+    for way in ways:
+        way.closed = True
+        way.cut()
+
+
+@running
+async def test_a_client_finds_what_it_missed_at_a_broker_that_it_may_go_to_and_is_forgotten_when_sent_away() -> None:
+    async with (
+        brokers("abc", ["ab", "bc"], mobility=PROACTIVE) as servers,
+        proxy(servers["a"].port) as to_a,
+        proxy(servers["b"].port) as to_b,
+        tidings.connect([to_a.url, to_b.url], name="phone") as phone,
+        tidings.connect(url(servers["c"])) as feed,
+    ):
+        stream = await phone.subscribe("n >= 0")
+        assert state(servers["b"]) == "nothing"  # it has never moved
+        await phone.move(to_b.url)
+        await until(lambda: state(servers["a"]) == "passive")
+        await feed.publish(n=1)
+        assert [one["n"] for one in await take(stream, 1)] == [1]
+
+        close(to_a, to_b)
+        await until(lambda: state(servers["a"]) == "active")
+        await feed.publish(n=2)
+        await feed.publish(n=3)
+        await until(lambda: len(roaming(servers["a"]).keeping.buffer) == 2)
+        [copy] = servers["a"].movement.copies("phone")
+        assert (copy.state, copy.controller, copy.subscriptions, copy.buffered) == ("active", "b", 1, 2)
+
+        to_a.closed = False
+        assert [one["n"] for one in await take(stream, 2)] == [2, 3]
+        await until(lambda: roaming(servers["a"]).keeping.outcomes[Outcome.HIT] == 1)
+        await feed.publish(n=4)
+        assert [one["n"] for one in await take(stream, 1)] == [4]
+        await until(lambda: state(servers["b"]) == "passive")
+
+        close(to_a)
+        await until(lambda: state(servers["b"]) == "active")
+        [peer] = [one for one in servers["a"].host.peers if one.link.name == "phone"]
+        servers["a"].host.disconnect(peer, "withdrawn", "its access was withdrawn")
+        await until(lambda: state(servers["b"]) == "nothing")
+        assert not roaming(servers["a"]).keeping.homes
+
+
+@running
+async def test_a_copy_may_do_what_its_identity_may_and_is_none_where_that_is_unknown() -> None:
+    narrow = AccessEntry("alice", subscribe=tidings.Filter.parse("n < 0"))
+    broker = AccessEntry("b", broker=True)
+    access = Access(tokens={"secret": broker, "token": narrow})
+    async with serve(options("a", access=access, mobility=PROACTIVE)) as server:
+        assert server.host._guard_of("alice") is narrow
+        for stranger in ("bob", "b"):
+            with pytest.raises(tidings.TidingsError, match=f"'{stranger}' is no identity of broker 'a'"):
+                server.host._guard_of(stranger)
+    async with serve(options("a", mobility=PROACTIVE)) as server:
+        assert server.host._guard_of("anybody") is None
