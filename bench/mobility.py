@@ -115,7 +115,8 @@ def _walk(scheme: Scheme, backbone: float) -> Walk:
             publishers[len(published) % 6].publish(n=len(published))
             published.append(network.scheduler.now)
         else:
-            _move(network, *what, published, hits)
+            walker, to = what
+            _move(network, walker, to, published, hits)
     network.run(10)
     received = [walker.received for walker in walkers if isinstance(walker.received, _Received)]
     assert all(len(one) == len(one.numbers) == len(published) for one in received), "something was lost, or came twice"
@@ -130,7 +131,7 @@ def _walk(scheme: Scheme, backbone: float) -> Walk:
 
 def _building(scheme: Scheme, latency: int) -> Network:
     options = MobilityOptions(scheme, roamers=("all",))
-    edges = [Edge(*sorted(edge), 1.0, 0, 0, pinned=True) for edge in BUILDING]
+    edges = [Edge(min(edge), max(edge), 1.0, 0, 0, pinned=True) for edge in BUILDING]
 
     def features(name: str) -> list[Feature]:
         hosts = Hosts()

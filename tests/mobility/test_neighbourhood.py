@@ -28,7 +28,7 @@ from tidings.mobility import (
 from tidings.mobility._claims import Claim, Claims, read_ruling
 from tidings.model import TidingsError
 from tidings.scopes import Scopes
-from tidings.sim import World
+from tidings.sim import Network, World
 from tidings.wire import pack
 
 BROKERS = ("a", "b", "c")
@@ -167,6 +167,76 @@ def test_an_edge_that_is_not_used_vanishes_by_itself_and_one_that_is_used_stays(
         assert seen_at(world) == {"a": ("b",), "b": ("a",), "c": ()}
 
     in_world(main)
+
+
+def plain_network() -> Network:
+    """Four brokers in a line, without a world around them."""
+
+    def features(name: str) -> Iterable[Feature]:
+        hosts = Hosts()
+        return hosts, Neighbourhood(hosts)
+
+    made = Network(1, features=features)
+    made.add_brokers("abcd", links=["ab", "bc", "cd"])
+    made.run()
+    return made
+
+
+def neighbours_in(network: Network) -> dict[str, str]:
+    found = {}
+    for name, broker in network.brokers.items():
+        feature = broker.features["neighbours"]
+        assert isinstance(feature, Neighbourhood)
+        found[name] = "".join(sorted(feature.neighbours()))
+    return found
+
+
+@pytest.mark.req("MOB-133")
+def test_an_outlier_appears_after_a_long_absence_and_vanishes_while_others_stay() -> None:
+    network = plain_network()
+    phone, commuter = network.add_client("phone", "a"), network.add_client("commuter", "a")
+    network.run()
+
+    def commute(minutes: int) -> None:
+        for minute in range(minutes):
+            commuter.vanish(noticed=1, kept=30)
+            commuter.attach("ba"[minute % 2])
+            network.run(60)
+
+    phone.vanish(noticed=1, kept=3_600)
+    commute(30)
+    phone.attach("d")
+    commute(2)
+    assert neighbours_in(network) == {"a": "bd", "b": "a", "c": "", "d": "a"}, "half an hour later, three links away"
+    commute(20)
+    assert neighbours_in(network) == {"a": "bd", "b": "a", "c": "", "d": ""}, "d adds edges as often as it ever did"
+    commute(12)
+    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}, "a adds one in half an hour"
+
+
+@pytest.mark.req("MOB-082")
+def test_the_graph_follows_brokers_that_go_and_come_and_habits_that_change() -> None:
+    network = plain_network()
+    walker = network.add_client("walker", "a")
+    network.run()
+
+    def visit(*brokers: str, rounds: int = 5) -> None:
+        for broker in brokers * rounds:
+            walker.vanish(noticed=1, kept=30)
+            walker.attach(broker)
+            network.run(61)
+
+    visit("b", "a")
+    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}
+    network.add_broker("e")
+    network.connect("a", "e")
+    network.run()
+    visit("e", "a", rounds=12)
+    assert neighbours_in(network) == {"a": "e", "b": "", "c": "", "d": "", "e": "a"}, "another habit, with a new broker"
+    network.crash("e")
+    network.run(5)
+    visit("c", "a", rounds=20)
+    assert neighbours_in(network) == {"a": "c", "b": "", "c": "a", "d": ""}, "a broker that is gone is forgotten"
 
 
 def test_edges_survive_a_crash_and_configured_ones_come_from_the_configuration() -> None:
