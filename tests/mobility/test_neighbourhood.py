@@ -26,6 +26,7 @@ from tidings.mobility import (
     pseudonym,
 )
 from tidings.mobility._claims import Claim, Claims, read_ruling
+from tidings.mobility._neighbourhood import _Order
 from tidings.model import TidingsError
 from tidings.scopes import Scopes
 from tidings.sim import Network, World
@@ -315,6 +316,27 @@ def test_a_static_graph_takes_no_import() -> None:
             graph_at(world, "a").take(b'{"edges": []}', "graph.json", lambda whole: None)
 
     in_world(main, GraphOptions(GraphMode.STATIC))
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (GraphOptions(max_degree=1), ("c",)),
+        (GraphOptions(max_degree=0), ("c", "b")),
+        (GraphOptions(GraphMode.STATIC), ()),
+    ],
+)
+def test_a_broker_takes_no_more_of_an_import_than_it_is_configured_for(
+    options: GraphOptions, kept: tuple[str, ...]
+) -> None:
+    async def main(world: World) -> None:
+        order = _Order(edges=(Edge("a", "b", 1, 0, 0), Edge("a", "c", 2, 0, 0), Edge("b", "c", 9, 0, 0)))
+        feature = graph_at(world, "a")
+        feature.visit(pack(order), lambda answer: None)
+        assert feature.graph.neighbours("a") == kept
+        assert len(feature.graph) == len(kept)
+
+    in_world(main, options)
 
 
 def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
