@@ -20,13 +20,13 @@ from tidings.aggregation.deploying import (
     Stage,
     Tier,
     digest_of,
-    entry_of,
     joined,
     keygen,
     signed,
     standing,
     verify,
 )
+from tidings.aggregation.workers import entry_of
 from tidings.cli._aggregate_files import checked, new_keys
 from tidings.cli._errors import UsageError
 from tidings.model import DeploymentRefused, LawBroken

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._exporting import Exported, Exports, Sample
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
-    from ._options import AggregationOptions
+    from ._options import AggregationOptions, Isolation
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
@@ -26,7 +26,7 @@ _MODULES = {
     "_exporting": ("Exported", "Exports", "Sample"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
-    "_options": ("AggregationOptions",),
+    "_options": ("AggregationOptions", "Isolation"),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
@@ -47,6 +47,7 @@ __all__ = [
     "Exported",
     "Exports",
     "Form",
+    "Isolation",
     "Points",
     "Policy",
     "Port",

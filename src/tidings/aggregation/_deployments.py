@@ -505,7 +505,7 @@ def _check_answers(place: Place, manifest: Manifest, answers: Sequence[Answer]) 
     if not isinstance(described, Described):
         raise DeploymentRefused(f"{place}: the worker does not say what it is")
     del lawful
-    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window")
+    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window", manifest.grouped)
     if described != said:
         raise DeploymentRefused(
             f"{place}: the code is {described.name} {described.version} with the window {described.window} and the "

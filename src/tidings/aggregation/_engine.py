@@ -339,6 +339,15 @@ class Engine(Generic[L]):
             for link in gone:
                 state.sides.pop(link, None)
 
+    def drop(self, subject: Subject) -> None:
+        """A subject is no more: what neighbours ask about it is as if they had cancelled."""
+        if (state := self.states.get(subject)) is not None:
+            for request in list(state.requests):
+                self.cancel(request)
+            for link, side in list(state.sides.items()):
+                if side.want is not None:
+                    self.cancelled(link, side.answers)
+
     @property
     def spoken(self) -> list[L]:
         """The links on which something was said."""

@@ -29,6 +29,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from tidings.broker import Advice, Delta, Entry, Feature, Joinpoint, Link, Registration, Tree
 from tidings.model import (
     EVERYTHING,
@@ -36,6 +38,7 @@ from tidings.model import (
     AggregateError,
     ArgumentRefused,
     BudgetExceeded,
+    Filter,
     Matches,
     Notification,
     PartialRefused,
@@ -45,6 +48,7 @@ from tidings.model import (
 from tidings.wire import Envelope, encode_body
 
 from ._catalogue import COUNTS, Count, count_named
+from ._code import CodeMeasuring, Submit
 from ._counting import Counting, Tally, is_copy
 from ._deployments import Deployments
 from ._engine import Engine, Request, State, Terms
@@ -52,7 +56,7 @@ from ._exporting import Exports
 from ._forms import Ranges, Read
 from ._key import key_of, subject_of
 from ._measurements import QUESTION_VERSION, Measurements
-from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name
+from ._named import NamedRequest, NamedWatch, NamedWatches, deployed_subject, is_name, place_in
 from ._options import AggregationOptions
 from ._places import Places, Way
 from ._riding import Counted, Riding, Traffic
@@ -61,9 +65,9 @@ from ._shares import Below, check_bound
 from ._subject import Subject
 from ._supplied import SUPPLIED
 from ._surroundings import surroundings
-from ._windows import is_question, tells_of_people, where_of
+from ._windows import is_measured, is_question, tells_of_people, where_of
 from .definitions import pseudonym
-from .deploying import Registry, Tier
+from .deploying import EVERY, Manifest, Phase, Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -84,6 +88,7 @@ from .messages import (
     decode,
     encode,
 )
+from .workers import Code
 
 ROOM = 48_000
 """About how many bytes of updates ride on one message."""
@@ -91,6 +96,8 @@ TELL_AGAIN = 100_000
 """Microseconds after which a client is told for whom too much waited."""
 MAX_ID = 256
 """The most characters of the id of a watch."""
+MAX_WAITING = 1_000
+"""The most asks of one neighbour that wait for something to be deployed."""
 MAX_SHOWN = 1_000
 """The most subjects that a broker shows to whoever looks."""
 
@@ -136,7 +143,7 @@ class Aggregation(Feature):
         self.named = NamedWatches(registry, self, functools.partial(deployed_subject, registry))
         """What clients watch by the name of something deployed."""
         if deployments is not None:
-            deployments.changed = self.named.changed
+            deployments.changed = self._deployed_changed
             deployments.watches = self.named.watching
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
@@ -162,6 +169,8 @@ class Aggregation(Feature):
         """How often something is about to be woven."""
         self._unbegun: dict[Subject, None] = {}
         """What is asked for, and waits for its steps to be advised."""
+        self._waiting: dict[Link, dict[int, Ask]] = {}
+        """What neighbours ask about that is not deployed here yet, by the numbers of their asks."""
 
     def start(self) -> None:
         """The broker is built."""
@@ -192,6 +201,7 @@ class Aggregation(Feature):
             self.engine.changed,
             self._reweave,
             carries=lambda scope: bool(self._places.of(scope).ways),
+            code=self._measure_code,
             pseudonym=functools.partial(pseudonym, self.options.network.encode()),
         )
         self._learn_tree()
@@ -219,7 +229,7 @@ class Aggregation(Feature):
 
     def terms(self, subject: Subject) -> Terms:
         """How a subject is treated."""
-        if not is_question(subject.aggregate):
+        if not is_measured(subject.aggregate):
             return Terms(_RANGES, self.options.share)
         form = self._measurements.form(subject, lambda: self._places.of(subject.scope).brokers)
         return Terms(form, self.options.share)
@@ -234,7 +244,7 @@ class Aggregation(Feature):
     def ended(self, subject: Subject) -> None:
         """Nobody asks for a subject any more."""
         self._unbegun.pop(subject, None)
-        if is_question(subject.aggregate):
+        if is_measured(subject.aggregate):
             self._measurements.linger(subject)
         elif (tally := self._tallies.pop(subject, None)) is not None:
             self._counting(count_named(subject.aggregate)).unwatch(tally)
@@ -286,7 +296,7 @@ class Aggregation(Feature):
                 Joinpoint.TREE: self._on_tree,
                 Joinpoint.GRAPH: self._on_graph,
             }
-        if any(not is_question(subject.aggregate) for subject in self.engine.states):
+        if any(not is_measured(subject.aggregate) for subject in self.engine.states):
             steps |= {
                 Joinpoint.SUB_ADD: self._on_sub_add,
                 Joinpoint.SUB_DEL: self._on_sub_del,
@@ -329,7 +339,7 @@ class Aggregation(Feature):
         for subject in unbegun:
             if subject not in self.engine.states:
                 continue
-            if is_question(subject.aggregate):
+            if is_measured(subject.aggregate):
                 self._measurements.begin(subject)
             else:
                 self._count(subject)
@@ -492,6 +502,7 @@ class Aggregation(Feature):
         if self.context.tree.epoch != self._tree_epoch:
             self._learn_tree()
             self.engine.forget(self.engine.spoken)
+            self._waiting.clear()
         elif self.context.scoping.newest is not self._view:
             self._view = self.context.scoping.newest
             if not self._places.refresh():
@@ -502,7 +513,7 @@ class Aggregation(Feature):
         self._subscriptions.regraph()
         self._advertisements.regraph()
         for subject in [subject for subject in self.engine.states if subject not in self._unbegun]:
-            if not is_question(subject.aggregate) and count_named(subject.aggregate).brokers:
+            if not is_measured(subject.aggregate) and count_named(subject.aggregate).brokers:
                 self._count(subject)
         self.engine.links_changed()
         self._end_lost()
@@ -524,6 +535,7 @@ class Aggregation(Feature):
         self._look_around()
         self._places.forget()
         self.engine.forget([link])
+        self._waiting.pop(link, None)
         self.engine.links_changed()
 
     # --- neighbours -----------------------------------------------------------------------------------
@@ -546,6 +558,11 @@ class Aggregation(Feature):
             match message:
                 case Ask():
                     self._asked(link, message)
+                case Rebound(number, bound) if number in self._waiting.get(link, ()):
+                    ask = self._waiting[link][number]
+                    self._waiting[link][number] = msgspec.structs.replace(ask, bound=check_bound(bound))
+                case Cancel(number) if number in self._waiting.get(link, ()):
+                    del self._waiting[link][number]
                 case Rebound(number, bound):
                     self.engine.rebound(link, number, check_bound(bound))
                 case Cancel(number):
@@ -567,9 +584,66 @@ class Aggregation(Feature):
             self.context.refused()
 
     def _asked(self, link: Link, ask: Ask) -> None:
+        if is_name(ask.aggregate):
+            self._asked_for_code(link, ask)
+            return
         subject = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope, away=ask.away)
         self._check(subject)
         self.engine.asked(link, ask.number, subject, check_bound(ask.bound))
+
+    def _asked_for_code(self, link: Link, ask: Ask) -> None:
+        """A neighbour asks for something deployed. What is not known here yet waits until it is."""
+        subject = Subject(ask.aggregate, ask.version, "", b"", ask.scope)
+        place = place_in(subject)
+        if place not in self._registry:
+            waiting = self._waiting.setdefault(link, {})
+            if len(waiting) >= MAX_WAITING:
+                raise BudgetExceeded(f"{MAX_WAITING} asks for what is not deployed here wait already")
+            waiting[ask.number] = ask
+        elif not self._registry.is_over(place):
+            self._check(subject)
+            self.engine.asked(link, ask.number, subject, check_bound(ask.bound))
+
+    def _manifest(self, subject: Subject) -> Manifest:
+        """The manifest of code that may be asked for, or `AggregateError`."""
+        place = place_in(subject)
+        statement = self._registry.statement(place) if place in self._registry else None
+        if statement is None or deployed_subject(self._registry, place, subject.scope) != subject:
+            raise AggregateError(f"{place} is not deployed at broker '{self.context.name}' with this digest")
+        return statement.manifest
+
+    def _measure_code(self, subject: Subject, changed: Callable[[], None]) -> CodeMeasuring:
+        """What measures a subject that is code."""
+        place, manifest = place_in(subject), self._manifest(subject)
+        statement = self._registry.statement(place)
+        workers = self._deployments.workers if self._deployments is not None else None
+        submit: Submit | None = None
+        if statement is not None and workers is not None and self._registry.judge(place).phase is Phase.INSTALLED:
+            submit = functools.partial(workers.submit, place, Code(statement.source, manifest.entry))
+        context = self.context
+        now = context.now() // 1_000
+        return CodeMeasuring(manifest, context.name, now, submit=submit, call_later=context.call_later, changed=changed)
+
+    def _deployed_changed(self, name: str) -> None:
+        """What is deployed under a name may run no longer, or only now."""
+        for subject in [one for one in self.engine.states if is_name(one.aggregate) and name in (EVERY, one.aggregate)]:
+            place = place_in(subject)
+            if self._registry.judge(place).phase is not Phase.INSTALLED:
+                self._measurements.stop(subject)
+        self.named.changed(name)
+        for subject in [one for one in self.engine.states if is_name(one.aggregate) and name in (EVERY, one.aggregate)]:
+            if self._registry.is_over(place_in(subject)):
+                self.engine.drop(subject)
+        for link, asks in list(self._waiting.items()):
+            for number, ask in list(asks.items()):
+                if place_in(Subject(ask.aggregate, ask.version, "")) in self._registry:
+                    del asks[number]
+                    try:
+                        self._asked_for_code(link, ask)
+                    except TidingsError:
+                        self.context.refused()
+            if not asks:
+                del self._waiting[link]
 
     def _check(self, subject: Subject) -> None:
         """Raise `TidingsError` for a subject that this broker cannot answer for."""
@@ -577,6 +651,8 @@ class Aggregation(Feature):
         if is_question(subject.aggregate):
             if subject.version != QUESTION_VERSION:
                 raise AggregateError(f"questions have version {QUESTION_VERSION} here, not {subject.version:.40}")
+        elif is_name(subject.aggregate):
+            self._manifest(subject)
         elif (count := count_named(subject.aggregate, subject.version)).brokers:
             if subject.probe or subject.key != str(EVERYTHING) or subject.away:
                 raise AggregateError(f"{count.name} counts brokers, not clients; leave filter, probe and away out")
@@ -599,7 +675,7 @@ class Aggregation(Feature):
         place = self._places.of(scope)
         if not place.known:
             raise ScopeError(f"there is no scope '{scope:.80}' to count in; `tidings scope tree` shows which there are")
-        if place.detour and is_question(subject.aggregate):
+        if place.detour and is_measured(subject.aggregate):
             raise ScopeError(
                 f"what is published in scope '{place.detour}' comes to {named(scope)} over a gateway, where nothing is "
                 f"measured; ask about '{place.detour}' itself"
@@ -716,6 +792,10 @@ class Aggregation(Feature):
     def _may_ask(self, link: Link, subject: Subject) -> int:
         """Below which numbers are withheld from a client; `AccessDenied` if it may not ask at all."""
         view = self.context.scoping.newest
+        if is_name(subject.aggregate):
+            where = Filter.parse(self._manifest(subject).where or "TRUE")
+            self._rights.may_measure(link, subject.scope, where, view)
+            return 0
         if not is_question(subject.aggregate):
             return self._rights.threshold(link, subject.scope, view)
         if tells_of_people(subject.aggregate):
@@ -808,7 +888,7 @@ class Aggregation(Feature):
             ),
             "tallies": bool(self._tallies or len(self._subscriptions) or len(self._advertisements)),
             "measurements": bool(self._measurements),
-            "advice": bool(self._advised or self._unbegun),
+            "advice": bool(self._advised or self._unbegun or any(self._waiting.values())),
         }
         return [what for what, there in held.items() if there]
 

@@ -8,9 +8,10 @@ from tidings.broker import Timer
 from tidings.matching import Matcher, make_index
 from tidings.model import Matches, Notification
 
+from ._code import CodeMeasuring
 from ._counting import Key
 from ._subject import Subject
-from ._windows import Known, Measuring, Windows
+from ._windows import Known, Measuring, Windows, is_question
 
 QUESTION_VERSION = "1"
 """The version of the language of questions, and of what its partials look like."""
@@ -31,10 +32,11 @@ class Measurements:
         *,
         carries: Callable[[str], bool],
         pseudonym: Callable[[str, str], str],
+        code: Callable[[Subject, Callable[[], None]], CodeMeasuring] | None = None,
     ) -> None:
         """`changed` hears of windows that have closed; `forgotten`, that something is no longer measured; `carries`:
         whether this broker is one of those that contribute to a scope; `pseudonym`: by which an aggregate knows a
-        client."""
+        client; `code` measures what is deployed as code, and calls when it knows more."""
         self._broker = broker
         self._now = now
         self._call_later = call_later
@@ -42,7 +44,8 @@ class Measurements:
         self._forgotten = forgotten
         self._carries = carries
         self._pseudonym = pseudonym
-        self._measuring: dict[Subject, Measuring] = {}
+        self._code = code
+        self._measuring: dict[Subject, Measuring | CodeMeasuring] = {}
         self._indexes: dict[str, Matcher[Subject]] = {}
         """Those about publications, by scope."""
         self._subscribing: dict[Subject, Measuring] = {}
@@ -65,13 +68,30 @@ class Measurements:
             timer.cancel()
         measuring = self._measuring.get(subject)
         if measuring is None:
-            measuring = Measuring(subject.aggregate, self._broker, self._now() // 1_000)
-            self._measuring[subject] = measuring
-            if measuring.of_subscriptions:
+            measuring = self._measuring[subject] = self._made(subject)
+            if isinstance(measuring, Measuring) and measuring.of_subscriptions:
                 self._subscribing[subject] = measuring
             else:
                 self._indexes.setdefault(subject.scope, make_index()).add(measuring.where, subject)
-        return Windows(measuring.definition, brokers, lambda: measuring.newest)
+        return measuring.form(brokers)
+
+    def _made(self, subject: Subject) -> Measuring | CodeMeasuring:
+        if is_question(subject.aggregate):
+            return Measuring(subject.aggregate, self._broker, self._now() // 1_000)
+        assert self._code is not None
+        return self._code(subject, lambda: self._again(subject))
+
+    def _again(self, subject: Subject) -> None:
+        """More is known of windows that have closed."""
+        if subject in self._timers:
+            self._close(subject)
+
+    def stop(self, subject: Subject) -> None:
+        """Code does not run here any more."""
+        measuring = self._measuring.get(subject)
+        if isinstance(measuring, CodeMeasuring):
+            measuring.stop()
+            self._again(subject)
 
     def begin(self, subject: Subject) -> None:
         """The step is advised: from now on nothing is missed."""

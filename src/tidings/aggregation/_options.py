@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from ._riding import Riding
 from ._shares import Policy
 from .deploying import Signer
+
+
+class Isolation(enum.Enum):
+    """What must stand around code before it runs."""
+
+    ONE = "one"
+    """A filter of system calls; namespaces as well, where the system grants them."""
+    BOTH = "both"
+    """Both; where the system does not grant namespaces, no code runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +51,9 @@ class AggregationOptions:
     """The most versions of one tenant that run at a time."""
     deployments_per_second: float = 10.0
     """How often clients of this broker may deploy and end something of one tenant."""
+    isolation: Isolation = Isolation.ONE
+    """What must stand around code."""
+    max_workers: int = 16
+    """The most tenants whose code runs here: each has a process."""
+    batch_seconds: float = 0.5
+    """How long code may take for one batch of records."""

@@ -66,6 +66,11 @@ def is_question(name: object) -> bool:
     return isinstance(name, str) and "(" in name
 
 
+def is_measured(name: str) -> bool:
+    """Whether this is measured over windows: a question, or code that was deployed, whose name has a dot."""
+    return "(" in name or "." in name
+
+
 def question_of(text: str) -> Aggregate[Any]:
     """The definition of a question, or `ExpressionError`."""
     definition = compiled(text)
@@ -223,6 +228,10 @@ class Measuring:
         """The window that has closed last."""
         self.late = 0
         """Notifications that belonged to a pane that had closed."""
+
+    def form(self, brokers: Callable[[], int]) -> Windows:
+        """How what is measured travels."""
+        return Windows(self.definition, brokers, lambda: self.newest)
 
     def begin(self, now_ms: int) -> None:
         """From now on nothing is missed."""

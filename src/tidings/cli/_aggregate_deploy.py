@@ -262,6 +262,7 @@ async def _install(
         entry=described["class"],
         window=described["window"],
         where=described["where"],
+        grouped=described["grouped"],
         replaces=replaces,
         valid_for=valid_for,
     )
@@ -294,12 +295,15 @@ def _run(
 
 
 def _say(done: Deployment) -> None:
+    if done.name == EVERY:
+        versions = {(one.name, one.version) for one in done.brokers if one.phase == Phase.QUARANTINED}
+        print(f"everything: {len(versions)} version{'s' * (len(versions) != 1)} quarantined")
+        return
     counts: dict[str, int] = {}
     for one in done.brokers:
         counts[one.phase] = counts.get(one.phase, 0) + 1
-    what = "everything" if done.name == EVERY else f"{done.name} {done.version}"
     places = ", ".join(f"{phase} at {count} broker{'s' * (count != 1)}" for phase, count in sorted(counts.items()))
-    print(printable(f"{what}: {places or 'nothing was deployed'}"))
+    print(printable(f"{done.name} {done.version}: {places}"))
     for one in done.brokers:
         if one.reason and one.phase == Phase.RECEIVED:
             print(printable(f"  {one.broker}: {one.reason}"))

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tidings.aggregation.deploying import digest_of, entry_of, keygen
+from tidings.aggregation.deploying import digest_of, keygen
 from tidings.aggregation.laws import SECONDS
-from tidings.aggregation.workers import Check, Code, Describe, Described, Failed, Fingerprint, Lawful, Printed
+from tidings.aggregation.workers import Check, Code, Describe, Described, Failed, Fingerprint, Lawful, Printed, entry_of
 from tidings.model import DeploymentRefused, LawBroken
 from tidings.net.workers import Worker
 
@@ -77,4 +77,5 @@ async def _tried(code: Code, seed: int) -> dict[str, Any]:
         "version": described.version,
         "window": described.window,
         "where": described.where,
+        "grouped": described.grouped,
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Exported, Policy, Riding
+from tidings.aggregation import Exported, Isolation, Policy, Riding
 from tidings.aggregation.deploying import Signer
 from tidings.broker import ALGORITHMS, Role, check_place
 from tidings.history import STRATEGIES, Align, CacheLimits, IndexScope, MergeOrder, ReplayVariant, TimerScheme
@@ -417,6 +417,9 @@ AGGREGATION: dict[str, Reader] = {
     "signer": signers,
     "max_deployed": integer(1, 10_000),
     "deployments_per_second": number(0.01, 10_000),
+    "isolation": choice(Isolation),
+    "max_workers": integer(1, 1_000),
+    "batch_seconds": number(0.05, 60),
 }
 MOBILITY: dict[str, Reader] = {
     "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),

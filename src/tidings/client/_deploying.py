@@ -195,6 +195,7 @@ class Deploying:
         tier: Tier = Tier.PYTHON,
         window: tuple[int, int] | None = None,
         where: str = "",
+        grouped: bool = True,
         replaces: str = "",
         valid_for: timedelta = VALID_FOR,
         max_bytes: int = MAX_PARTIAL,
@@ -210,6 +211,7 @@ class Deploying:
             tier=tier,
             window=window,
             where=where,
+            grouped=grouped,
             replaces=replaces,
             valid_until=_until(valid_for),
             issued_at=_now(),
@@ -357,6 +359,7 @@ def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
         "entry": definition.__name__,
         "window": None if window is None else (window.size_ms, window.slide_ms),
         "where": str(made.where),
+        "grouped": made.grouped,
         "max_bytes": made.max_bytes,
     }
 

@@ -20,6 +20,7 @@ from tidings.store import Store
 from tidings.wire import Part, exposes_token, is_local, part
 
 from ._budget import CENSUS_SECONDS
+from ._code_workers import CodeWorkers
 from ._connection import Accepted
 from ._delays import Delays
 from ._descriptors import room_for
@@ -74,6 +75,7 @@ class Server:
         """The port it listens on; the one that the system chose if the options say 0."""
         self._store: Store | None = None
         self._journal: Journal | None = None
+        self._code: CodeWorkers | None = None
         self.listener: Listener | None = None
         """Accepts clients and neighbours."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -138,6 +140,9 @@ class Server:
         aggregation = None
         if options.aggregation.enabled:
             deployments = Deployments(options.aggregation)
+            self._code = deployments.workers = CodeWorkers(
+                options.aggregation, turn=lambda do: self.host.call_later(0, do), struck=deployments.struck
+            )
             if journal is not None:
                 deployments.on_audit = journal.deployed
             aggregation = Aggregation(options.aggregation, deployments, log.warning)
@@ -208,6 +213,8 @@ class Server:
         await asyncio.sleep(0)
         if self.pages is not None:
             await self.pages.stop()
+        if self._code is not None:
+            await self._code.close()
         await self._close_store(max(STORE_SECONDS, deadline - loop.time()))
         if self.failed is not None and not self.failed.done():
             self.failed.cancel()

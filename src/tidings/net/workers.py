@@ -7,6 +7,7 @@ that was killed had still written is not read.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
@@ -59,12 +60,18 @@ class Worker:
         self.supervisor = Supervisor()
         self._waiting: dict[int, asyncio.Future[tuple[Answer, ...]]] = {}
         self._process: _Process | None = None
+        self._living: set[_Process] = set()
+        """Those that have not ended yet, though they may have been killed."""
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def install(self, definition: str, code: Code) -> None:
         """Take a definition, whose source is sent with its first batch."""
         self.supervisor.install(definition, code)
+
+    def remove(self, definition: str) -> None:
+        """Forget a definition; whoever waits for it is told."""
+        self._do(self.supervisor.remove(definition))
 
     async def submit(self, definition: str, jobs: Sequence[Job]) -> tuple[Answer, ...]:
         """The answers to a batch of jobs for one definition, one for each."""
@@ -86,16 +93,21 @@ class Worker:
             if not waiting.done():
                 waiting.set_exception(AggregateError(f"the worker of {self._tenant} is closed"))
         self._waiting.clear()
-        if self._process is not None:
-            self._process.kill()
-            await self._process.ended.wait()
-            self._process = None
+        self._process = None
+        for process in self._living:
+            process.kill()
+        await asyncio.gather(*(process.task for process in self._living), return_exceptions=True)
+
+    def _gone(self, process: _Process, task: asyncio.Task[None]) -> None:
+        self._living.discard(process)
 
     def _do(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Start():
                     self._process = _Process(self._command, self._heard, self._lost)
+                    self._living.add(self._process)
+                    self._process.task.add_done_callback(functools.partial(self._gone, self._process))
                 case Send(frame):
                     if self._process is not None:
                         self._process.send(frame)
@@ -162,8 +174,7 @@ class _Process:
         self._process: asyncio.subprocess.Process | None = None
         self._killed = False
         self._frames: list[bytes] = []
-        self.ended = asyncio.Event()
-        self._task = asyncio.ensure_future(self._run(words))
+        self.task = asyncio.ensure_future(self._run(words))
 
     def send(self, frame: bytes) -> None:
         """Write a frame; the pipe holds it until the worker reads."""
@@ -196,7 +207,8 @@ class _Process:
         except OSError as error:
             reason = f"it cannot be started: {error}"
         finally:
-            self.ended.set()
+            if self._process is not None:
+                self._process._transport.close()  # type: ignore[attr-defined]  # its pipes may outlive it
         if not self._killed:
             self._lost(self, reason)
 

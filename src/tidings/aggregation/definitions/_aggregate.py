@@ -75,6 +75,8 @@ class Aggregate(Generic[P]):
     where: Filter | str = ""
     """A filter: brokers hand only records that pass it to the definition, live; `lift` must give None for others, so
     that history agrees."""
+    grouped: bool = True
+    """Of what is deployed: whether there is a value for each key, or one value whatever the keys are."""
     capabilities: frozenset[str] = frozenset()
     """`identity`: records name their peer."""
     away: bool = False

@@ -2,7 +2,6 @@
 
 from ._manifest import EVERY, INTERFACE, MAX_SOURCE, QUESTION, Act, Manifest, Tier, digest_of
 from ._registry import SIDE_BY_SIDE, From, Judged, Phase, Place, Registry, check_unsigned, place_of
-from ._screening import entry_of
 from ._signing import Keys, SignatureEnded, Signed, Signer, UnknownSigner, keygen, signed, verify
 from ._standing import Stage, Standing, joined, standing
 
@@ -29,7 +28,6 @@ __all__ = [
     "UnknownSigner",
     "check_unsigned",
     "digest_of",
-    "entry_of",
     "joined",
     "keygen",
     "place_of",

@@ -206,20 +206,9 @@ class Registry:
 
     def judge(self, place: Place) -> Judged:
         """The phase of a name and version that is known; see the table."""
-        known = self._effective(place)
-        standing = self.standing(place)
-        if standing.conflict:
-            marks = " and ".join(digest[:12] for digest in standing.digests[:2])
-            return Judged(
-                Phase.QUARANTINED, f"one version with two sources, {marks}; deploy one of them as a new version"
-            )
-        installs = [one for one in known if one.given.manifest.act is Act.INSTALL]
-        for act, phase in ((Act.QUARANTINE, Phase.QUARANTINED), (Act.REMOVE, Phase.REMOVED)):
-            ended = [one for one in known if one.given.manifest.act is act and not one.void]
-            if ended:
-                return Judged(phase, f"by {ended[0].given.signer}")
-            if act is Act.QUARANTINE and (switch := self._switch(installs)) is not None:
-                return Judged(phase, f"with everything else, by {switch.given.signer}")
+        if (ended := self._ended(place)) is not None:
+            return ended
+        installs = self._installs(place)
         if not installs:
             return Judged(Phase.RECEIVED, "only its end was heard of")
         (install,) = installs
@@ -230,6 +219,29 @@ class Registry:
         if reason := install.doubt or self.unable(install.given.manifest):
             return Judged(Phase.RECEIVED, reason)
         return Judged(Phase.INSTALLED)
+
+    def is_over(self, place: Place) -> bool:
+        """Whether it shall run nowhere any more; what stops this broker alone does not count."""
+        return self._ended(place) is not None
+
+    def _ended(self, place: Place) -> Judged | None:
+        """The phase of what runs nowhere any more, by what all brokers will know; None: it may run."""
+        standing = self.standing(place)
+        if standing.conflict:
+            marks = " and ".join(digest[:12] for digest in standing.digests[:2])
+            reason = f"one version with two sources, {marks}; deploy one of them as a new version"
+            return Judged(Phase.QUARANTINED, reason)
+        known = self._effective(place)
+        for act, phase in ((Act.QUARANTINE, Phase.QUARANTINED), (Act.REMOVE, Phase.REMOVED)):
+            ended = [one for one in known if one.given.manifest.act is act and not one.void]
+            if ended:
+                return Judged(phase, f"by {ended[0].given.signer}")
+            if act is Act.QUARANTINE and (switch := self._switch(self._installs(place))) is not None:
+                return Judged(phase, f"with everything else, by {switch.given.signer}")
+        return None
+
+    def _installs(self, place: Place) -> list[Taken]:
+        return [one for one in self._effective(place) if one.given.manifest.act is Act.INSTALL]
 
     def standing(self, place: Place) -> Standing:
         """What the statements of a name and version say together."""
@@ -251,8 +263,7 @@ class Registry:
 
     def statement(self, place: Place) -> Signed | None:
         """What installs it; None: nothing, or two statements do."""
-        known = self._effective(place) if place in self._taken else []
-        installs = [one.given for one in known if one.given.manifest.act is Act.INSTALL]
+        installs = [one.given for one in self._installs(place)] if place in self._taken else []
         return installs[0] if len(installs) == 1 else None
 
     def versions(self, name: str) -> list[Place]:

@@ -4,7 +4,7 @@
 """
 
 from ._allowed import ALLOWED
-from ._isolation import MEMORY, NoIsolation
+from ._isolation import LAYERS, MEMORY, NoIsolation, machine
 from ._loading import loaded
 from ._messages import (
     HEADER,
@@ -32,6 +32,7 @@ from ._messages import (
     length_of,
     unframed,
 )
+from ._screening import entry_of
 from ._starting import command
 from ._supervision import (
     STRIKES,
@@ -49,6 +50,7 @@ from ._supervision import (
 __all__ = [
     "ALLOWED",
     "HEADER",
+    "LAYERS",
     "MAX_FRAME",
     "MEMORY",
     "STRIKES",
@@ -82,8 +84,10 @@ __all__ = [
     "State",
     "Supervisor",
     "command",
+    "entry_of",
     "framed",
     "length_of",
     "loaded",
+    "machine",
     "unframed",
 ]

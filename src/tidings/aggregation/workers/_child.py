@@ -25,6 +25,7 @@ from ._messages import (
     Answer,
     Batch,
     Check,
+    Code,
     Combine,
     Combined,
     Describe,
@@ -43,6 +44,7 @@ from ._messages import (
     length_of,
     unframed,
 )
+from ._screening import entry_of
 
 OUT_OF_MEMORY = 77
 """How a worker ends that has no memory left."""
@@ -55,14 +57,19 @@ class Definitions:
 
     def __init__(self) -> None:
         self._known: dict[str, Aggregate[Any] | RunOnce] = {}
+        self._codes: dict[str, Code] = {}
 
     def answer(self, batch: Batch) -> Reply:
         """The answers to a batch. Whatever the code raises is an answer too."""
         answers: list[Answer] = []
         try:
             if batch.code is not None:
+                self._codes[batch.definition] = batch.code
                 self._known[batch.definition] = loaded(batch.code.source, batch.code.entry)
             known = self._known[batch.definition]
+            if Describe() in batch.jobs:  # it is about to be deployed
+                code = self._codes[batch.definition]
+                entry_of(code.source, "the source", code.entry)
             answers = [_answered(known, job) for job in batch.jobs]
         except MemoryError:
             raise
@@ -95,7 +102,8 @@ def _described(known: Aggregate[Any] | RunOnce) -> Described:
     window = getattr(known, "window", None)
     length = None if window is None else (int(window.size_ms), int(window.slide_ms))
     where = str(getattr(known, "where", ""))
-    return Described(str(known.name), str(known.version), length, where, known.kind.value)
+    grouped = bool(getattr(known, "grouped", True))
+    return Described(str(known.name), str(known.version), length, where, known.kind.value, grouped)
 
 
 def _lifted(known: Aggregate[Any], rows: list[Any]) -> Lifted:

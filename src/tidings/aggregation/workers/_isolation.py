@@ -24,6 +24,9 @@ MEMORY = 128 * 1_048_576
 NICE = 10
 """How much a worker steps back behind the broker."""
 
+LAYERS = ("user", "network", "pid")
+"""The namespaces of layer 2."""
+
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _PR_SET_DUMPABLE, _PR_SET_PDEATHSIG = 38, 22, 4, 1
 _SECCOMP_MODE_FILTER = 2
 _ALLOW, _EPERM, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
@@ -92,7 +95,7 @@ def namespaces() -> tuple[str, ...]:
         os.close(1)
         _, status = os.waitpid(inner, 0)
         os._exit(abs(os.waitstatus_to_exitcode(status)))
-    return ("user", "network", "pid")
+    return LAYERS
 
 
 def limits(memory: int = MEMORY) -> None:

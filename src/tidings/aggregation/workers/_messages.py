@@ -154,6 +154,7 @@ class Described(msgspec.Struct, frozen=True, tag="described"):
     where: str
     """A filter; "": everything."""
     kind: str
+    grouped: bool = True
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

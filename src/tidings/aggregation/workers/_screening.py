@@ -1,13 +1,14 @@
-"""What can be told about a source without running it. It catches mistakes early, and is no wall: `workers` has
-those.
+"""What can be told about a source without running it. It catches mistakes early, and is no wall: `_isolation` has
+those. A worker does it itself for what is deployed, so that a broker need not even parse the source.
 """
 
 from __future__ import annotations
 
 import ast
 
-from tidings.aggregation.workers import ALLOWED
 from tidings.model import DeploymentRefused
+
+from ._allowed import ALLOWED
 
 _BASES = ("Aggregate", "RunOnce")
 
