@@ -61,10 +61,21 @@ def walker(world: Network, broker: str = "a") -> tuple[SimClient, SimClient]:
     return phone, feed
 
 
+def held(world: Network, broker: str) -> list[object]:
+    """What the copy of the phone at a broker holds."""
+    keeps = keeping(world, broker)
+    return [one.notification["n"] for one, _ in keeps.buffer.all_of(keeps.copies["phone"])]
+
+
 def numbers(client: SimClient) -> list[object]:
     return [one["n"] for one in client.received]
 
 
+@pytest.mark.req("MOB-025")
+@pytest.mark.req("MOB-027")
+@pytest.mark.req("MOB-030")
+@pytest.mark.req("MOB-037")
+@pytest.mark.req("MOB-047")
 def test_a_client_that_moves_to_a_broker_that_is_ready_gets_what_it_missed_from_there() -> None:
     world = network()
     phone, feed = walker(world)
@@ -77,6 +88,7 @@ def test_a_client_that_moves_to_a_broker_that_is_ready_gets_what_it_missed_from_
     assert states(world) == {"b": "active", "c": "active"}
     feed.publish(n=3)
     world.run(3)
+    assert held(world, "b") == held(world, "c") == [2, 3]  # and not what the phone has acknowledged
     asked: list[str] = []
     world.tap = lambda name, link, frame: asked.append(type(frame.message).__name__)
     phone.attach("b")
@@ -114,6 +126,8 @@ def test_while_the_neighbour_graph_is_empty_nothing_is_sent_and_nothing_is_woven
     assert not keeping(world, "a").homes
 
 
+@pytest.mark.req("MOB-028")
+@pytest.mark.req("MOB-032")
 def test_a_session_that_goes_on_gets_first_what_was_sent_then_the_buffer_then_live() -> None:
     world = network()
     phone, feed = walker(world)
@@ -159,6 +173,7 @@ def test_going_and_coming_announces_and_withdraws_nothing_at_the_home_broker() -
     assert told == []
 
 
+@pytest.mark.req("MOB-042")
 def test_who_is_away_for_too_long_leaves_nothing_behind_and_is_served_by_the_origins() -> None:
     world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
     phone, feed = walker(world)
@@ -197,6 +212,7 @@ def test_who_unsubscribes_while_it_is_connected_is_not_listened_for() -> None:
     assert [one["m"] for one in phone.received] == [1]
 
 
+@pytest.mark.req("MOB-040")
 def test_who_says_goodbye_leaves_nothing_behind() -> None:
     world = network()
     phone, _ = walker(world)
@@ -209,6 +225,7 @@ def test_who_says_goodbye_leaves_nothing_behind() -> None:
     assert not waste(world)
 
 
+@pytest.mark.req("MOB-048")
 def test_a_client_that_arrives_before_it_is_missed_is_served_and_its_copies_rest() -> None:
     world = network()
     phone, feed = walker(world)
@@ -270,6 +287,8 @@ def test_copies_are_said_again_on_a_new_tree() -> None:
     assert numbers(phone) == [1]
 
 
+@pytest.mark.req("MOB-039")
+@pytest.mark.req("MOB-095")
 def test_copies_of_a_controller_that_is_gone_serve_their_client_and_expire() -> None:
     world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
     phone, feed = walker(world)
@@ -281,12 +300,13 @@ def test_copies_of_a_controller_that_is_gone_serve_their_client_and_expire() -> 
     world.run(3)
     assert states(world) == {"b": "active", "c": "active"}
     phone.attach("b")
-    world.run(3)
+    world.run(0.015)  # one round trip to its broker: nobody waits for the one that it has left
     assert numbers(phone) == [1]
     world.run()
     assert states(world) == {"c": "passive"}  # that of `b`, which hosts it now
 
 
+@pytest.mark.req("MOB-093")
 def test_a_copy_that_nobody_speaks_for_expires() -> None:
     world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))
     phone, _ = walker(world)
@@ -297,6 +317,7 @@ def test_a_copy_that_nobody_speaks_for_expires() -> None:
     assert states(world) == {}
 
 
+@pytest.mark.req("MOB-050")
 def test_changed_subscriptions_and_new_neighbours_reach_the_copies() -> None:
     world = network(edges=[("a", "b")])
     phone, feed = walker(world)
@@ -313,6 +334,90 @@ def test_changed_subscriptions_and_new_neighbours_reach_the_copies() -> None:
     phone.attach("c")
     world.run(1)
     assert numbers(phone) == [1]
+    world.run(8)
+    assert states(world) == {"a": "passive"}
+    later = world.brokers["c"].features["neighbours"]
+    assert isinstance(later, Neighbourhood)
+    later._changed(later.graph.forget("a", "c", at=world.scheduler.now, pinned=True))
+    world.run(1)
+    assert states(world) == {}
+
+
+@pytest.mark.req("MOB-026")
+def test_a_passive_copy_attracts_nothing_and_buffers_nothing() -> None:
+    world = network(edges=[("a", "o")])
+    phone, feed = walker(world)
+    other = world.add_client("other", "c")
+    assert states(world) == {"o": "passive"}
+    reached: list[str] = []
+
+    def tap(name: str, link: Any, frame: Any) -> None:
+        if name == "c" and link.name == "o" and type(frame.message).__name__ == "Notify":
+            reached.append(link.name)
+
+    world.tap = tap
+    other.publish(n=1)
+    world.run(2)
+    assert numbers(phone) == [1]
+    assert reached == []
+    assert not keeping(world, "o").buffer.bytes
+    assert not [one for one in world.brokers["o"].clients if one.principal == "phone"]
+    feed.detach()
+
+
+@pytest.mark.req("MOB-034")
+def test_after_a_move_there_are_copies_at_the_neighbours_of_the_new_broker_and_nowhere_else() -> None:
+    for edges, left in (([("a", "b"), ("a", "c")], {"a"}), (ALL, {"a", "c"})):
+        for noticed in (0.3, 60.0):
+            world = network(edges=edges)
+            phone, _ = walker(world)
+            assert set(states(world)) == {"b", "c"}
+            phone.vanish(noticed=noticed, kept=60)
+            world.run(2)
+            phone.attach("b")
+            world.run(8)
+            assert states(world) == dict.fromkeys(left, "passive")
+
+
+@pytest.mark.req("MOB-078")
+def test_the_first_who_moves_over_an_edge_finds_nothing_and_the_next_one_a_copy() -> None:
+    world = network(MobilityOptions(Scheme.PROACTIVE, new_edge_interval=0), edges=[])
+    phone, feed = walker(world)
+    for n, broker in enumerate("bab"):
+        phone.vanish(noticed=0.3, kept=60)
+        world.run(2)
+        feed.publish(n=n)
+        world.run(2)
+        phone.attach(broker)
+        world.run(8)
+    assert numbers(phone) == [0, 1, 2]
+    assert keeping(world, "b").outcomes == {Outcome.HIT: 1, Outcome.EARLY: 0, Outcome.MISS: 1}
+    assert keeping(world, "a").outcomes[Outcome.HIT] == 1
+
+
+@pytest.mark.req("MOB-052")
+def test_many_clients_with_several_subscriptions_each_move_by_themselves() -> None:
+    world = network()
+    feed = world.add_client("feed", "o")
+    phones = [world.add_client(f"phone{n}", "abc"[n % 3]) for n in range(6)]
+    for n, phone in enumerate(phones):
+        phone.subscribe(f"n >= {n}")
+        phone.subscribe(f"n < {n}")
+    world.run(3)
+    for n, phone in enumerate(phones):
+        if n % 2:
+            phone.vanish(noticed=0.3 + n / 10, kept=60)
+    world.run(3)
+    for n in range(6):
+        feed.publish(n=n)
+    world.run(3)
+    for n, phone in enumerate(phones):
+        if n % 2:
+            phone.attach("abc"[(n + 1) % 3])
+    world.run(8)
+    assert all(sorted(map(str, numbers(phone))) == list("012345") for phone in phones)
+    assert sum(keeping(world, name).outcomes[Outcome.HIT] for name in BROKERS) == 3
+    assert not check(world.trace)
 
 
 @pytest.mark.parametrize("scheme", ["covering", "flooding", "merging", "simple"])

@@ -63,6 +63,7 @@ async def test_a_subscription_gets_what_is_where_its_client_is_and_not_what_was_
 
 
 @running
+@pytest.mark.req("HIS-116")
 async def test_the_light_was_red_before_the_car_arrived_and_the_past_says_so() -> None:
     """What was published at the new place has a smaller number than what the car has seen of the same origin."""
     async with placed(x="/road/x", y="/road/y") as servers:

@@ -22,6 +22,7 @@ SHORT = 0.6
 
 
 @running
+@pytest.mark.req("MOB-019")
 async def test_a_broker_gives_up_a_client_after_the_silence_that_it_asked_for() -> None:
     noting = Noting()
     async with serve(options("b"), [noting]) as server, await Raw.open(server) as silent, await Raw.open(server) as pc:

@@ -166,17 +166,25 @@ class Controlling:
         self._look(client)
         if not self._known_neighbours(client):
             return
+        known = {**self._brought(link), **client.acknowledged}
         home = self._homes.open_home(link, client.whose)
         if home is None:
             return
         client.state, client.home = Hosting.AWAY, home
-        known = client.acknowledged
         client.positions = {origin: min(known.get(origin, mark), mark) for origin, mark in home.since.items()}
         delay = int(self._options.t_timeout * SECOND)
         client.timeout = self._context.call_later(delay, lambda: self._timed_out(client))
         self._settle_copies(client)
         for broker in sorted(client.told):
             self._send(broker, self._activation(client))
+
+    def _brought(self, link: Link) -> dict[str, Position]:
+        """The positions with which a client has come: it may have gone again before it acknowledged anything."""
+        brought: dict[str, Position] = {}
+        for registration in self._context.subscribed(link):
+            for origin, position in (registration.after or {}).items():
+                brought[origin] = min(position, brought.get(origin, position))
+        return brought
 
     def returned(self, link: Link) -> None:
         """A client that was away is back, and its session goes on."""
