@@ -84,6 +84,8 @@ class Network:
         self.clients: dict[str, SimClient] = {}
         self.frames = 0
         self.bytes = 0
+        self.lost = self.doubled = 0
+        """Frames that were lost, and that came twice, below the transport."""
         self.tap: Callable[[str, Link, Frame], None] | None = None
         """Called with every frame that a broker sends: the broker's name, the link, the frame."""
         self.noticed_within = SILENT_SECONDS
