@@ -15,12 +15,16 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from tidings.matching import Calm, Index
+from tidings import _native
+from tidings.matching import Calm, CompiledIndex, Index
 from tidings.model import Filter, Notification
+from tidings.wire import encode_body
 
 from . import Report
 from ._predicates import predicate
+from ._weights import per_filter
 from ._workloads import Workload, mixed, ranges, stock
 
 WARM = 12_000
@@ -44,9 +48,11 @@ class Result:
     """Per notification."""
 
 
-def settled(workload: Workload, filters: list[Filter]) -> Index[int]:
+Engine: TypeAlias = Index[int] | CompiledIndex[int]
+
+
+def settled(workload: Workload, filters: list[Filter], index: Engine) -> Engine:
     """An index that has seen some traffic."""
-    index: Index[int] = Index()
     for key, filter in enumerate(filters):
         index.add(filter, key)
     for _ in range(4):
@@ -62,7 +68,7 @@ def settled(workload: Workload, filters: list[Filter]) -> Index[int]:
 def compare(workload: Workload, many: int) -> Result:
     """The index against the loop, over the same filters and notifications."""
     filters = [workload.filter() for _ in range(many)]
-    index = settled(workload, filters)
+    index = settled(workload, filters, Index())
     predicates = [(predicate(filter), key) for key, filter in enumerate(filters)]
 
     def loop(notification: Notification) -> list[int]:
@@ -87,7 +93,7 @@ def compare(workload: Workload, many: int) -> Result:
     )
 
 
-def _per_event(match: Callable[[Notification], object], events: list[Notification]) -> float:
+def _per_event(match: Callable[[Any], object], events: list[Any]) -> float:
     start = time.process_time()
     for event in events:
         match(event)
@@ -96,7 +102,7 @@ def _per_event(match: Callable[[Notification], object], events: list[Notificatio
 
 def curve(report: Report, workload: Workload, many: int) -> None:
     """The index alone, and what a match costs that is delivered."""
-    index = settled(workload, [workload.filter() for _ in range(many)])
+    index = settled(workload, [workload.filter() for _ in range(many)], Index())
     events = [workload.notification() for _ in range(2_000)]
     seconds = statistics.median(_per_event(index.match, events) for _ in range(5))
     matches = statistics.fmean(len(index.match(event)) for event in events)
@@ -106,13 +112,46 @@ def curve(report: Report, workload: Workload, many: int) -> None:
     report.figure(f"{where}: per delivered match", seconds / matches * 1e6, "µs")
 
 
-def changes(report: Report, workload: Workload, many: int, *, targets: bool = True) -> None:
+def engines(report: Report, workload: Workload, many: int) -> None:
+    """The compiled engine, which reads bodies, against the index, which gets what was decoded."""
+    filters = [workload.filter() for _ in range(many)]
+    index, compiled = settled(workload, filters, Index()), settled(workload, filters, CompiledIndex())
+    assert compiled.match_body is not None
+    events = [workload.notification() for _ in range(EVENTS)]
+    bodies = [encode_body(event) for event in events]
+    for event, body in zip(events, bodies, strict=True):
+        if sorted(index.match(event)) != sorted(compiled.match_body(body) or ()):
+            raise AssertionError(f"the engines disagree on {event}")
+    runs = [
+        (_per_event(index.match, events), _per_event(compiled.match_body, bodies), _per_event(compiled.match, events))
+        for _ in range(REPEATS)
+    ]
+    gc.unfreeze()
+    python, from_bodies, from_attributes = map(min, zip(*runs, strict=True))
+    median = statistics.median(slow / fast for slow, fast, _ in runs)
+    where = f"{workload.name}, {many:,} filters: compiled"
+    report.ratio(f"{where}, against the index", min(median, python / from_bodies), at_least=4)
+    report.figure(f"{where}, from the body", from_bodies * 1e6, "µs")
+    report.figure(f"{where}, from what was decoded", from_attributes * 1e6, "µs")
+    report.figure(f"{workload.name}, {many:,} filters: the index beside it", python * 1e6, "µs")
+
+
+def weights(report: Report, workload: str, many: int) -> None:
+    """What a filter takes in each engine, beside the filter itself."""
+    index, compiled = (per_filter(engine, workload, many) for engine in ("Index", "CompiledIndex"))
+    report.figure(f"{workload}, {many:,} filters: memory per filter in the index", index, "bytes")
+    report.limit(f"{workload}, {many:,} filters: the same, compiled", compiled, "bytes", at_most=index)
+
+
+def changes(
+    report: Report, workload: Workload, many: int, make: Callable[[], Engine] = Index, *, targets: bool = True
+) -> dict[str, float]:
     """How long a change takes in a large index, with the server's policy for garbage.
 
     Percentiles are medians over rounds, each of other filters; the longest is the longest of all.
     """
     filters = [workload.filter() for _ in range(many)]
-    index = settled(workload, filters)
+    index = settled(workload, filters, make())
     calm = Calm()
     calm.start()
     rounds: dict[str, list[list[float]]] = {"add": [], "remove": []}
@@ -131,8 +170,9 @@ def changes(report: Report, workload: Workload, many: int, *, targets: bool = Tr
         rounds["add"].append(sorted(added))
         rounds["remove"].append(sorted(removed))
     gc.unfreeze()
+    name = "" if make is Index else "compiled, "
     for what, spent in rounds.items():
-        where = f"{workload.name}, {many:,} filters: {what}"
+        where = f"{workload.name}, {many:,} filters: {name}{what}"
         median = statistics.median(times[len(times) // 2] for times in spent)
         tail = statistics.median(times[len(times) * 99 // 100] for times in spent)
         if targets:
@@ -142,6 +182,18 @@ def changes(report: Report, workload: Workload, many: int, *, targets: bool = Tr
             report.figure(f"{where}, median", median, "µs")
             report.figure(f"{where}, 99th percentile", tail, "µs")
         report.limit(f"{where}, longest", max(times[-1] for times in spent) / 1000, "ms", at_most=5)
+    return {what: statistics.median(times[len(times) // 2] for times in spent) for what, spent in rounds.items()}
+
+
+def both_change(report: Report, workload: Workload, many: int, *, targets: bool = True) -> None:
+    """Changes in both engines."""
+    index = changes(report, workload, many, targets=targets)
+    if _native.engine is None:
+        return
+    compiled = changes(report, workload, many, CompiledIndex, targets=targets)
+    for what, median in compiled.items():
+        where = f"{workload.name}, {many:,} filters: {what}"
+        report.limit(f"{where}, compiled against the index", median / index[what], "x", at_most=1)
 
 
 def pauses(report: Report, workload: Workload, many: int) -> None:
@@ -198,10 +250,17 @@ def run(report: Report) -> None:
         report.figure(f"{where}: median ratio", result.median_ratio, "x")
         report.figure(f"{where}: match, at best", result.index * 1e6, "µs")
         report.figure(f"{where}: loop, at best", result.loop * 1e6, "µs")
+    if _native.engine is None:
+        print(f"  the compiled engine is not measured: {_native.WHY_PURE}")
+    else:
+        for workload, many, _ in targets:
+            engines(report, workload, many)
+        weights(report, "stock", 100_000)
+        weights(report, "ranges", 100_000)
     for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):
         curve(report, stock(10_000), many)
     curve(report, stock(10_000, types=["event", "quote"]), 10_000)
-    changes(report, stock(10_000), 100_000)
-    changes(report, ranges(), 100_000, targets=False)
+    both_change(report, stock(10_000), 100_000)
+    both_change(report, ranges(), 100_000, targets=False)
     pauses(report, ranges(), 100_000)
     memory(report, 20_000)

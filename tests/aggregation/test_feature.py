@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -573,3 +575,89 @@ def test_whoever_may_not_administer_may_not_count() -> None:
     (declined,) = sent
     assert "'somebody' may not count" in declined.reason  # type: ignore[attr-defined]
     assert aggregation(network, "1").kept() == []
+
+
+@pytest.mark.req("AGG-062", "AGG-081")
+def test_subscribers_count_publishers_and_publishers_count_subscribers() -> None:
+    """Each client once, whatever the number of its advertisements, until its last one has ended."""
+    network = Network(2, routing=RoutingOptions(advertisements=True), features=lambda name: [Aggregation()])
+    network.add_brokers("123", links=["12", "23"])
+    network.run()
+    seller, rival, buyer = (network.add_client(name, broker) for name, broker in (("s", "1"), ("r", "2"), ("b", "3")))
+    buyer.watch("publisher_count", "type = 'quote'")
+    seller.watch("subscriber_count", "type = 'quote'")
+    seller.advertise("type = 'quote' AND price > 5", id="one")
+    seller.advertise("type = 'quote' AND price < 50", id="two")
+    rival.advertise("type = 'trade'", id="one")
+    buyer.subscribe("type = 'quote'")
+    network.run()
+    assert (values(network, "b")[-1], values(network, "s")[-1]) == (1, 1)
+    rival.advertise("type = 'quote'", id="two")
+    network.run()
+    assert values(network, "b")[-1] == 2
+    seller.unadvertise("one")
+    network.run()
+    assert values(network, "b")[-1] == 2
+    seller.unadvertise("two")
+    rival.detach()
+    network.run()
+    assert values(network, "b")[-1] == 0
+    assert broken_aggregates(network) == []
+
+
+@pytest.mark.req("AGG-088")
+def test_what_a_broker_is_told_goes_on_only_to_those_whose_range_no_longer_holds() -> None:
+    """b4 hears of each change behind b3. With a bound of 30, divided evenly, b1 need not hear of most of them."""
+    network = example()
+    network.clients["c1"].watch("subscription_count", "type = 't'", max_error=30)
+    network.clients["c2"].watch("subscription_count", "type = 't'", max_error=30)
+    network.run()
+    (state,) = aggregation(network, "4").engine.states.values()
+    (told_to_one,) = [side for link, side in state.sides.items() if link.name == "1"]
+    told = updates(network)
+    for number in range(60):
+        client, id = network.clients["c3" if number % 20 < 10 else "c4"], f"s{number % 10}"
+        client.unsubscribe(id) if number >= 20 and number % 40 >= 20 else client.subscribe("type = 't'", id=id)
+        network.run()
+        assert told_to_one.sent.holds(state.total(next(link for link in state.sides if link.name == "1")))
+    sent = list(told)
+    from_three, to_one = (sum(count for a, b, count in sent if pair == a + b) for pair in ("34", "41"))
+    assert 0 < to_one < from_three < 60
+    assert broken_aggregates(network) == []
+
+
+@pytest.mark.req("AGG-063")
+def test_counts_are_kept_all_the_time_or_only_while_somebody_asks() -> None:
+    """What is exported is always on: every broker knows it, and nobody has asked."""
+    on_demand, always = example(), example(AggregationOptions(export=("subscriber_count type = 't'",)))
+    for network in (on_demand, always):
+        network.run()
+        for client in ("c3", "c4", "c5"):
+            network.clients[client].subscribe("type = 't'")
+        network.run()
+    for name in "12345":
+        assert aggregation(on_demand, name).kept() == []
+        samples, left_out = aggregation(always, name).exports.samples
+        assert [(one.value, one.complete) for one in samples] == [(3, True)]
+        assert left_out == 0
+    network.clients["c4"].detach()
+    network.run()
+    assert {aggregation(always, name).exports.samples[0][0].value for name in "12345"} == {2}
+
+
+@pytest.mark.req("AGG-127")
+def test_the_core_runs_without_aggregation_and_does_not_know_of_it() -> None:
+    script = (
+        "import sys, tidings.broker, tidings.history, tidings.mobility\n"
+        "assert not [name for name in sys.modules if name.startswith('tidings.aggregation')]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    network = Network(1, features=lambda name: [])
+    network.add_brokers("12", links=["12"])
+    network.add_client("a", "1").subscribe("n > 1")
+    network.add_client("b", "2")
+    network.run()
+    network.clients["b"].publish(n=2)
+    network.run()
+    assert [dict(one) for one in network.clients["a"].received] == [{"n": 2}]

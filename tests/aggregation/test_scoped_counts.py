@@ -80,6 +80,7 @@ def test_members_of_a_scope_count_in_it_and_nobody_else() -> None:
     assert kept_aggregates(network) == []
 
 
+@pytest.mark.req("AGG-054", "AGG-055")
 def test_only_brokers_that_carry_a_scope_or_lie_on_the_way_hear_of_it() -> None:
     network = house(CreateScope("market", OPEN), Join("@b", "market"), Join("@c", "market"))
     network.clients["b"].watch("subscriber_count", scope="market")

@@ -46,6 +46,19 @@ def test_the_uniform_policy_gives_everybody_the_same() -> None:
     assert split(Policy.UNIFORM, 9, [Below(), Below()], whole_units=True) == (3, (3, 3))
 
 
+@pytest.mark.req("AGG-076")
+def test_the_bound_of_a_sum_is_divided_and_that_of_a_maximum_is_not() -> None:
+    """Added up, the parts of n neighbours and the broker make the bound; of a maximum, each part may be nearly all."""
+    for neighbours in (1, 2, 3, 5):
+        below = [Below()] * neighbours
+        slack, shares = split(Policy.UNIFORM, 60, below, whole_units=True)
+        assert (slack, set(shares)) == (60 / (neighbours + 1), {60 / (neighbours + 1)})
+        slack, shares = split(Policy.WHOLE, 60, below, whole_units=True)
+        assert max(slack + share for share in shares) == 60
+        assert len(set(shares)) == 1
+        assert shares[0] == split(Policy.WHOLE, 60, [Below()], whole_units=True).shares[0], "however many there are"
+
+
 def test_units_that_remain_go_to_those_that_tell_most() -> None:
     neighbours = [Below(told=1), Below(told=9), Below(told=5)]
     assert split(Policy.UNIFORM, 6, neighbours, whole_units=True) == (1, (1, 2, 2))

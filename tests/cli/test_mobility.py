@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import serving
@@ -15,8 +16,9 @@ from typer.testing import CliRunner, Result
 from tidings import sync
 from tidings.cli import app
 from tidings.cli._errors import ExitCode
-from tidings.mobility import GraphMode, MobilityOptions, pseudonym
+from tidings.mobility import GraphMode, MobilityOptions, Scheme, pseudonym
 from tidings.net import Access, AccessEntry, Options, Server, StartError
+from tidings.spark import collect
 from tidings.store import JournalKind, StoreReader
 
 BUILDING = {
@@ -38,11 +40,12 @@ def soon(check: Callable[[], bool]) -> None:
 
 
 @contextlib.contextmanager
-def two(home: Path) -> Iterator[tuple[str, str]]:
+def two(home: Path, mobility: MobilityOptions | None = None) -> Iterator[tuple[str, str]]:
     """Two brokers, linked."""
+    chosen = mobility or MobilityOptions()
     with (
-        serving(Options(name="a", port=0)) as a,
-        serving(Options(name="b", port=0, neighbours=(a,), data=home, metrics_port=None)) as b,
+        serving(Options(name="a", port=0, mobility=chosen)) as a,
+        serving(Options(name="b", port=0, neighbours=(a,), data=home, mobility=chosen)) as b,
     ):
         yield a, b
 
@@ -97,7 +100,7 @@ def test_top_and_metrics_show_hand_offs(walked: Walked) -> None:
     assert "hand-offs 0.0/s, hits -" in run("top", "--once", "--interval", "0.1", "-b", b).stdout
 
 
-def test_a_hand_off_is_written_to_the_journal_under_a_pseudonym(walked: Walked) -> None:
+def test_a_hand_off_is_written_to_the_journal_under_a_pseudonym(walked: Walked, tmp_path: Path) -> None:
     _, _, home = walked
 
     def written() -> list[tuple[str, object, object]]:
@@ -107,6 +110,35 @@ def test_a_hand_off_is_written_to_the_journal_under_a_pseudonym(walked: Walked) 
 
     soon(lambda: bool(written()))
     assert written() == [(pseudonym("phone", "phone"), "a", "b")]
+    assert collect(home, tmp_path) == 1, "and mining finds it there"
+
+
+def test_copies_and_what_clients_found_are_shown_where_brokers_are_ready(tmp_path: Path) -> None:
+    ready = MobilityOptions(Scheme.PROACTIVE, roamers=("all",), new_edge_interval=0)
+    with two(tmp_path / "data", ready) as (a, b):
+        soon(lambda: json.loads(run("topology", "--json", "-b", a).stdout)["brokers"] == ["a", "b"])
+        with sync.connect(a, name="phone") as phone:
+            phone.subscribe("n EXISTS")
+
+            def status(broker: str) -> Any:
+                return json.loads(run("mobility", "status", "phone", "--json", "-b", broker).stdout)
+
+            phone.move(b)
+            soon(lambda: bool(status(a)["copies"]))
+            (copy,) = status(a)["copies"]
+            assert (copy["client"], copy["state"], copy["controller"], copy["subscriptions"]) == (
+                "phone",
+                "passive",
+                "b",
+                1,
+            )
+            assert "phone" in run("mobility", "status", "-b", a).stdout
+            phone.move(a)
+            soon(lambda: status(a)["counters"]["hand_offs"] == 1)
+            counted, (move,) = status(a)["counters"], status(a)["moves"]
+            assert move["outcome"] in ("hit", "early"), "the copy was there, whether or not its time had come"
+            assert counted["hits"] + counted["early"] == 1
+            assert "hits" in run("top", "--once", "--interval", "0.1", "-b", a).stdout
 
 
 def test_a_graph_is_imported_and_forgotten_everywhere(tmp_path: Path) -> None:

@@ -335,6 +335,46 @@ def test_what_the_engine_takes_python_takes_for_long() -> None:
             assert_taken_alike(lookers, changed(body, changes))
 
 
+@compiled
+def test_many_ranges_without_a_rare_one_are_sifted_together_and_stay_exact() -> None:
+    rng = random.Random(11)
+    index: CompiledIndex[int] = CompiledIndex()
+    naive: NaiveIndex[int] = NaiveIndex()
+
+    def notification() -> Notification:
+        values: dict[str, object] = {name: rng.randrange(100) for name in "abcd" if rng.random() < 0.9}
+        if rng.random() < 0.2:
+            values["a"] = [rng.randrange(100) for _ in range(rng.randrange(3))]
+        return Notification(values)
+
+    def filter() -> Filter:
+        low = [rng.randrange(90) for _ in range(3)]
+        high = [at + rng.randrange(60) for at in low]
+        ranges = [
+            Range(name, low[n], high[n], low_open=rng.random() < 0.5) for n, name in enumerate(rng.sample("abcd", 3))
+        ]
+        return one(*ranges, *([Range("a", rng.randrange(60))] if rng.random() < 0.3 else []))
+
+    for key in range(300):
+        drawn = filter()
+        index.add(drawn, key)
+        naive.add(drawn, key)
+    for _ in range(800):
+        index.match(notification())
+    while index.review(1_000):
+        pass
+    assert index.statistics()["in_segments"] > 100
+    for key in range(0, 300, 2):
+        index.remove(key)
+        naive.remove(key)
+    for _ in range(300):
+        event = notification()
+        assert found(index, encode_body(event)) == sorted(index.match(event)) == sorted(naive.match(event))
+    for key in range(1, 300, 2):
+        index.remove(key)
+    assert set(index.statistics().values()) == {0}
+
+
 # --- what only Python can say ---------------------------------------------------------------------------------------
 
 

@@ -26,9 +26,10 @@ from tidings.mobility import (
     pseudonym,
 )
 from tidings.mobility._claims import Claim, Claims, read_ruling
+from tidings.mobility._neighbourhood import _Order
 from tidings.model import TidingsError
 from tidings.scopes import Scopes
-from tidings.sim import World
+from tidings.sim import Network, World
 from tidings.wire import pack
 
 BROKERS = ("a", "b", "c")
@@ -103,6 +104,7 @@ def test_a_directed_graph_is_learned_by_both_and_leads_one_way() -> None:
     in_world(main, GraphOptions(directed=True))
 
 
+@pytest.mark.req("MOB-083")
 def test_a_new_process_that_only_says_where_it_was_makes_no_edge() -> None:
     async def main(world: World) -> None:
         async with tidings.connect(world.url("a"), name="phone") as client:
@@ -167,6 +169,76 @@ def test_an_edge_that_is_not_used_vanishes_by_itself_and_one_that_is_used_stays(
         assert seen_at(world) == {"a": ("b",), "b": ("a",), "c": ()}
 
     in_world(main)
+
+
+def plain_network() -> Network:
+    """Four brokers in a line, without a world around them."""
+
+    def features(name: str) -> Iterable[Feature]:
+        hosts = Hosts()
+        return hosts, Neighbourhood(hosts)
+
+    made = Network(1, features=features)
+    made.add_brokers("abcd", links=["ab", "bc", "cd"])
+    made.run()
+    return made
+
+
+def neighbours_in(network: Network) -> dict[str, str]:
+    found = {}
+    for name, broker in network.brokers.items():
+        feature = broker.features["neighbours"]
+        assert isinstance(feature, Neighbourhood)
+        found[name] = "".join(sorted(feature.neighbours()))
+    return found
+
+
+@pytest.mark.req("MOB-133")
+def test_an_outlier_appears_after_a_long_absence_and_vanishes_while_others_stay() -> None:
+    network = plain_network()
+    phone, commuter = network.add_client("phone", "a"), network.add_client("commuter", "a")
+    network.run()
+
+    def commute(minutes: int) -> None:
+        for minute in range(minutes):
+            commuter.vanish(noticed=1, kept=30)
+            commuter.attach("ba"[minute % 2])
+            network.run(60)
+
+    phone.vanish(noticed=1, kept=3_600)
+    commute(30)
+    phone.attach("d")
+    commute(2)
+    assert neighbours_in(network) == {"a": "bd", "b": "a", "c": "", "d": "a"}, "half an hour later, three links away"
+    commute(20)
+    assert neighbours_in(network) == {"a": "bd", "b": "a", "c": "", "d": ""}, "d adds edges as often as it ever did"
+    commute(12)
+    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}, "a adds one in half an hour"
+
+
+@pytest.mark.req("MOB-082")
+def test_the_graph_follows_brokers_that_go_and_come_and_habits_that_change() -> None:
+    network = plain_network()
+    walker = network.add_client("walker", "a")
+    network.run()
+
+    def visit(*brokers: str, rounds: int = 5) -> None:
+        for broker in brokers * rounds:
+            walker.vanish(noticed=1, kept=30)
+            walker.attach(broker)
+            network.run(61)
+
+    visit("b", "a")
+    assert neighbours_in(network) == {"a": "b", "b": "a", "c": "", "d": ""}
+    network.add_broker("e")
+    network.connect("a", "e")
+    network.run()
+    visit("e", "a", rounds=12)
+    assert neighbours_in(network) == {"a": "e", "b": "", "c": "", "d": "", "e": "a"}, "another habit, with a new broker"
+    network.crash("e")
+    network.run(5)
+    visit("c", "a", rounds=20)
+    assert neighbours_in(network) == {"a": "c", "b": "", "c": "a", "d": ""}, "a broker that is gone is forgotten"
 
 
 def test_edges_survive_a_crash_and_configured_ones_come_from_the_configuration() -> None:
@@ -245,6 +317,27 @@ def test_a_static_graph_takes_no_import() -> None:
             graph_at(world, "a").take(b'{"edges": []}', "graph.json", lambda whole: None)
 
     in_world(main, GraphOptions(GraphMode.STATIC))
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (GraphOptions(max_degree=1), ("c",)),
+        (GraphOptions(max_degree=0), ("c", "b")),
+        (GraphOptions(GraphMode.STATIC), ()),
+    ],
+)
+def test_a_broker_takes_no_more_of_an_import_than_it_is_configured_for(
+    options: GraphOptions, kept: tuple[str, ...]
+) -> None:
+    async def main(world: World) -> None:
+        order = _Order(edges=(Edge("a", "b", 1, 0, 0), Edge("a", "c", 2, 0, 0), Edge("b", "c", 9, 0, 0)))
+        feature = graph_at(world, "a")
+        feature.visit(pack(order), lambda answer: None)
+        assert feature.graph.neighbours("a") == kept
+        assert len(feature.graph) == len(kept)
+
+    in_world(main, options)
 
 
 def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:

@@ -41,7 +41,7 @@ public:
 };
 
 // The ways to look a conjunction up.
-enum class How : uint8_t { Always, Value, Prefix, Suffix, Gram, Within, Grid, Above, Below, Present, Exists };
+enum class How : uint8_t { Always, Value, Prefix, Suffix, Gram, Within, Grid, Above, Below, Present, Exists, Segment };
 
 // One block of memory: this, the tests, and the bytes of their operands.
 class Conjunction {
@@ -63,8 +63,10 @@ public:
     uint32_t listed = 0;  // its place among all
     uint32_t filter = 0;  // the number of the filter that it belongs to
     uint32_t pivot = 0;   // the test by which it is looked up
+    uint32_t slot = 0;    // in its segment
     uint32_t guards[2] = {Guard::NONE, Guard::NONE};  // the tests that guard it
     const uint32_t count;                             // of its tests
+    class Segment* segment = nullptr;
     How how = How::Always;
     bool asks = false;  // whether one of its tests is somebody else's business
 

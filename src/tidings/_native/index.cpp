@@ -13,11 +13,15 @@ namespace {
 double weight(How how) {
     switch (how) {
         case How::Value: case How::Within: return 0.2;
-        case How::Gram: case How::Grid: return 2.0;
+        case How::Gram: return 2.0;
+        case How::Grid: return 8.0;
         case How::Above: case How::Below: return 3.0;
         default: return 1.0;
     }
 }
+
+constexpr double SLOT = 0.01;   // what a slot in a segment costs, where 1 is a look at an entry of a bag
+constexpr double MISSED = 3.0;  // what it costs to test a conjunction in full
 
 // What is assumed of a test before there is a sample.
 double assumed(How how) {
@@ -114,13 +118,19 @@ Index::Way Index::way(const Conjunction& conjunction, uint32_t at) {
 Index::Way Index::best(const Conjunction& conjunction) {
     Way best{0, How::Always, 0, 2.0};
     std::vector<std::pair<double, uint32_t>> guards;
+    double together = 1;  // the share that passes all ranges of numbers, if they have nothing to do with each other
+    bool known = false;
     for (uint32_t at = 0; at < conjunction.count; ++at) {
         const Way found = way(conjunction, at);
         const Test& test = conjunction.tests()[at];
         if (found.cost < best.cost) best = found;
         if (test.negated || !test.is_numeric() || (test.op != Op::Range && test.op != Op::Equal)) continue;
         guards.emplace_back(found.share, at);
+        together *= found.share;
+        known = sample_.seen() >= attribute(test.attribute).born + Sample::ENOUGH;
     }
+    const double sifting = SLOT + MISSED * together;
+    if (known && sifting < best.cost) return {guards.front().second, How::Segment, 0, sifting, together};
     for (auto& [share, at] : guards)  // a pivot that leads to few beside those who pass it need not be asked again
         if (at == best.pivot && best.how != How::Present) share = best.how == How::Grid ? 0.6 : 1.0;
     std::sort(guards.begin(), guards.end());
@@ -133,12 +143,34 @@ void Index::settle(Conjunction* conjunction, const Way& way) {
     conjunction->how = way.how;
     conjunction->size = way.size;
     std::copy(way.guards, way.guards + 2, conjunction->guards);
+    if (way.how == How::Segment) {
+        Segment& one = segment(*conjunction);
+        one.add(conjunction, sample_);
+        conjunction->segment = &one;
+        ++in_segments_;
+        return;
+    }
     if (way.how == How::Always) always_.add(conjunction);
     else if (way.how == How::Exists) attribute(conjunction->pivotal().attribute).exists.add(conjunction);
     else probe(conjunction->pivotal()).hang(conjunction);
 }
 
+Segment& Index::segment(const Conjunction& conjunction) {
+    for (const auto& one : segments_)
+        if (one->has_room(conjunction)) return *one;
+    segments_.push_back(std::make_unique<Segment>());
+    return *segments_.back();
+}
+
 void Index::leave(Conjunction* conjunction) {
+    if (conjunction->how == How::Segment) {
+        Segment* segment = conjunction->segment;
+        segment->remove(conjunction);
+        --in_segments_;
+        if (segment->empty())
+            segments_.erase(std::find_if(segments_.begin(), segments_.end(), [&](const auto& one) { return one.get() == segment; }));
+        return;
+    }
     if (conjunction->how != How::Always && conjunction->how != How::Exists) {
         probe(conjunction->pivotal()).unhang(conjunction);
         return;
@@ -217,6 +249,13 @@ size_t Index::review(size_t most) {
         Conjunction* conjunction = all_[cursor_++];
         if (conjunction->how == How::Always) continue;
         const Way found = best(*conjunction);
+        if (conjunction->how == How::Segment || found.how == How::Segment) {
+            const bool moves = conjunction->how == How::Segment ? found.cost * BETTER < SLOT : found.how == How::Segment;
+            if (!moves || found.how == conjunction->how) continue;
+            leave(conjunction);
+            settle(conjunction, found);
+            continue;
+        }
         const Way now = way(*conjunction, conjunction->pivot);
         const bool same = found.pivot == conjunction->pivot && found.how == conjunction->how && found.size == conjunction->size &&
                           std::equal(found.guards, found.guards + 2, conjunction->guards);
@@ -299,6 +338,7 @@ bool Index::match(std::vector<uint32_t>& found, Asked& asked) {
     met_.clear();
     gather(always_);
     for (const uint32_t number : reading.present) lead(number, reading[number]);
+    for (const auto& segment : segments_) segment->sift(reading, met_);
     for (const auto& [conjunction, filter] : met_) {
         if (found_[filter] == matches_) continue;
         const int answer = judge(*conjunction, asked);

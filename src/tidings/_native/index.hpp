@@ -6,7 +6,8 @@
 // value leads to (`probe.hpp`). A notification that fails the pivot never comes near it, as far as hashes, cells and
 // lengths can tell; whoever is met is tested from the first test to the last. So a way that leads to too many is slow,
 // never wrong. Who may pass is gathered first, and then tested: by then it has come closer to the processor. How many pass is estimated from a sample of notifications (`sample.hpp`), and before there are any, from
-// the operands of the filters themselves.
+// the operands of the filters themselves. Where no test is rare, but all the ranges of numbers together are, a conjunction
+// gets a slot in a segment instead (`segment.hpp`).
 //
 // When the sample has grown or changed, all conjunctions are reviewed, a few at each change and each sampled
 // notification, and those with a clearly better pivot are moved. Nothing is ever rebuilt.
@@ -18,6 +19,7 @@
 #include "body.hpp"
 #include "probe.hpp"
 #include "sample.hpp"
+#include "segment.hpp"
 
 namespace tidings {
 
@@ -47,6 +49,7 @@ public:
     size_t waiting() const { return due_; }
     size_t conjunctions() const { return all_.size(); }
     size_t always() const { return always_.entries.size(); }
+    size_t in_segments() const { return in_segments_; }
 
     // The numbers of the filters that pass what was read last, each once; false if nobody knows.
     bool match(std::vector<uint32_t>& found, Asked& asked);
@@ -68,6 +71,7 @@ private:
 
     Attribute& attribute(uint32_t number) { return *attributes_[number]; }
     Probe& probe(const Test& test);
+    Segment& segment(const Conjunction& conjunction);
     void settle(Conjunction* conjunction, const Way& way);
     void leave(Conjunction* conjunction);
     Way best(const Conjunction& conjunction);
@@ -83,6 +87,7 @@ private:
 
     std::vector<std::unique_ptr<Attribute>> attributes_;  // they stay where they are
     Bag always_;
+    std::vector<std::unique_ptr<Segment>> segments_;
     std::vector<Conjunction*> all_;
     std::vector<std::pair<const Conjunction*, uint32_t>> met_;  // who may pass, with the number of the filter
     std::vector<uint64_t> found_;  // by filter, the latest match that found it
@@ -90,7 +95,7 @@ private:
     uint64_t matches_ = 0;
     const uint32_t stride_;
     uint32_t countdown_;
-    size_t due_ = 0, cursor_ = 0;
+    size_t due_ = 0, cursor_ = 0, in_segments_ = 0;
 };
 
 }  // namespace tidings

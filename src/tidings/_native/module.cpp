@@ -365,10 +365,10 @@ PyObject* engine_statistics(Engine* self, PyObject*) {
     if (is_busy(self)) return nullptr;
     const Index& index = *self->index;
     return Py_BuildValue(
-        "{s:n,s:n,s:n,s:n,s:n,s:n}", "filters", static_cast<Py_ssize_t>(self->held), "conjunctions",
+        "{s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "filters", static_cast<Py_ssize_t>(self->held), "conjunctions",
         static_cast<Py_ssize_t>(index.conjunctions() + self->open), "open", static_cast<Py_ssize_t>(self->open),
         "always", static_cast<Py_ssize_t>(index.always()), "attributes", static_cast<Py_ssize_t>(index.names.used()),
-        "waiting", static_cast<Py_ssize_t>(index.waiting()));
+        "in_segments", static_cast<Py_ssize_t>(index.in_segments()), "waiting", static_cast<Py_ssize_t>(index.waiting()));
 }
 
 // --- matching -------------------------------------------------------------------------------------------

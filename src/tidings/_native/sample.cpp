@@ -1,5 +1,7 @@
 #include "sample.hpp"
 
+#include <algorithm>
+
 namespace tidings {
 
 void Sample::observe(const Reading& reading) {
@@ -57,6 +59,20 @@ double Sample::present(uint32_t attribute, Kind kind, uint64_t born) const {
         const Value* value = entry.find(attribute);
         return value && (kind == Kind::Missing || value->kind == kind || value->kind == Kind::List);
     });
+}
+
+std::vector<double> Sample::cuts(uint32_t attribute, Kind kind, size_t most) const {
+    std::vector<double> values, cuts;
+    for (const Entry& entry : entries_) {
+        const Value* value = entry.find(attribute);
+        if (value && value->kind == kind && value->is_numeric()) values.push_back(value->number.near);
+    }
+    std::sort(values.begin(), values.end());
+    for (size_t n = 1; n <= most && !values.empty(); ++n) {
+        const double cut = values[n * values.size() / (most + 1)];
+        if (cuts.empty() || cuts.back() < cut) cuts.push_back(cut);
+    }
+    return cuts;
 }
 
 }  // namespace tidings

@@ -22,6 +22,9 @@ public:
     double passing(const Test& test, const char* operands, uint64_t born) const;
     double present(uint32_t attribute, Kind kind, uint64_t born) const;
 
+    // Up to so many different numbers that cut the values of an attribute into parts of about the same size.
+    std::vector<double> cuts(uint32_t attribute, Kind kind, size_t most) const;
+
 private:
     struct Entry {
         uint64_t serial = 0;

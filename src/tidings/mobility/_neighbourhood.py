@@ -221,8 +221,9 @@ class Neighbourhood(Feature):
     def _obey(self, order: _Order) -> _Answer:
         now = self.context.now()
         self._changed(self.graph.expire(now))
-        if order.edges is not None:
-            edges = self._own(order.edges)
+        if order.edges is not None and self.options.mode is not GraphMode.STATIC:
+            edges = sorted(self._own(order.edges), key=lambda edge: (-edge.weight, edge.old, edge.new))
+            edges = edges[: self.options.max_degree or None]  # the broker that was asked may be configured otherwise
             self._changed(self.graph.replace(edges, now))
             for edge in edges:
                 self._keep(edge)

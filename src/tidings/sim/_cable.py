@@ -14,13 +14,14 @@ import random
 from collections import deque
 from typing import Any, Protocol
 
+from ._channel import Radio, transmitted
 from ._scheduler import Event, Scheduler
 
 WINDOW = 262_144
 """Bytes that may be under way or unread before they count as the writer's buffer."""
 
 
-class Climate(Protocol):
+class Climate(Radio, Protocol):
     """How connections behave. Times are in microseconds."""
 
     @property
@@ -123,10 +124,12 @@ class End(asyncio.Transport):
             self._held.append(what)
             return
         scheduler, weather = cable.scheduler, cable.weather
-        depart = scheduler.now
+        depart, packet = scheduler.now, transmitted(weather, cable.random)
         if weather.bandwidth is not None and what is not None:
-            depart = self._free_at = max(depart, self._free_at) + len(what) * 1_000_000 // weather.bandwidth
-        self._last = max(self._last, depart + cable.random.randint(*weather.latency))
+            once = len(what) * 1_000_000 // weather.bandwidth
+            depart = max(depart, self._free_at) + packet.before * once
+            self._free_at = depart + packet.after * once
+        self._last = max(self._last, depart + packet.pause + cable.random.randint(*weather.latency))
         event = scheduler.at(self._last, lambda: self._arrive(event, what))
         self._under_way[event] = what
 

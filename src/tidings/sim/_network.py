@@ -21,10 +21,11 @@ from typing import Protocol
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
 from tidings.history import CacheLimits
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.model import Location, TidingsError, TopologyError
+from tidings.model import ArgumentRefused, Location, TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
 from tidings.wire import Envelope, Frame, Settled, decode, encode
 
+from ._channel import transmitted
 from ._client import SimClient
 from ._details import Activated, Answered, Asked, Attached, Taken
 from ._disk import SimDisk
@@ -61,6 +62,18 @@ class Weather:
     """Encode and decode every frame, as a real link does."""
     service: Service | None = None
     """How long brokers work on each frame, one after the other; None: no time at all."""
+    loss: float = 0.0
+    """The share of frames that is lost below the transport, which sends them again: they come later, and in order."""
+    duplication: float = 0.0
+    """The share that arrives twice below the transport, which drops the second: it takes its share of the bandwidth."""
+    resend_after: int = 200_000
+    """How long the transport waits before it sends again what was lost; twice as long each further time."""
+
+    def __post_init__(self) -> None:
+        """Raise `ArgumentRefused` for a share that is none."""
+        for name in ("loss", "duplication"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ArgumentRefused(f"{name}={getattr(self, name)}; give a share from 0 to below 1")
 
 
 class Way(Protocol):
@@ -107,15 +120,19 @@ class _Pipe:
         weather, scheduler = self.weather or network.weather, network.scheduler
         network.frames += 1
         depart = scheduler.now
+        packet = transmitted(weather, network.random)
+        network.lost += packet.lost
+        network.doubled += packet.twice
         if weather.through_wire or weather.bandwidth is not None:
             data = encode(frame)
-            network.bytes += len(data)
+            network.bytes += len(data) * (packet.before + packet.after)
             if weather.through_wire:
                 frame = decode(data)
             if weather.bandwidth is not None:
-                depart = max(depart, self._free_at)
-                self._free_at = depart = depart + len(data) * 1_000_000 // weather.bandwidth
-        self._last = max(self._last, depart + network.random.randint(*weather.latency))
+                once = len(data) * 1_000_000 // weather.bandwidth
+                depart = max(depart, self._free_at) + packet.before * once
+                self._free_at = depart + packet.after * once
+        self._last = max(self._last, depart + packet.pause + network.random.randint(*weather.latency))
         event = scheduler.at(self._last, lambda: self._arrive(event, frame))
         self._under_way[event] = frame
 
@@ -281,6 +298,8 @@ class Network:
         self.clients: dict[str, SimClient] = {}
         self.frames = 0
         self.bytes = 0
+        self.lost = self.doubled = 0
+        """Frames that were lost, and that came twice, below the transport."""
         self.tap: Callable[[str, Link, Frame], None] | None = None
         """Called with every frame that a broker sends: the broker's name, the link, the frame."""
         self.noticed_within = SILENT_SECONDS
