@@ -104,6 +104,7 @@ def test_a_directed_graph_is_learned_by_both_and_leads_one_way() -> None:
     in_world(main, GraphOptions(directed=True))
 
 
+@pytest.mark.req("MOB-083")
 def test_a_new_process_that_only_says_where_it_was_makes_no_edge() -> None:
     async def main(world: World) -> None:
         async with tidings.connect(world.url("a"), name="phone") as client:

@@ -17,7 +17,7 @@ this one: its positions are refused until the broker hears of that one, and it a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -97,6 +97,10 @@ class Durables:
         """Set by the same: brings the newest record here, then says which brokers may have a newer one."""
         self.kept: Callable[[Link, str], None] = lambda link, name: None
         """Called when a record is on disk."""
+        self.pass_on: Callable[[str, Link, str, DurableRecord, Callable[[Exception | None], None]], None] | None = None
+        """Set by the same: has another broker keep a record."""
+        self._lent: dict[Link, dict[str, tuple[str, DurableRecord]]] = {}
+        """At a broker without a store: what others keep for its clients, and who."""
         self.forgotten: Callable[[Link, str, tuple[int, int]], None] = lambda link, name, stamp: None
         """Called when one shall be nowhere any more, with the epoch and the time at which that was said."""
         for key, value in (store.items(_TABLE) if store is not None else {}).items():
@@ -136,8 +140,41 @@ class Durables:
         except TidingsError:
             done(False)
 
+    @property
+    def has_store(self) -> bool:
+        """Whether anything can be kept here."""
+        return self._store is not None
+
+    def lend(self, link: Link, name: str, broker: str, record: DurableRecord) -> None:
+        """Use what another broker keeps, because nothing can be kept here."""
+        for gone in [one for one in self._lent if self._broker.client(one.name) is not one]:
+            del self._lent[gone]
+        self._lent.setdefault(link, {})[name] = (broker, record)
+
+    def renew(
+        self,
+        client: str,
+        name: str,
+        record: DurableRecord,
+        kept: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Keep what a client says at another broker, which cannot keep it; `TidingsError` if it is not kept here."""
+        store, known = self._check(name), self.record_of(client, name)
+        if known is None or len(record.filter) > MAX_DURABLE_FILTER:
+            raise TidingsError(f"broker '{self._broker.name}' does not keep durable subscription '{name[:80]}'")
+        check_progress(record.positions)
+        self._check_origins(name, record.positions, known)
+        data = _encode(record)
+        self._check_size(self._owners[client], client, name, len(data))
+        self._records[client][name] = record
+        self._resize(client, name, len(data))
+        store.put(_TABLE, _key(client, name), data, kept, failed)
+
     def _recall(self, link: Link, message: Recall) -> None:
-        self._check(message.name)
+        self._check_name(message.name)
+        if self.gather is None or self.pass_on is None:
+            self._check(message.name)
         if self.gather is None:
             self._answer(link, message)
         else:
@@ -153,6 +190,11 @@ class Durables:
 
     def _answer(self, link: Link, message: Recall, missing: tuple[str, ...] = ()) -> None:
         record = self.record_of(link.name, message.name)
+        if self._store is None:
+            if (lent := self._lent.get(link, {}).get(message.name)) is not None:
+                record = lent[1]
+            elif not missing:
+                self._check(message.name)
         marks = self._broker.recovery.seen.marks_of(())
         if record is None:
             self._check_room(link.name, message.name)
@@ -166,14 +208,17 @@ class Durables:
         self._broker.send(link, Recalled(message.id, True, record.filter, positions, missing))
 
     def _keep(self, link: Link, message: Keep) -> None:
-        self._check(message.name)
+        lent = self._lent.get(link, {}).get(message.name)
+        if lent is None:
+            self._check(message.name)
         check_progress(message.positions)
         if len(message.filter) > MAX_DURABLE_FILTER:
             raise TidingsError(
                 f"the filter of durable subscription '{message.name}' has {len(message.filter):,} characters; "
                 f"at most {MAX_DURABLE_FILTER:,} can be kept: write a shorter one"
             )
-        self._check_origins(message, self.record_of(link.name, message.name))
+        known = self.record_of(link.name, message.name) if lent is None else lent[1]
+        self._check_origins(message.name, message.positions, known)
         record = DurableRecord(
             message.filter, message.positions, self._broker.now(), self.epoch_of(link.name), _identity(link)
         )
@@ -183,7 +228,10 @@ class Durables:
             self.kept(link, message.name)
             answer()
 
-        self._put(link, message.name, record, kept, failed)
+        if lent is None:
+            self._put(link, message.name, record, kept, failed)
+        elif self.pass_on is not None:
+            self.pass_on(lent[0], link, message.name, record, lambda error: failed(error) if error else answer())
 
     def _put(
         self,
@@ -199,7 +247,7 @@ class Durables:
         if known is None:
             self._check_room(link.name, name)
         data = _encode(record)
-        self._check_size(link, name, len(data))
+        self._check_size(link.owner, link.name, name, len(data))
         self._own(link)
         self.count += known is None
         self._records.setdefault(link.name, {})[name] = record
@@ -207,6 +255,12 @@ class Durables:
         store.put(_TABLE, _key(link.name, name), data, kept, failed)
 
     def _forget(self, link: Link, message: Forget) -> None:
+        if self._store is None and self.pass_on is not None:
+            self._check_name(message.name)
+            self._lent.get(link, {}).pop(message.name, None)
+            self.forgotten(link, message.name, (self.epoch_of(link.name), self._broker.now()))
+            self._broker.send(link, Kept(message.id))
+            return
         store = self._check(message.name)
         self._remove(link.name, message.name)
         self.forgotten(link, message.name, (self.epoch_of(link.name), self._broker.now()))
@@ -233,18 +287,21 @@ class Durables:
                 f"broker '{self._broker.name}' has no store to keep '{name[:80]}' in; give it a data directory, "
                 "or subscribe without `durable`"
             )
+        self._check_name(name)
+        return self._store
+
+    def _check_name(self, name: str) -> None:
         if not 0 < len(name) <= MAX_DURABLE_NAME:
             raise TidingsError(
                 f"'{name[:80]}' has {len(name):,} characters; the name of a durable subscription has "
                 f"1 to {MAX_DURABLE_NAME}"
             )
-        return self._store
 
-    def _check_origins(self, message: Keep, known: DurableRecord | None) -> None:
-        for origin in message.positions:
+    def _check_origins(self, name: str, positions: Mapping[str, Position], known: DurableRecord | None) -> None:
+        for origin in positions:
             if not self._broker.recovery.seen.heard_of(origin) and (known is None or origin not in known.positions):
                 raise TidingsError(
-                    f"{origin[:80]!r} in the position of durable subscription '{message.name}' is a broker that "
+                    f"{origin[:80]!r} in the position of durable subscription '{name}' is a broker that "
                     f"'{self._broker.name}' has never heard of; try again once that broker can be reached from here"
                 )
 
@@ -270,9 +327,8 @@ class Durables:
         if not self._owned[owner]:
             del self._owned[owner]
 
-    def _check_size(self, link: Link, name: str, size: int) -> None:
-        grown = size - self._sizes.get((link.name, name), 0)
-        owner = link.owner
+    def _check_size(self, owner: str, client: str, name: str, size: int) -> None:
+        grown = size - self._sizes.get((client, name), 0)
         held = self._owned.get(owner, 0)
         if grown > 0 and held + grown > MAX_DURABLE_BYTES:
             self.refused += 1

@@ -43,12 +43,15 @@ from ._whereabouts import (
     Found,
     Key,
     Moves,
+    PassedBack,
+    PassedOn,
     Pointer,
     Whereabouts,
     combined,
     read_find,
     read_found,
     read_moves,
+    read_passed,
 )
 
 FIND_TIME = 2_000_000
@@ -61,6 +64,8 @@ MAX_WAITING = 100_000
 """The most questions that wait at one broker; more are refused."""
 MAX_OPEN = 200
 """The most of one client."""
+MAX_REASON = 1_000
+"""The most characters of what another broker says about a record."""
 MAX_MISSING = 16
 """The most missing brokers that a client is told of."""
 
@@ -87,6 +92,9 @@ class Following(Feature):
         self._open: Counter[Link] = Counter()
         """How many questions of each client are not answered yet."""
         self._moves: deque[tuple[Key, Pointer]] = deque()
+        self._passing: dict[int, Callable[[str], None]] = {}
+        """What was passed on and not answered yet."""
+        self._passed = 0
         self._waves = 0
         self._soon = False
         self.moved_here = 0
@@ -103,6 +111,7 @@ class Following(Feature):
         durables.gather = self.gather
         durables.kept = self.kept
         durables.forgotten = self.forgotten
+        durables.pass_on = self.pass_on
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
         """What is kept is asked for, and where it is kept is told."""
@@ -214,6 +223,12 @@ class Following(Feature):
             one.done(missing)
             return
 
+        if not durables.has_store:
+            record = DurableRecord(copy.filter, copy.positions, copy.stamp[1], copy.stamp[0])
+            durables.lend(one.link, name, copy.broker, record)
+            one.done(missing)
+            return
+
         def placed(on_disk: bool) -> None:
             if on_disk:
                 self.moved_here += 1
@@ -222,6 +237,63 @@ class Following(Feature):
 
         # It was kept when it was kept: which origins have joined the network since then depends on it.
         durables.place(one.link, name, DurableRecord(copy.filter, copy.positions, copy.stamp[1]), placed)
+
+    # --- records that stay where they are -------------------------------------------------------------
+
+    def pass_on(
+        self,
+        broker: str,
+        link: Link,
+        name: str,
+        record: DurableRecord,
+        done: Callable[[Exception | None], None],
+    ) -> None:
+        """Have the broker that has a record keep what its client says here, where there is no store."""
+        self._passed += 1
+        number, key = self._passed, Key(link.owner, link.name, name)
+
+        def told(error: str) -> None:
+            if self._passing.pop(number, None) is not None:
+                done(TidingsError(error) if error else None)
+
+        self._passing[number] = told
+        message = PassedOn(number, key, record.filter, dict(record.positions), (record.epoch, record.at))
+        silent = f"broker '{broker}', which keeps durable subscription '{name}', does not answer; it is asked again"
+        if self.context.send_to(broker, pack(message)):
+            self.context.call_later(FIND_TIME, lambda: told(silent))
+        else:
+            told(silent)
+
+    def on_routed(self, source: str, body: bytes) -> None:
+        """A broker without a store passes something on, or the one that keeps it answers."""
+        try:
+            said = read_passed(body)
+        except (msgspec.MsgspecError, ValueError):
+            self.context.refused()
+            return
+        if isinstance(said, PassedBack):
+            if (told := self._passing.get(said.number)) is not None:
+                told(said.error[:MAX_REASON])
+            return
+
+        def answer(error: str) -> None:
+            self.context.send_to(source, pack(PassedBack(said.number, error)))
+
+        self._renew(said, answer)
+
+    def _renew(self, passed: PassedOn, answer: Callable[[str], None]) -> None:
+        key, copy = passed.key, self.copy_of(passed.key)
+        if copy is None or self._durables is None or copy.stamp > passed.stamp:
+            answer(f"broker '{self.context.name}' does not keep durable subscription '{key.name[:80]}' any more")
+            return
+        known = self._durables.record_of(key.client, key.name)
+        owner = known.owner if known is not None else ""
+        epoch, at = passed.stamp
+        record = DurableRecord(passed.filter, passed.positions, at, epoch, owner)
+        try:
+            self._durables.renew(key.client, key.name, record, lambda: answer(""), lambda error: answer(str(error)))
+        except TidingsError as error:
+            answer(str(error))
 
     # --- what others ask and tell ---------------------------------------------------------------------
 

@@ -75,6 +75,33 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     pointers: tuple[Pointer | None, ...]
 
 
+class PassedOn(msgspec.Struct, frozen=True, array_like=True, tag="keep"):
+    """A client of a broker without a store says how far it has come; whoever has the record keeps that."""
+
+    number: int
+    """The answer repeats it."""
+    key: Key
+    filter: str
+    positions: dict[str, Position]
+    stamp: Stamp
+
+
+class PassedBack(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+    """The record is on disk, or why it is not."""
+
+    number: int
+    error: str = ""
+
+
+_read_passed = msgspec.msgpack.Decoder(PassedOn | PassedBack).decode
+
+
+def read_passed(body: bytes) -> PassedOn | PassedBack:
+    """What one broker says to another about a record."""
+    said: PassedOn | PassedBack = _read_passed(body)
+    return said
+
+
 read_find, read_found, read_moves = unpacker(Find), unpacker(Found), unpacker(Moves)
 
 

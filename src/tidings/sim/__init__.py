@@ -11,11 +11,13 @@ from ._disk import SimDisk
 from ._excuses import Excuse, Excuses
 from ._fault_plan import Fault, Trouble
 from ._invariants import broken_invariants, overgrown, waste
-from ._network import Network, NeverQuiet, SimRuntime, Weather
+from ._network import Network, NeverQuiet
 from ._observer import Violation
 from ._oracles import Delivery, delivered, flat, necessary_links
+from ._pipes import Weather
 from ._promises import Outcome, PromiseError, Promises
 from ._reality import OutsideWorld
+from ._runtime import SimRuntime
 from ._scenario import Result, Scenario
 from ._scheduler import Scheduler
 from ._search import Finding, Search

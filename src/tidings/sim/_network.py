@@ -2,9 +2,8 @@
 
 Theory of operation
 -------------------
-A `Network` owns a seeded random generator and a scheduler; nothing else decides what happens. Links are FIFO: each
-frame takes a random latency and the time that the link's bandwidth needs for it, but never overtakes the frame
-before it. Cutting a link loses what is under way on it. Crashing a broker loses its memory, its links and what its
+A `Network` owns a seeded random generator and a scheduler; nothing else decides what happens. Links are pairs of pipes
+(see `_pipes`). Cutting a link loses what is under way on it. Crashing a broker loses its memory, its links and what its
 disk had not synced. Its clients come back a while after it has, most of them to it and some to another broker, and
 subscribe again, as a client library would.
 
@@ -15,22 +14,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from tidings.broker import Broker, Feature, Link, LinkKind, Role, RoutingOptions
 from tidings.history import CacheLimits
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.model import ArgumentRefused, Location, TidingsError, TopologyError
+from tidings.model import Location, TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
-from tidings.wire import Envelope, Frame, Settled, decode, encode
+from tidings.wire import Frame
 
-from ._channel import transmitted
 from ._client import SimClient
-from ._details import Activated, Answered, Asked, Attached, Taken
+from ._details import Answered, Asked
 from ._disk import SimDisk
-from ._scheduler import Event, Scheduler
-from ._service import Service, Workplace
+from ._pipes import ClientPipe, Pipe, Weather
+from ._recording import record
+from ._runtime import SimRuntime
+from ._scheduler import Scheduler
 from ._trace import Op, Trace
 
 RETURN_SECONDS = 10.0
@@ -47,218 +45,6 @@ MAX_UNREST = 3_600_000_000
 
 class NeverQuiet(TidingsError):
     """The network never comes to rest: something keeps it busy for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """How links and disks behave. Times are in microseconds."""
-
-    latency: tuple[int, int] = (500, 5_000)
-    """The least and the most that a frame takes, chosen anew for each."""
-    bandwidth: int | None = None
-    """Bytes per second of a link; None: any number."""
-    sync_time: int = 2_000
-    through_wire: bool = False
-    """Encode and decode every frame, as a real link does."""
-    service: Service | None = None
-    """How long brokers work on each frame, one after the other; None: no time at all."""
-    loss: float = 0.0
-    """The share of frames that is lost below the transport, which sends them again: they come later, and in order."""
-    duplication: float = 0.0
-    """The share that arrives twice below the transport, which drops the second: it takes its share of the bandwidth."""
-    resend_after: int = 200_000
-    """How long the transport waits before it sends again what was lost; twice as long each further time."""
-
-    def __post_init__(self) -> None:
-        """Raise `ArgumentRefused` for a share that is none."""
-        for name in ("loss", "duplication"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ArgumentRefused(f"{name}={getattr(self, name)}; give a share from 0 to below 1")
-
-
-class Way(Protocol):
-    """Where a broker puts the frames of one of its links."""
-
-    def send(self, frame: Frame) -> None:
-        """Send a frame behind those before it."""
-        ...
-
-    def cut(self) -> None:
-        """Lose what is under way."""
-        ...
-
-    def ping(self) -> Callable[[], bool | None]:
-        """Ask whoever is at the other end whether it is there; what this returns says so, None: not yet."""
-        ...
-
-    def end(self, reason: str) -> None:
-        """The broker ends it, because another one hosts the client."""
-        ...
-
-
-class _Pipe:
-    """One direction of a link."""
-
-    __slots__ = ("_free_at", "_held", "_last", "_network", "_under_way", "deliver", "weather")
-
-    def __init__(self, network: Network, deliver: Callable[[Frame], None], weather: Weather | None = None) -> None:
-        """`weather` is that of this link, if it has one of its own."""
-        self._network = network
-        self.deliver = deliver
-        self.weather = weather
-        self._last = 0
-        self._free_at = 0
-        self._under_way: dict[Event, Frame] = {}
-        self._held: list[Frame] | None = None
-        """What nobody gets as long as the pipe is silent; None: it is not."""
-
-    def send(self, frame: Frame) -> None:
-        if self._held is not None:
-            self._held.append(frame)
-            return
-        network = self._network
-        weather, scheduler = self.weather or network.weather, network.scheduler
-        network.frames += 1
-        depart = scheduler.now
-        packet = transmitted(weather, network.random)
-        network.lost += packet.lost
-        network.doubled += packet.twice
-        if weather.through_wire or weather.bandwidth is not None:
-            data = encode(frame)
-            network.bytes += len(data) * (packet.before + packet.after)
-            if weather.through_wire:
-                frame = decode(data)
-            if weather.bandwidth is not None:
-                once = len(data) * 1_000_000 // weather.bandwidth
-                depart = max(depart, self._free_at) + packet.before * once
-                self._free_at = depart + packet.after * once
-        self._last = max(self._last, depart + packet.pause + network.random.randint(*weather.latency))
-        event = scheduler.at(self._last, lambda: self._arrive(event, frame))
-        self._under_way[event] = frame
-
-    def _arrive(self, event: Event, frame: Frame) -> None:
-        del self._under_way[event]
-        self.deliver(frame)
-
-    def cut(self) -> None:
-        for event in self._under_way:
-            event.cancel()
-        self._under_way.clear()
-        if self._held is not None:
-            self._held.clear()
-
-    def ping(self) -> Callable[[], bool | None]:
-        """Whoever has this pipe is there: it is taken away when a client vanishes."""
-        return lambda: True
-
-    def end(self, reason: str) -> None:
-        self.cut()
-
-    def silence(self, silent: bool) -> None:
-        """Let nothing through, or let it through again, with what has waited meanwhile, in the order of sending."""
-        if silent:
-            waiting, held = list(self._under_way.values()), self._held or []
-            self.cut()
-            self._held = held + waiting
-        else:
-            held, self._held = self._held or [], None
-            for frame in held:
-                self.send(frame)
-
-
-class _ClientPipe(_Pipe):
-    """The direction from a broker to a client. It notes how far the broker reached when it said what has settled."""
-
-    __slots__ = ("_broker", "_client", "_link")
-
-    def __init__(self, network: Network, client: SimClient, link: Link, broker: str) -> None:
-        self._link = link
-        super().__init__(network, lambda frame: client.receive(link, frame), network.client_weather)
-        self._client = client
-        self._broker = broker
-
-    def send(self, frame: Frame) -> None:
-        if type(frame.message) is Settled:
-            tree = self._network.brokers[self._broker].adjacency.tree
-            self._client.broker_settled(frozenset({self._broker, *tree.hops}))
-        super().send(frame)
-
-    def end(self, reason: str) -> None:
-        super().end(reason)
-        self._client.taken_over(self._link)
-
-
-class _LocalPipe(_Pipe):
-    """The way to a client inside the broker: it takes no time."""
-
-    __slots__ = ()
-
-    def send(self, frame: Frame) -> None:
-        self.deliver(frame)
-
-
-class SimRuntime:
-    """The `Runtime` of one simulated broker in one incarnation: clock, links, timers and disk."""
-
-    def __init__(self, network: Network, name: str, epoch: int, disk: SimDisk | None) -> None:
-        self._network = network
-        self._name = name
-        self._timers: set[Event] = set()
-        self.epoch = epoch
-        self.log = disk
-        self.pipes: dict[Link, Way] = {}
-        service = network.weather.service
-        self.work = Workplace(network.scheduler, service) if service is not None else None
-        """What it has to do, where work takes time."""
-        self.skew = 0
-        """Microseconds by which the clock of this broker is ahead."""
-
-    def now(self) -> int:
-        """Return the virtual time in microseconds, as this broker sees it."""
-        return self._network.scheduler.now + self.skew
-
-    def send(self, link: Link, frame: Frame) -> None:
-        """Put a frame on the pipe of a link; a lost link drops it."""
-        pipe = self.pipes.get(link)
-        if pipe is not None:
-            if self._network.tap is not None:
-                self._network.tap(self._name, link, frame)
-            pipe.send(frame)
-
-    def send_all(self, links: Iterable[Link], frame: Frame) -> None:
-        """Put a frame on the pipe of each link."""
-        for link in links:
-            self.send(link, frame)
-
-    def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
-        """Let frames for this link reach a client inside the broker, at once."""
-        self.pipes[link] = _LocalPipe(self._network, receive)
-
-    def close_local(self, link: Link) -> None:
-        """Let nothing more reach it."""
-        if isinstance(self.pipes.get(link), _LocalPipe):
-            del self.pipes[link]
-
-    def call_later(self, delay: int, action: Callable[[], None]) -> Event:
-        """Set a timer in virtual time; it dies with the broker."""
-
-        def fire() -> None:
-            self._timers.discard(event)
-            action()
-
-        event = self._network.scheduler.after(delay, fire)
-        self._timers.add(event)
-        return event
-
-    def stop(self) -> None:
-        """Stop for good, because the broker is dead: no timer fires, and nothing in transit arrives."""
-        if self.work is not None:
-            self.work.stop()
-        for event in self._timers:
-            event.cancel()
-        for pipe in self.pipes.values():
-            pipe.cut()
-        self.pipes.clear()
 
 
 class Network:
@@ -345,24 +131,14 @@ class Network:
             place=self._places[name],
             features=self._features(name),
         )
-        if "history" in broker.features:
-            self._watch_publications(broker)
-        if isinstance(scopes := broker.features.get("scopes"), Scopes):
-            self._watch(name, broker, scopes)
+        record(self.trace, broker)
         if isinstance(hosts := broker.features.get("hosts"), Hosts):
-            self._watch_hosts(name, hosts)
+            hosts.end = lambda link, reason: self._end_soon(name, link, reason)
+            hosts.ping = lambda link: self._ping(name, link)
         return broker
 
-    def _watch_hosts(self, name: str, hosts: Hosts) -> None:
-        """Record whom a broker hosts, and end what it lets go."""
-
-        def told(client: str, epoch: int, hosted: bool) -> None:
-            self.trace.add(Op.HOSTED if hosted else Op.RELEASED, client, detail=Attached(name, epoch))
-
-        def end(link: Link, reason: str) -> None:
-            self.scheduler.after(0, lambda: self._end_client(name, link, reason))
-
-        hosts.told, hosts.end, hosts.ping = told, end, lambda link: self._ping(name, link)
+    def _end_soon(self, name: str, link: Link, reason: str) -> None:
+        self.scheduler.after(0, lambda: self._end_client(name, link, reason))
 
     def _end_client(self, name: str, link: Link, reason: str) -> None:
         """A broker ends the connection of a client, because another one hosts it."""
@@ -378,32 +154,6 @@ class Network:
         """Ask a client whether it is there."""
         way = self._runtimes[name].pipes.get(link)
         return way.ping() if way is not None else lambda: False
-
-    def _watch_publications(self, broker: Broker) -> None:
-        """Record which identity a broker gives to each publication."""
-        numbers = broker.publications.numbers
-        remember = numbers.remember
-
-        def taken(envelope: Envelope) -> None:
-            identity = envelope.identity
-            self.trace.add(
-                Op.TAKEN,
-                publication=identity.publisher_seq,
-                publisher=identity.publisher,
-                detail=Taken(*identity.key, identity.published_at, identity.graph_epoch),
-            )
-            remember(envelope)
-
-        numbers.remember = taken  # type: ignore[method-assign]
-
-    def _watch(self, name: str, broker: Broker, scopes: Scopes) -> None:
-        """Record by which versions of the scope graph a broker judges."""
-
-        def activated(version: int) -> None:
-            self.trace.add(Op.ACTIVE, name, detail=Activated(version, scopes.versions.plan(version).graph))
-
-        broker.scoping.activated = activated
-        activated(broker.scoping.active.version)
 
     def change(self, broker: str, changes: tuple[AnyChange, ...], mode: Mode = Mode.RELAXED) -> list[Answer]:
         """Ask a broker for a change of the scope graph; the answer is appended to the returned list."""
@@ -439,7 +189,7 @@ class Network:
         pair = frozenset((one, two))
         self._weathers[pair] = weather
         for name, link in zip(sorted(pair), self._links.get(pair) or (), strict=False):
-            if isinstance(pipe := self._runtimes[name].pipes[link], _Pipe):
+            if isinstance(pipe := self._runtimes[name].pipes[link], Pipe):
                 pipe.weather = weather
 
     def add_client(self, name: str, broker: str, *, remember: CacheLimits | None = None) -> SimClient:
@@ -487,7 +237,7 @@ class Network:
         pair = frozenset((one, two))
         if (ends := self._links[pair]) is not None:
             for name, link in zip(sorted(pair), ends, strict=True):
-                if isinstance(pipe := self._runtimes[name].pipes.get(link), _Pipe):
+                if isinstance(pipe := self._runtimes[name].pipes.get(link), Pipe):
                     pipe.silence(silent)
 
     def give_up(self, one: str, two: str) -> None:
@@ -548,8 +298,8 @@ class Network:
             return
         ends = Link(two, LinkKind.BROKER), Link(one, LinkKind.BROKER)
         weather = self._weathers.get(pair)
-        self._runtimes[one].pipes[ends[0]] = _Pipe(self, lambda frame: self._receive(two, ends[1], frame), weather)
-        self._runtimes[two].pipes[ends[1]] = _Pipe(self, lambda frame: self._receive(one, ends[0], frame), weather)
+        self._runtimes[one].pipes[ends[0]] = Pipe(self, lambda frame: self._receive(two, ends[1], frame), weather)
+        self._runtimes[two].pipes[ends[1]] = Pipe(self, lambda frame: self._receive(one, ends[0], frame), weather)
         self._links[pair] = ends
         try:
             self.brokers[one].link_up(ends[0])
@@ -588,18 +338,18 @@ class Network:
 
     # --- clients' links -------------------------------------------------------------------------------
 
-    def attach_client(self, client: SimClient, broker: str) -> tuple[Link, _Pipe]:
+    def attach_client(self, client: SimClient, broker: str) -> tuple[Link, Pipe]:
         """Connect a client to a broker; return the broker's link and the pipe towards the broker."""
         admitted = self._admitted(client, broker)
         if (known := self.brokers[broker].client(client.name)) is not None:
             self.brokers[broker].detach(known)  # it has vanished before, and nobody has given it up yet
         link = Link(client.name, LinkKind.CLIENT, attributes=client.attributes)
         self.brokers[broker].attach(link)
-        self._runtimes[broker].pipes[link] = _ClientPipe(self, client, link, broker)
+        self._runtimes[broker].pipes[link] = ClientPipe(self, client, link, broker)
         if admitted is not None and isinstance(hosts := self.brokers[broker].features.get("hosts"), Hosts):
             client.hosted = (admitted.epoch, broker)
             hosts.host(link, admitted)
-        return link, _Pipe(self, lambda frame: self._receive(broker, link, frame), self.client_weather)
+        return link, Pipe(self, lambda frame: self._receive(broker, link, frame), self.client_weather)
 
     def _admitted(self, client: SimClient, broker: str) -> Admitted | None:
         """What a broker says to a client that shows its epoch, or has never been anywhere; None: names have no host."""

@@ -26,8 +26,9 @@ from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
 from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
-from ._network import Network, Weather
+from ._network import Network
 from ._past_plan import with_past
+from ._pipes import Weather
 from ._place_plan import located, places
 from ._plan import RandomPlan
 from ._promises import Promises

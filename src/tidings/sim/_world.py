@@ -39,7 +39,8 @@ from ._fault_plan import DEFAULT, Fault, Trouble, draw
 from ._guest import Guest
 from ._loop import Takeover
 from ._mishaps import Mishaps
-from ._network import Network, NeverQuiet, Weather
+from ._network import Network, NeverQuiet
+from ._pipes import Weather
 from ._processes import current
 from ._promises import Promises
 from ._reality import Border

@@ -1,0 +1,58 @@
+"""What brokers of a simulated network do that its trace records, so that the checker can judge by it."""
+
+from __future__ import annotations
+
+from tidings.broker import Broker
+from tidings.mobility import Hosts
+from tidings.scopes import Scopes
+from tidings.wire import Envelope
+
+from ._details import Activated, Attached, Taken
+from ._trace import Op, Trace
+
+
+def record(trace: Trace, broker: Broker) -> None:
+    """Record what a broker does from now on."""
+    if "history" in broker.features:
+        _record_publications(trace, broker)
+    if isinstance(scopes := broker.features.get("scopes"), Scopes):
+        _record_versions(trace, broker, scopes)
+    if isinstance(hosts := broker.features.get("hosts"), Hosts):
+        _record_hosts(trace, broker.name, hosts)
+
+
+def _record_hosts(trace: Trace, name: str, hosts: Hosts) -> None:
+    """Whom a broker hosts."""
+
+    def told(client: str, epoch: int, hosted: bool) -> None:
+        trace.add(Op.HOSTED if hosted else Op.RELEASED, client, detail=Attached(name, epoch))
+
+    hosts.told = told
+
+
+def _record_publications(trace: Trace, broker: Broker) -> None:
+    """Which identity a broker gives to each publication."""
+    numbers = broker.publications.numbers
+    remember = numbers.remember
+
+    def taken(envelope: Envelope) -> None:
+        identity = envelope.identity
+        trace.add(
+            Op.TAKEN,
+            publication=identity.publisher_seq,
+            publisher=identity.publisher,
+            detail=Taken(*identity.key, identity.published_at, identity.graph_epoch),
+        )
+        remember(envelope)
+
+    numbers.remember = taken  # type: ignore[method-assign]
+
+
+def _record_versions(trace: Trace, broker: Broker, scopes: Scopes) -> None:
+    """By which versions of the scope graph a broker judges."""
+
+    def activated(version: int) -> None:
+        trace.add(Op.ACTIVE, broker.name, detail=Activated(version, scopes.versions.plan(version).graph))
+
+    broker.scoping.activated = activated
+    activated(broker.scoping.active.version)
