@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidings
-from tidings.cli._picture import picture
+from tidings.cli._picture import MAX_WIDTH, picture
 from tidings.client import Admin
 from tidings.net import Options, serve
 from tidings.scopes import CreateScope, DestroyScope, Graph, Interface, Join, Leave, SetInterface, SetSelective, apply
@@ -151,3 +151,15 @@ def test_a_scope_and_its_superscope_may_change_places_in_a_picture() -> None:
     boxes = _boxes(svg)
     assert len(boxes) == 2
     assert not _overlap(*boxes)
+
+
+def test_a_picture_of_a_large_difference_shows_what_differs_and_stays_narrow() -> None:
+    many = tuple(CreateScope(f"s{number}") for number in range(500))
+    before = apply(Graph(), (*many, CreateScope("top"), Join("s7", "top")))
+    svg = picture(apply(before, (CreateScope("new"), Join("new", "s7"))), before)
+    assert [f">{name}</text>" in svg for name in ("new", "s7", "top", "s8")] == [True, True, True, False]
+    assert "499 that stay as they are, left out" in svg
+    wide = picture(before)
+    (width,) = re.findall(r'<svg [^>]* width="(\d+)"', wide)
+    assert int(width) <= MAX_WIDTH
+    assert "viewBox" in wide

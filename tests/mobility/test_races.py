@@ -79,6 +79,7 @@ def state(keeping: Keeping) -> Copied:
 
 
 @pytest.mark.req("MOB-046")
+@pytest.mark.req("MOB-043")
 @pytest.mark.req("MOB-044")
 def test_r1_a_late_deactivation_of_the_old_broker_changes_nothing() -> None:
     for order in itertools.permutations([("j", Deactivate(whose(OLD))), ("k", activate(NEW))]):

@@ -209,3 +209,11 @@ def test_all_laws_hold_for_all_filters(one: Filter, two: Filter, notification: N
     assert merger is None or merger.matches(notification) is wide.matches(notification)
     rough = one.merge(two, precision=0.2)
     assert rough is None or rough.matches(notification) or not wide.matches(notification)
+
+
+@example(Filter.parse("price > 20 AND a = 3"), Filter.parse("price < 5"))
+@example(Filter.parse("price BETWEEN 1 AND 9"), Filter.parse("price >= 9.0 AND b = 1"))
+@given(filters(max_conjunctions=1), filters(max_conjunctions=1))
+def test_what_two_accept_has_the_form_that_it_has_if_it_is_written_as_one(one: Filter, two: Filter) -> None:
+    assert one.meet(two) == (one & two).canonical()
+    assert one.meet(two).canonical() == one.meet(two)

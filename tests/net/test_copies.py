@@ -24,6 +24,11 @@ def state(server: Server, client: str = "phone") -> str:
     return copy.state.value if copy is not None else "nothing"
 
 
+def held(server: Server, client: str = "phone") -> list[object]:
+    keeping = roaming(server).keeping
+    return [one.notification["n"] for one, _ in keeping.buffer.all_of(keeping.copies[client])]
+
+
 def close(*ways: Proxy) -> None:
     """Let nobody through any more."""
     for way in ways:
@@ -51,9 +56,10 @@ async def test_a_client_finds_what_it_missed_at_a_broker_that_it_may_go_to_and_i
         await until(lambda: state(servers["a"]) == "active")
         await feed.publish(n=2)
         await feed.publish(n=3)
-        await until(lambda: len(roaming(servers["a"]).keeping.buffer) == 2)
+        await until(lambda: 3 in held(servers["a"]))  # and what the phone has had, if it was not acknowledged yet
         [copy] = servers["a"].movement.copies("phone")
-        assert (copy.state, copy.controller, copy.subscriptions, copy.buffered) == ("active", "b", 1, 2)
+        assert (copy.state, copy.controller, copy.subscriptions) == ("active", "b", 1)
+        assert copy.buffered >= 2
 
         to_a.closed = False
         assert [one["n"] for one in await take(stream, 2)] == [2, 3]

@@ -339,11 +339,9 @@ class Engine(Generic[L]):
             for link in gone:
                 state.sides.pop(link, None)
 
-    def drop(self, subject: Subject) -> None:
-        """A subject is no more: what neighbours ask about it is as if they had cancelled."""
+    def let_go(self, subject: Subject) -> None:
+        """Neighbours are told of a subject no longer, as if they had cancelled."""
         if (state := self.states.get(subject)) is not None:
-            for request in list(state.requests):
-                self.cancel(request)
             for link, side in list(state.sides.items()):
                 if side.want is not None:
                     self.cancelled(link, side.answers)

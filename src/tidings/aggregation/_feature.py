@@ -67,7 +67,7 @@ from ._supplied import SUPPLIED
 from ._surroundings import surroundings
 from ._windows import is_measured, is_question, tells_of_people, where_of
 from .definitions import pseudonym
-from .deploying import EVERY, Manifest, Phase, Registry, Tier
+from .deploying import EVERY, Manifest, Phase, Place, Registry, Tier
 from .messages import (
     FEATURE,
     AnyMessage,
@@ -600,9 +600,16 @@ class Aggregation(Feature):
             if len(waiting) >= MAX_WAITING:
                 raise BudgetExceeded(f"{MAX_WAITING} asks for what is not deployed here wait already")
             waiting[ask.number] = ask
-        elif not self._registry.is_over(place):
+        elif not self._is_outdated(place):
             self._check(subject)
             self.engine.asked(link, ask.number, subject, check_bound(ask.bound))
+
+    def _is_outdated(self, place: Place) -> bool:
+        """Whether nobody is to be told of a version any more: it has ended, or two newer ones run."""
+        if self._registry.is_over(place):
+            return True
+        running = self._registry.judge(place).phase is Phase.INSTALLED
+        return running and not self._registry.runs(place)
 
     def _manifest(self, subject: Subject) -> Manifest:
         """The manifest of code that may be asked for, or `AggregateError`."""
@@ -626,14 +633,13 @@ class Aggregation(Feature):
 
     def _deployed_changed(self, name: str) -> None:
         """What is deployed under a name may run no longer, or only now."""
-        for subject in [one for one in self.engine.states if is_name(one.aggregate) and name in (EVERY, one.aggregate)]:
-            place = place_in(subject)
-            if self._registry.judge(place).phase is not Phase.INSTALLED:
+        concerned = [one for one in self.engine.states if is_name(one.aggregate) and name in (EVERY, one.aggregate)]
+        for subject in concerned:
+            if self._registry.judge(place_in(subject)).phase is not Phase.INSTALLED:
                 self._measurements.stop(subject)
+            if self._is_outdated(place_in(subject)):
+                self.engine.let_go(subject)
         self.named.changed(name)
-        for subject in [one for one in self.engine.states if is_name(one.aggregate) and name in (EVERY, one.aggregate)]:
-            if self._registry.is_over(place_in(subject)):
-                self.engine.drop(subject)
         for link, asks in list(self._waiting.items()):
             for number, ask in list(asks.items()):
                 if place_in(Subject(ask.aggregate, ask.version, "")) in self._registry:

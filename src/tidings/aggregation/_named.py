@@ -153,17 +153,33 @@ class NamedWatches:
             return
         if newest == watch.current.place:
             return
-        if watch.candidate is None:
-            candidate = NamedRequest(watch, newest)
-            try:
-                self._asking.register(self._subject_of(newest, watch.scope), candidate)
-            except TidingsError as error:  # it measures what this client may not
-                self.unwatch(watch)
-                self._asking.finished(watch, f"{newest}: {error}")
-                return
-            watch.candidate = candidate
         if watch.current.place not in running:
-            self._switch(watch)
+            self._replace(watch, newest)
+        elif watch.candidate is None:
+            candidate = NamedRequest(watch, newest)
+            if self._asks(watch, candidate):
+                watch.candidate = candidate
+
+    def _replace(self, watch: NamedWatch, place: Place) -> None:
+        """Let another version serve a watch whose own does not run any more."""
+        before, candidate = watch.current, watch.candidate
+        watch.current, watch.candidate = candidate or NamedRequest(watch, place), None
+        self._asking.serves(watch.current)
+        self._asking.release(before)
+        if candidate is None:
+            self._asks(watch, watch.current)
+
+    def _asks(self, watch: NamedWatch, request: NamedRequest) -> bool:
+        """Ask for a version; if the client may not, because it measures more than the one before, the watch ends."""
+        try:
+            self._asking.register(self._subject_of(request.place, watch.scope), request)
+        except TidingsError as error:
+            self._forget(watch)
+            if request is not watch.current:
+                self._asking.release(watch.current)
+            self._asking.finished(watch, f"{request.place}: {error}")
+            return False
+        return True
 
     def _switch(self, watch: NamedWatch) -> None:
         assert watch.candidate is not None

@@ -23,6 +23,10 @@ LEGEND_WIDTH = 180.0
 """In pixels."""
 MAX_LETTERS = 44
 """What is longer is cut; the title, shown under the mouse, has all of it."""
+MAX_BOXES = 60
+"""Beyond these, a picture of a difference leaves out what stays as it is."""
+MAX_WIDTH = 6_000.0
+"""In pixels. A wider picture is shown smaller, and whoever wants to read it looks closer."""
 MAX_NAMES = 6
 """Clients that one box names; more are counted."""
 
@@ -47,9 +51,28 @@ _Lines: TypeAlias = dict[tuple[str, str], _Line]
 def picture(graph: Graph, before: Graph | None = None) -> str:
     """The graph as SVG; with one of before, how it differs from that."""
     boxes, lines = _contents(graph, before)
+    left_out = _leave_out(boxes, lines) if before is not None else 0
     standing = [edge for edge, line in lines.items() if line.state != LOST]
     layers, chains = laid_out(boxes, standing, [edge for edge in lines if lines[edge].state == LOST])
-    return _drawn(boxes, layers, lines, chains, {} if before is None else _LEGEND)
+    legend = {} if before is None else dict(_LEGEND)
+    if left_out:
+        legend["same"] = f"{left_out:,} that stay as they are, left out"
+    return _drawn(boxes, layers, lines, chains, legend)
+
+
+def _leave_out(boxes: dict[str, Box], lines: _Lines) -> int:
+    """Of a large difference, leave out what stays as it is and is not next to what does not; how many boxes."""
+    if len(boxes) <= MAX_BOXES:
+        return 0
+    kept = {box.key for box in boxes.values() if box.state}
+    kept |= {node for edge, line in lines.items() if line.state for node in edge}
+    kept |= {scope for member, scope in lines if member in kept}
+    gone = [key for key in boxes if key not in kept]
+    for key in gone:
+        del boxes[key]
+    for edge in [edge for edge in lines if edge[0] not in kept or edge[1] not in kept]:
+        del lines[edge]
+    return len(gone)
 
 
 # --- what is in it --------------------------------------------------------------------------------------
@@ -174,8 +197,9 @@ def _drawn(
     height = bottom + 2 * margin
     if explained:
         width, height = max(width, LEGEND_WIDTH + 2 * margin), height + RISE / 2 + len(explained) * LINE
+    scale = min(1.0, MAX_WIDTH / width)
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * scale:.0f}" height="{height * scale:.0f}" '
         f'viewBox="{-margin:.0f} {-margin:.0f} {width:.0f} {height:.0f}">',
         f"<style>{_STYLE}{_DIFFERENCE if legend else ''}</style>",
         f'<rect x="{-margin:.0f}" y="{-margin:.0f}" width="{width:.0f}" height="{height:.0f}" '

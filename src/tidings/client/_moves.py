@@ -47,7 +47,8 @@ class Move:
     """The broker that it has left."""
     new: str
     scheme: str
-    """How what it had missed has come: "origins" if the brokers where it was published were asked."""
+    """How what it had missed has come: "proactive" if a copy had it ready, "origins" if the brokers where it was
+    published were asked."""
     missed: int
     """How many notifications have come that were published before it arrived."""
     pause: float

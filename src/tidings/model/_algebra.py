@@ -16,7 +16,7 @@ never too little. What the relations rest on is in `_terms` (what a conjunction 
 `_constraint` (what every operator has to say) and in `_automaton` (how sets of texts are compared).
 """
 
-from ._canonical import canonical
+from ._canonical import canonical, met
 from ._cover import covers
 from ._merge import merge
 from ._negation import negation
@@ -24,4 +24,4 @@ from ._overlap import overlaps
 from ._precision import precision
 from ._witness import witness
 
-__all__ = ["canonical", "covers", "merge", "negation", "overlaps", "precision", "witness"]
+__all__ = ["canonical", "covers", "merge", "met", "negation", "overlaps", "precision", "witness"]

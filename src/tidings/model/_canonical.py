@@ -25,6 +25,7 @@ cut into conjunctions in several ways) equal forms mean equal filters, but not t
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -50,6 +51,31 @@ def canonical(conjunctions: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
     # What could not be looked at in full has no one form. And an open end of a range takes more words than
     # BETWEEN: a filter of almost the largest size must not grow beyond it on its way.
     return tuple(sorted(unique, key=str))
+
+
+def met(one: Conjunction, other: Conjunction) -> Conjunction | None:
+    """The canonical form of two conjunctions joined by AND that are in that form, where it is plain: an attribute
+    is in one of them, or in each with one range of numbers or times. None: it takes a closer look."""
+    if len(one) + len(other) > MAX_PLAIN:
+        return None
+    constraints = {name: some for name, some in one.by_name.items() if name not in other.by_name}
+    for name, theirs in other.by_name.items():
+        mine = one.by_name.get(name)
+        if mine is None or mine == theirs:
+            constraints[name] = theirs
+            continue
+        (first, *more), (second, *others) = mine, theirs
+        if more or others or type(first) is not Range or type(second) is not Range:
+            return None
+        if first.kind is not second.kind or first.kind not in _SCALES:
+            return None
+        constraints[name] = (first.intersection(second),)
+    return Conjunction(itertools.chain.from_iterable(constraints.values()))
+
+
+MAX_PLAIN = 32
+"""The most constraints of which it is plain to see: those of larger filters may not be in canonical form."""
+_SCALES = frozenset({Kind.NUMBER, Kind.TIME})
 
 
 def _by_text(conjunctions: Iterable[Conjunction]) -> list[Conjunction]:
@@ -80,9 +106,10 @@ def maximal(conjunctions: Iterable[Conjunction]) -> tuple[Conjunction, ...]:
 
 
 def _simplified(conjunction: Conjunction) -> Conjunction:
-    return Conjunction(
-        constraint for name, terms in conjunction.terms.items() for constraint in _rewritten(name, terms)
-    )
+    simple = [constraint for name, terms in conjunction.terms.items() for constraint in _rewritten(name, terms)]
+    if len(simple) == len(conjunction) and all(map(operator.is_, simple, conjunction)):
+        return conjunction  # as most that are short
+    return Conjunction(simple)
 
 
 def _rewritten(name: str, terms: Terms) -> Iterable[Constraint]:

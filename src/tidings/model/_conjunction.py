@@ -12,11 +12,13 @@ from ._values import Value
 class Conjunction:
     """Constraints joined by AND, each once, in a fixed order. Empty: everything passes."""
 
-    __slots__ = ("_hash", "_terms", "by_name", "constraints")
+    __slots__ = ("_hash", "_terms", "_text", "by_name", "constraints")
 
     def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
         unique = {str(constraint): constraint for constraint in constraints}
-        self.constraints = tuple(unique[text] for text in sorted(unique))
+        texts = sorted(unique)
+        self.constraints = tuple(map(unique.__getitem__, texts))
+        self._text = " AND ".join(texts) or "TRUE"
         by_name: dict[str, tuple[Constraint, ...]] = {}
         for constraint in self.constraints:
             by_name[constraint.name] = (*by_name.get(constraint.name, ()), constraint)
@@ -56,4 +58,4 @@ class Conjunction:
         return f"Conjunction({str(self)!r})"
 
     def __str__(self) -> str:
-        return " AND ".join(map(str, self.constraints)) if self.constraints else "TRUE"
+        return self._text

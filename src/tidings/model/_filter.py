@@ -102,6 +102,15 @@ class Filter:
         form.__dict__["_is_canonical"] = True  # the form of the form is itself, and finding that out is as much work
         return form
 
+    def meet(self, other: Filter) -> Filter:
+        """Return the filter that accepts what both accept, in canonical form, or raise `FilterTooLarge`."""
+        mine, theirs = self.canonical().conjunctions, other.canonical().conjunctions
+        if len(mine) == 1 and len(theirs) == 1 and (both := _algebra.met(mine[0], theirs[0])) is not None:
+            form = Filter(checked((both,)))
+            form.__dict__["_is_canonical"] = True
+            return form
+        return (self & other).canonical()
+
     def witness(self) -> Notification | None:
         """Return a notification that passes, which every filter that covers this one accepts; None if none is found."""
         return self._witness

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ._errors import ValueRefused
@@ -36,6 +37,7 @@ KEYWORDS = frozenset(
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
 
 
+@functools.lru_cache(maxsize=MAX_KNOWN_NAMES)
 def quoted(name: str) -> str:
     """The name as it stands in a filter text: plain where it can be, in double quotes elsewhere."""
     if _PLAIN.fullmatch(name) and name.upper() not in KEYWORDS:

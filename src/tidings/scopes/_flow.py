@@ -69,7 +69,7 @@ class Effort:
         if known not in self._meets:
             self._compare(one, other)
             try:
-                self._meets[known] = (one & other).canonical()
+                self._meets[known] = one.meet(other)
             except FilterTooLarge:
                 self._meets[known] = None
         return self._meets[known]

@@ -9,6 +9,8 @@ have it and one at those that have not: whoever differs from a reader differs in
 if another one publishes on the same terms, as what it shows itself is shown by the other one, too. So only those that
 publish like nobody else are numbered. Clients with equal memberships are one class in all this (see `_classes`).
 
+A publication that one reader sees is tried for the next one, if their filters speak of the same attributes.
+
 An entry is listed if a witness was found, or if neither a witness was found nor a proof that there is none; then it
 is uncertain, and says so.
 """
@@ -16,11 +18,13 @@ is uncertain, and says so.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from tidings.model import EVERYTHING, Filter, ScopeError
+from tidings.model import EVERYTHING, Filter, Notification, ScopeError
 
 from ._attributes import NO_ATTRIBUTES, AnyAttributes, Attributes
 from ._classes import ClientClass, client_classes, publishing_terms
@@ -30,6 +34,8 @@ from ._forms import Reduced, reduced
 from ._graph import Graph, is_client
 from ._sights import sample
 
+MAX_RECENT = 8
+"""How many publications that others see are tried for the next reader."""
 READ_EFFORT = 20_000_000
 """The most edges that are crossed for one list; a graph would have to be far beyond its limits to need them."""
 
@@ -150,31 +156,43 @@ def _of_anybody(flow: Flow, classes: list[ClientClass], published: Filter) -> di
     return joint | {node: flow.united(some) for node, some in parts.items() if some}
 
 
+_Witness: TypeAlias = tuple[Notification, Attributes]
+
+
 class _Seen:
-    """What exposures show; many are equal, so it is remembered."""
+    """What exposures show; many are equal, so it is remembered, and many show the same publication."""
 
     def __init__(self) -> None:
         self._known: dict[Exposure, Reading | None] = {}
+        self._witnesses: dict[frozenset[str], deque[_Witness]] = {}
+        """By the attributes that filters speak of, the last publications that were seen."""
 
     def entry(self, exposure: Exposure) -> Reading | None:
         """What is seen, whoever sees it; None if nothing is."""
         if exposure not in self._known:
-            self._known[exposure] = _entry(exposure)
+            self._known[exposure] = self._entry(exposure)
         return self._known[exposure]
 
-
-def _entry(exposure: Exposure) -> Reading | None:
-    strands = [one for one in map(reduced, exposure.strands) if not one.nothing]
-    if not strands and exposure.whole:
-        return None
-    text = " or ".join(dict.fromkeys(map(_text, strands)))
-    witness = None
-    if all(strand.is_known for strand in exposure.strands):
-        witness = sample((one.filter for one in strands), strands, lambda made: bool(exposure.shown(made)))
-    if witness is None:
-        return Reading("", "", text, certain=False)
-    forms = tuple(Attributes(form.attributes) for form in dict.fromkeys(exposure.shown(witness)))
-    return Reading("", "", text, Attributes(witness.attributes), forms)
+    def _entry(self, exposure: Exposure) -> Reading | None:
+        strands = [one for one in map(reduced, exposure.strands) if not one.nothing]
+        if not strands and exposure.whole:
+            return None
+        text = " or ".join(dict.fromkeys(map(_text, strands)))
+        if not all(strand.is_known for strand in exposure.strands):
+            return Reading("", "", text, certain=False)
+        names = frozenset(name for one in strands for part in one.filter.conjunctions for name in part.by_name)
+        recent = self._witnesses.setdefault(names, deque(maxlen=MAX_RECENT))
+        example = next((one for one in recent if exposure.shown(one[0])), None)
+        if example is None:
+            made = sample((one.filter for one in strands), strands, lambda made: bool(exposure.shown(made)))
+            if made is None:
+                return Reading("", "", text, certain=False)
+            example = made, Attributes(made.attributes)
+            recent.appendleft(example)
+        witness, told = example
+        forms = exposure.shown(witness)
+        seen = tuple(told if form is witness else Attributes(form.attributes) for form in dict.fromkeys(forms))
+        return Reading("", "", text, told, seen)
 
 
 def _text(one: Reduced) -> str:

@@ -450,3 +450,14 @@ def test_whatever_picks_nothing_is_told_once() -> None:
     )
     assert [str(one) for one in done.open] == ["'e' still looks for a member: m: ALL FROM MEMBERS(world) WHERE x = 1"]
     assert check_script([Source(text)]).warnings == ()
+
+
+def test_a_function_that_nobody_has_registered_is_refused_with_the_remedy() -> None:
+    text = f'DEPLOY AS w {R};\nDEPLOY AS x SUPERSCOPE FROM w MAP OUTWARD "nobody.knows" {R}'
+    assert refusal(text) == message(
+        "no function 'nobody.knows' is registered here",
+        text.split("\n")[1],
+        31,
+        "Call register_mapping in this process and at the brokers, or write the steps in braces.",
+        2,
+    )

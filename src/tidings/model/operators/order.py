@@ -121,6 +121,8 @@ class Range(Constraint):
         """`x > 3.0` is `x > 3`."""
         low = None if self.low is None else plain(self.low)
         high = None if self.high is None else plain(self.high)
+        if low is self.low and high is self.high:
+            return self
         return Range(self.name, low, high, low_open=self.low_open, high_open=self.high_open)
 
     def includes(self, other: Constraint) -> bool:
@@ -133,6 +135,8 @@ class Range(Constraint):
 
     def inside(self, others: Sequence[Constraint]) -> bool:
         """Whether the others, laid side by side, leave no gap in this range."""
+        if not others:
+            return self.bottom >= self.top
         return self._is_filled(others) or super().inside(others)
 
     def _is_filled(self, others: Sequence[Constraint]) -> bool:
