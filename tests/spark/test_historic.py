@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from archive_world import START, fill, quotes
+from typer.testing import CliRunner
 
 from tidings.aggregation.definitions import JP as Joinpoint
 from tidings.aggregation.definitions import (
@@ -24,7 +25,9 @@ from tidings.aggregation.definitions import (
     pseudonym,
 )
 from tidings.aggregation.expressions import compiled
-from tidings.aggregation.workers import Code
+from tidings.aggregation.workers import Code, loaded
+from tidings.cli import app
+from tidings.cli._errors import ExitCode
 from tidings.model import AggregateError
 from tidings.spark import _historic, historic
 from tidings.store.archive import ArchiveReader, Promoted, roll
@@ -160,3 +163,28 @@ def test_what_the_archive_cannot_answer_is_refused(
 ) -> None:
     with pytest.raises(AggregateError, match=said):
         historic(spark, definition, archive)
+
+
+@pytest.mark.req("AGG-180")
+def test_history_and_backtest_on_the_command_line_give_what_brokers_give(archive: Path, tmp_path: Path) -> None:
+    old, new = tmp_path / "spread.py", tmp_path / "newer.py"
+    old.write_text(SOURCE)
+    new.write_text(SOURCE.replace('"acme.spread", "1"', '"acme.spread", "2"').replace("n * n", "n * n * (n < 200)"))
+    words = ["--archive", str(archive), "--json"]
+    done = CliRunner().invoke(app, ["aggregate", "history", str(old), *words])
+    assert done.exit_code == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    loaded_old = loaded(SOURCE, "Spread")
+    assert isinstance(loaded_old, Aggregate)
+    expected = by_brokers(loaded_old, archive)
+    assert len(rows) == len(expected)
+    live = sorted(loaded_old.decode(partial) for partial in expected.values())
+    assert sorted(json.loads(row["value"]) for row in rows) == live
+    same = CliRunner().invoke(app, ["aggregate", "backtest", str(old), str(old), *words])
+    assert same.exit_code == 0, same.stderr
+    assert all(json.loads(line)["same"] for line in same.stdout.splitlines())
+    other = CliRunner().invoke(app, ["aggregate", "backtest", str(old), str(new), *words])
+    assert other.exit_code == ExitCode.FAILED
+    assert f"of {len(rows)} windows differ" in other.stderr
+    nothing = CliRunner().invoke(app, ["aggregate", "history", "nothing.py", *words])
+    assert "nothing.py is neither a question nor a file that can be read: No such file" in nothing.stderr

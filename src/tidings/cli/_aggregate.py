@@ -23,6 +23,7 @@ from tidings.client import AggregateValue, AggregateWatch
 from tidings.model import BoundError, Filter, duration
 
 from ._aggregate_deploy import add_to
+from ._aggregate_history import backtest, history
 from ._aggregate_keys import check, keygen
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
@@ -35,6 +36,8 @@ aggregate = Commands(help="Ask about the traffic: how many subscribe to this?")
 aggregate.command()(check)
 aggregate.command()(keygen)
 add_to(aggregate)
+aggregate.command()(history)
+aggregate.command()(backtest)
 
 Name = Annotated[
     str,

@@ -21,6 +21,7 @@ from ._views import Visibility
 from ._warm import warm
 
 if TYPE_CHECKING:
+    from ._backtest import backtest
     from ._historic import historic
     from ._source import TidingsSource, register
 
@@ -41,6 +42,7 @@ __all__ = [
     "Visibility",
     "audit",
     "audit_trace",
+    "backtest",
     "collect",
     "column",
     "explained",
@@ -64,6 +66,10 @@ def __getattr__(name: str) -> Any:
         from . import _source  # noqa: PLC0415
 
         return getattr(_source, name)
+    if name == "backtest":
+        from ._backtest import backtest  # noqa: PLC0415
+
+        return backtest
     if name == "historic":
         from ._historic import historic  # noqa: PLC0415
 

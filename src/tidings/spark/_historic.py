@@ -33,7 +33,7 @@ from tidings.aggregation.definitions import JP, Aggregate, Measured, Record, pse
 from tidings.aggregation.deploying import digest_of
 from tidings.aggregation.expressions import compiled
 from tidings.aggregation.workers import Code, loaded
-from tidings.model import EVERYTHING, AggregateError
+from tidings.model import EVERYTHING, AggregateError, Filter
 from tidings.store.archive._row_group import IDENTITY_NAMES, envelopes_in
 
 from ._archive import microseconds, read_archive
@@ -184,11 +184,14 @@ def _lifting(sent: Shipped, secret: bytes) -> Callable[[Iterable[pa.RecordBatch]
         window = aggregate.window
         assert window is not None
         panes: dict[tuple[str, int], Any] = {}
+        passes = Filter.parse(str(aggregate.where)).matches if sent.code is not None and str(aggregate.where) else None
         for batch in batches:
-            for record in records_in(pa.Table.from_batches([batch]), aggregate, secret):
+            for record in records_in(pa.Table.from_batches([batch]), aggregate, secret, peers=sent.code is None):
+                if passes is not None and not passes(record.attrs):
+                    continue
                 one = aggregate.lift(record)
                 if one is not None:
-                    place = aggregate.key(record), window.pane(record.ts_ms)
+                    place = aggregate.key(record) if aggregate.grouped else "", window.pane(record.ts_ms)
                     held = panes.get(place)
                     panes[place] = one if held is None else aggregate.combine(held, one)
         yield _batch([(key, pane, aggregate.encode(partial)) for (key, pane), partial in panes.items()])
@@ -196,8 +199,9 @@ def _lifting(sent: Shipped, secret: bytes) -> Callable[[Iterable[pa.RecordBatch]
     return lifted
 
 
-def records_in(table: pa.Table, aggregate: Aggregate[Any], secret: bytes) -> Iterator[Record]:
-    """The records of some rows of an archive: of the type, and with the values, that a live `lift` sees."""
+def records_in(table: pa.Table, aggregate: Aggregate[Any], secret: bytes, *, peers: bool = True) -> Iterator[Record]:
+    """The records of some rows of an archive: of the type, and with the values, that a live `lift` sees. Code that is
+    deployed is told of no peers."""
     named = "identity" in aggregate.capabilities
     for envelope in envelopes_in(table):
         identity, attrs = envelope.identity, envelope.notification
@@ -207,9 +211,13 @@ def records_in(table: pa.Table, aggregate: Aggregate[Any], secret: bytes) -> Ite
             broker=identity.origin,
             jp=JP.PUBLISHED,
             topic=topic if isinstance(topic, str) else "",
-            peer=identity.publisher if named else pseudonym(secret, aggregate.name, identity.publisher),
+            peer=_peer(identity.publisher, aggregate.name, secret, named=named) if peers else "",
             attrs=attrs,
         )
+
+
+def _peer(publisher: str, aggregate: str, secret: bytes, *, named: bool) -> str:
+    return publisher if named else pseudonym(secret, aggregate, publisher)
 
 
 def _merged(aggregate: Aggregate[Any], table: pa.Table) -> Any:
