@@ -139,9 +139,12 @@ class Forwarding:
 def found_for(
     matching: Iterable[Entry], source: Link, leaving: Collection[Link] = (), flooded: Iterable[Link] = ()
 ) -> Targets:
-    """Everybody who wants a notification, but not back to the neighbour that it came from."""
+    """Everybody who wants a notification, but not back to the neighbour that it came from.
+
+    In an order of their own: one matcher finds them in another order than the next, and frames must not tell which.
+    """
     links: dict[Link, list[Entry]] = {link: [] for link in flooded if link is not source}
-    for entry in matching:
+    for entry in sorted(matching, key=_order):
         link = entry.link
         if not link.is_client:
             if link is not source:
@@ -149,6 +152,10 @@ def found_for(
         elif link not in leaving and (link is not source or entry.receive_own):
             links.setdefault(link, []).append(entry)
     return Targets(links)
+
+
+def _order(entry: Entry) -> tuple[str, str]:
+    return entry.link.name, entry.id
 
 
 def _is_inside(link: Link, entries: list[Entry]) -> bool:
