@@ -47,7 +47,7 @@ $(RUN_READY): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # The compiled engine, again whenever its sources have changed; without a compiler it says so, and Python does the work.
-$(NATIVE): $(wildcard src/tidings/_native/*.cpp src/tidings/_native/*.hpp) src/tidings/_native/build.py | $(RUN_READY)
+$(NATIVE): $(wildcard src/tidings/_native/*.cpp src/tidings/_native/*.hpp) src/tidings/_native/build.py | $(VENV)/bin/python
 	@$(BIN)/python src/tidings/_native/build.py
 	@touch $@
 
@@ -127,4 +127,5 @@ notebook: $(READY)  ## open the notebooks, with what they need
 
 clean:           ## remove everything that the targets made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -f src/tidings/_native/_engine*.so
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

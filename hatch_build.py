@@ -31,14 +31,16 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             engine = building.in_place()
             if version == "editable":
-                if not building.is_fresh(engine) or building.is_pure():
+                if building.is_pure():
+                    engine.unlink(missing_ok=True)
+                if not building.is_fresh(engine):
                     building.build(engine)
                 return
             if not building.is_fresh(engine) or building.is_pure():
                 self._folder = tempfile.TemporaryDirectory()
                 engine = Path(self._folder.name, building.NAME)
                 building.build(engine)
-        except building.NotBuilt as why:
+        except Exception as why:  # whatever it is, an installation does not fail for it
             self.app.display_warning(f"Tidings is installed without its compiled engine, as pure Python: {why}")
             return
         build_data["force_include"][str(engine)] = f"tidings/_native/{building.NAME}"

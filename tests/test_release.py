@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -57,6 +58,18 @@ def test_the_wheel_has_every_module_and_nothing_else(built: tuple[Path, Path]) -
     assert engines <= {f"tidings/_native/{build.NAME}"}
     assert built[1].name.endswith("-py3-none-any.whl") is not bool(engines), "the name says whether it was compiled"
     assert "tidings = tidings.cli:main" in entry_points
+
+
+def test_a_wheel_without_the_engine_is_for_every_machine(tmp_path: Path) -> None:
+    code = "import sys; from hatchling.build import *; print(build_wheel(sys.argv[1]))"
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    pure = {**os.environ, "TIDINGS_PURE": "1"}
+    done = subprocess.run(words, cwd=ROOT, env=pure, capture_output=True, text=True, check=True)
+    name = done.stdout.split()[-1]
+    assert name.endswith("-py3-none-any.whl")
+    assert "without its compiled engine" in done.stdout + done.stderr, "it says so"
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        assert not [one for one in wheel.namelist() if one.endswith(".so")]
 
 
 def test_the_source_distribution_has_what_make_needs(built: tuple[Path, Path]) -> None:
