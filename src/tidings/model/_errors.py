@@ -33,6 +33,8 @@
     │   ├── PartialRefused            bytes that are not a partial of it, or more than may travel
     │   ├── LawBroken                 a definition that breaks a law, with the smallest counter-example
     │   └── DeploymentRefused         code that nobody vouches for, or that cannot be deployed as it is
+    │       ├── UnknownSigner         a broker cannot judge a statement; others may
+    │       └── SignatureEnded        a statement that was good once
     ├── StoreError                    what a store refuses
     │   ├── StoreLocked               another broker uses the directory
     │   ├── StoreForeign              not a store, not this broker's, or of another format
@@ -218,6 +220,14 @@ class DeploymentRefused(AggregateError):
     """Code that nobody vouches for whom the broker trusts, or that cannot be deployed as it is. Nothing was
     installed.
     """
+
+
+class UnknownSigner(DeploymentRefused):
+    """A broker cannot judge a statement; others may."""
+
+
+class SignatureEnded(DeploymentRefused):
+    """A statement that was good once."""
 
 
 class StoreError(TidingsError):

@@ -2,7 +2,7 @@
 
 from ._manifest import EVERY, INTERFACE, MAX_SOURCE, QUESTION, Act, Manifest, Tier, digest_of
 from ._registry import SIDE_BY_SIDE, From, Judged, Phase, Place, Registry, check_unsigned, place_of
-from ._signing import Keys, SignatureEnded, Signed, Signer, UnknownSigner, keygen, signed, verify
+from ._signing import Keys, Signed, Signer, keygen, signed, verify
 from ._standing import Stage, Standing, joined, standing
 
 __all__ = [
@@ -19,13 +19,11 @@ __all__ = [
     "Phase",
     "Place",
     "Registry",
-    "SignatureEnded",
     "Signed",
     "Signer",
     "Stage",
     "Standing",
     "Tier",
-    "UnknownSigner",
     "check_unsigned",
     "digest_of",
     "joined",

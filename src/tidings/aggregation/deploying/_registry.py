@@ -40,10 +40,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tidings.aggregation.expressions import compiled
-from tidings.model import DeploymentRefused, TidingsError
+from tidings.model import DeploymentRefused, SignatureEnded, TidingsError, UnknownSigner
 
 from ._manifest import EVERY, QUESTION, Act, Manifest, Tier, digest_of
-from ._signing import SignatureEnded, Signed, UnknownSigner
+from ._signing import Signed
 from ._standing import MAX_DIGESTS, Stage, Standing, joined, standing
 
 SIDE_BY_SIDE = 2

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidings.model import DeploymentRefused
+from tidings.model import DeploymentRefused, SignatureEnded, UnknownSigner
 
 from ._manifest import EVERY, Act, Manifest, Tier, digest_of
 
@@ -65,14 +65,6 @@ def signed(manifest: Manifest, private: str, signer: str, source: str = "") -> S
         raise DeploymentRefused(f"{manifest.name}: the digest is not that of the source; make the manifest anew")
     key = _library().Ed25519PrivateKey.from_private_bytes(_bytes_of(private, _PRIVATE))
     return Signed(manifest, signer, key.sign(manifest.signed_form()), source)
-
-
-class UnknownSigner(DeploymentRefused):
-    """This broker cannot judge a statement; others may."""
-
-
-class SignatureEnded(DeploymentRefused):
-    """A statement that was good once."""
 
 
 def verify(given: Signed, signers: Mapping[str, Signer], *, network: str, now: float) -> None:
