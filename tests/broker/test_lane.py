@@ -137,7 +137,7 @@ def test_a_publication_gets_its_identity_and_everybody_one_frame() -> None:
     answer, frames, left = taken
     assert answer is not None
     assert answer.message == PublishAck(3, "a", 1, 1)
-    (_, to_clients), (_, to_neighbours) = frames
+    (_, to_neighbours), (_, to_clients) = frames
     assert isinstance(to_clients.message, Deliver)
     assert to_clients.message.envelope.identity == Identity("a", 1, 1, "alice", 3, NOW)
     assert isinstance(to_neighbours.message, Notify)

@@ -23,17 +23,19 @@ class EventKey(NamedTuple):
     seq: int
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What disks and other languages can hold; anything else is refused where it is decoded."""
+
+
 class Position(NamedTuple):
     """How far one has come in what an origin published: all of earlier epochs, and of this one up to a number."""
 
-    epoch: int
-    seq: int
+    epoch: Number
+    seq: Number
 
 
 NOWHERE = Position(0, 0)
 """Before everything that any origin published."""
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-"""What disks and other languages can hold; anything else is refused where it is decoded."""
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False):  # no part of it can lead back to it
