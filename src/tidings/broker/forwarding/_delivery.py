@@ -15,7 +15,7 @@ What may not go yet waits (see `_waiting`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 
 from tidings.broker._bounds import check_publication
 from tidings.broker._links import Link
@@ -173,7 +173,7 @@ class Delivery:
 
     def _is_announced(self, link: Link, notification: Notification) -> bool:
         """Whether an advertisement that has settled announces it; `NotAdvertised` if none does, settled or not."""
-        advertisements = self._broker.registrations.advertisements(link).values()
+        advertisements = self._advertisements(link)
         if advertises((one for one in advertisements if one.effective), notification):
             return True
         if advertises(advertisements, notification):
@@ -181,6 +181,15 @@ class Delivery:
         raise NotAdvertised(
             f"client '{link.name}' has not advertised {notification!r}; advertise a filter that it passes"
         )
+
+    def _advertisements(self, link: Link) -> Collection[Registration]:
+        """What a client has advertised. If it is away, whoever stands in for it has that, and what waits goes by it."""
+        broker = self._broker
+        own = broker.registrations.advertisements(link).values()
+        if own or link not in self.waiting:
+            return own
+        others = broker.standing_for(link.principal)
+        return [one for other in others for one in broker.registrations.advertisements(other).values()]
 
     def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
         """Give a publication its identity, and let it go."""
