@@ -60,6 +60,18 @@ def message(problem: str, line: str, column: int, remedy: str, number: int = 1) 
         ),
         ("DEFINE SCOPE x AS INTERFACES INPUT(2)", 36, "2 is no interface", "Write 0 for nothing, or 1 for everything."),
         (
+            """DEFINE SCOPE x AS INTERFACES INPUT("symbol IN ('A')")""",
+            36,
+            """"symbol IN ('A')" is a text""",
+            "Write a filter in single quotes, 'symbol IN (''A'')', and a type without any.",
+        ),
+        (
+            "DEFINE SCOPE x AS INTERFACES OUTPUT(price BETWEEN 1 AND 5)",
+            43,
+            "BETWEEN is a word of filters",
+            "Put a filter with it in single quotes: 'price BETWEEN 1 AND 5'.",
+        ),
+        (
             "DEFINE SCOPE x AS INTERFACES INPUT(/a/**/b)",
             36,
             "/a/**/b: ** stands at the end only",

@@ -47,6 +47,10 @@ _UNSAID = frozenset(
 """What would fit and nobody looks for."""
 _ARCHITECTURES = frozenset({"BROKERSCOPE", "INTEGRATED_ROUTING", "COLLAPSED", "SCOPE_ADDRESS"})
 _SELECTING = frozenset({"ALL", "TOP", "FROM", "SUPERSCOPE", "SUPERSCOPES", "MEMBER", "LABEL", "LBRACKET"})
+MAX_REPEATED = 60
+"""The most characters of a text that a remedy repeats in the way it should be written."""
+_FILTER_WORDS = frozenset({"BETWEEN", "EXISTS", "IN", "WITHIN"})
+"""What filters have and the conditions of this language have not."""
 _FEATURES = frozenset({"INTERFACES", "ROLES", "SET", "MAP", "POLICY", "DO", "UPDATE", "BLOCK_LABEL", "MEMBERS"})
 
 
@@ -133,6 +137,23 @@ def _one_interface(place: _Place) -> Misfit | None:
     return None
 
 
+def _filter(place: _Place) -> Misfit | None:
+    """`INPUT("price > 5")`, `OUTPUT(price BETWEEN 1 AND 5)`: a filter of which the language does not know the words."""
+    opened = next((at for at in range(len(place.read) - 1, 0, -1) if place.read[at].type == "LPAR"), 0)
+    if place.read[opened - 1].type not in {"INPUT", "OUTPUT"} or "RPAR" not in place.expected:
+        return None
+    written = place.token.text
+    if place.token.type == "STRING" and opened == len(place.read) - 1:
+        meant = written[1:-1].replace("'", "''") if len(written) <= MAX_REPEATED else "..."
+        remedy = f"Write a filter in single quotes, '{meant}', and a type without any."
+        return place.says(f"{written:.40} is a text", remedy)
+    if written in _FILTER_WORDS:
+        return place.says(
+            f"{written} is a word of filters", "Put a filter with it in single quotes: 'price BETWEEN 1 AND 5'."
+        )
+    return None
+
+
 def _client_name(place: _Place) -> Misfit | None:
     if place.token.type == "CLIENT" and "NAME" in place.expected:
         return place.says(f"{place.token.text} is a client", "Write a name without @ here.")
@@ -169,6 +190,7 @@ _MISTAKES: tuple[_Recognise, ...] = (
     _no_condition,
     _too_late,
     _one_interface,
+    _filter,
     _quoted_client,
     _misspelt,
     _reserved,
