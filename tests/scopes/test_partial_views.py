@@ -30,7 +30,7 @@ from tidings.scopes import (
     plan_change,
     shown_to,
 )
-from tidings.scopes.language import export, mentions, parse, print_statement
+from tidings.scopes.language import _definitions, export, mentions, parse, print_statement
 
 GRAPH = apply(
     Graph(),
@@ -154,6 +154,26 @@ def test_a_definition_does_not_vanish_from_those_who_write_it_because_a_name_in_
         "open/lair"
         not in shown_to(apply(graph, (CreateScope("x", administrators=("ann",)),)), "ann", False).definitions
     )
+
+
+@pytest.mark.parametrize(("client", "most"), [("boss", 400), ("ann", 0)])
+def test_each_hidden_name_and_each_definition_is_read_once_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch, client: str, most: int
+) -> None:
+    hidden = (CreateScope(f"{client}-{number}", hidden=True) for number in range(200))
+    defined = (Define(f"d{number}", f"DEFINE SCOPE d{number} AS ALL FROM {client};") for number in range(200))
+    graph = apply(Graph(), (CreateScope("open", administrators=("boss",)), *hidden, *defined))
+    word, read = _definitions._WORD, []
+
+    class Counting:
+        def findall(self, text: str) -> list[str]:
+            read.append(text)
+            return word.findall(text)
+
+    monkeypatch.setattr(_definitions, "_WORD", Counting())
+    for _ in range(2):
+        assert len(shown_to(graph, client, administrator=False).definitions) == (200 if client == "boss" else 0)
+    assert len(read) == most, "a second look reads nothing, and nothing is read for those who see no definitions"
 
 
 @pytest.fixture(scope="module")

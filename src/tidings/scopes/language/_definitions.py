@@ -34,7 +34,7 @@ from ._syntax import (
 )
 
 MAX_REMEMBERED = 10_000
-"""How many definitions are remembered by the names in them."""
+"""How many definitions are remembered by the words and the names in them."""
 _WORD = re.compile(r"[\w/-]+")
 
 
@@ -54,8 +54,18 @@ def definition_of(text: str) -> DefineScope:
 
 def mentions(text: str, names: frozenset[str]) -> bool:
     """Whether a definition speaks of components of these names. It is read only if one of their words is in it."""
-    words = {word for name in names for word in _WORD.findall(name)}
-    return not words.isdisjoint(_WORD.findall(text)) and not names.isdisjoint(_names_in(text))
+    return not _words_of(names).isdisjoint(_words_in(text)) and not names.isdisjoint(_names_in(text))
+
+
+@functools.lru_cache(maxsize=1)
+def _words_of(names: frozenset[str]) -> frozenset[str]:
+    """The same names are looked for in one definition after the other."""
+    return frozenset(word for name in names for word in _WORD.findall(name))
+
+
+@functools.lru_cache(maxsize=MAX_REMEMBERED)
+def _words_in(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
 
 
 @functools.lru_cache(maxsize=MAX_REMEMBERED)

@@ -224,11 +224,9 @@ def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, 
         place = name.rpartition("/")[0]
         if administers(whole, client, place):
             return True
-        if names and mentions(whole.definitions[name], names):
+        if name not in deployed and not (deploys and hidden.isdisjoint(_places(place)) and name not in secret):
             return False
-        if name in deployed:
-            return True
-        return deploys and hidden.isdisjoint(_places(place)) and name not in secret
+        return not names or not mentions(whole.definitions[name], names)
 
     return {name: text for name, text in whole.definitions.items() if may_know(name)}
 
