@@ -115,7 +115,9 @@ def test_an_approval_of_what_was_asked_for_does_not_repeat_it() -> None:
     world = fx_3(hook=only_with("please"))
     (answer,) = ask(world, "B5", Join("@c3", "S"), "please")
     assert (answer.error, answer.changes) == ("", ())
-    assert answer.version == world.scopes("B5").graph.version
+    told = world.scopes("B5").versions.plan(answer.version).graph
+    assert "S" in told.superscopes("@c3"), "its own version is told, not the one in which B5 came to carry the scope"
+    assert "S" not in world.scopes("B5").versions.plan(answer.version - 1).graph.superscopes("@c3")
     at_rest(world)
 
 

@@ -23,6 +23,7 @@ from tidings.scopes import (
     SetInterface,
     SetOrigin,
     SetRoles,
+    Undefine,
     apply,
     digest,
     explain,
@@ -144,6 +145,17 @@ def test_a_definition_that_mentions_a_hidden_scope_is_for_those_who_know_of_it(t
     assert mentions(written, frozenset({"lair", "den"})) is not shown
 
 
+def test_a_definition_does_not_vanish_from_those_who_write_it_because_a_name_in_it_is_that_of_a_hidden_scope() -> None:
+    texts = {name: f"DEFINE SCOPE open/{name} AS\n    ALL FROM {name};" for name in ("lair", "nowhere")}
+    graph = apply(GRAPH, tuple(Define(f"open/{name}", text) for name, text in texts.items()))
+    seen = shown_to(graph, "boss", administrator=False).definitions
+    assert (seen.get("open/lair"), seen.get("open/nowhere")) == (texts["lair"], texts["nowhere"])
+    assert (
+        "open/lair"
+        not in shown_to(apply(graph, (CreateScope("x", administrators=("ann",)),)), "ann", False).definitions
+    )
+
+
 @pytest.fixture(scope="module")
 def house() -> Watched:
     """`boss` administers `mine` and `other`. Hidden from it, `lair` is in `mine`, `mine` is in `top`, `other` in `den`
@@ -152,7 +164,9 @@ def house() -> Watched:
     administered = CreateScope("mine", OPEN, administrators=("boss",)), CreateScope("other", administrators=("boss",))
     hidden = [CreateScope(name, OPEN, hidden=True) for name in ("lair", "top", "den")]
     joined = Join("lair", "mine"), Join("mine", "top"), Join("other", "den"), Join("den", "mine"), Join("@spy", "lair")
-    assert not world.change(*administered, *hidden, *joined).error
+    defined = [Define(name, f"DEFINE SCOPE {name} AS;") for name in ("secret", "spare", "lair/inner")]
+    speaks = Define("speaks", "DEFINE SCOPE speaks AS\n    ALL FROM lair;")
+    assert not world.change(*administered, *hidden, *joined, *defined, speaks, SetOrigin("lair", "secret")).error
     return world
 
 
@@ -184,6 +198,24 @@ def test_a_hidden_scope_is_as_one_that_is_not_there(house: Watched, change: Call
     for hidden in ("lair", "top"):
         answer = asked(house, change(hidden))
         assert (answer.error, answer.reason.replace(hidden, "nowhere")) == (absent.error, absent.reason)
+
+
+@pytest.mark.parametrize("hidden", ["secret", "lair/inner", "speaks"])
+def test_a_definition_is_not_read_by_saying_that_a_scope_was_deployed_from_it(house: Watched, hidden: str) -> None:
+    absent = asked(house, SetOrigin("mine", "nowhere"))
+    answer = asked(house, SetOrigin("mine", hidden))
+    assert absent.reason == "there is no definition 'nowhere'; define it first"
+    assert (answer.error, answer.reason.replace(hidden, "nowhere")) == ("UnknownName", absent.reason)
+    assert not house.scopes("a").graph.scopes["mine"].definition
+
+
+def test_a_scope_is_deployed_from_a_definition_that_its_administrator_sees_or_makes(house: Watched) -> None:
+    made = Define("mine/own", "DEFINE SCOPE mine/own AS;")
+    assert not asked(house, made, CreateScope("mine/a"), SetOrigin("mine/a", "mine/own")).error
+    assert not asked(house, CreateScope("mine/b"), SetOrigin("mine/b", "spare")).error
+    assert not house.change(Undefine("spare")).error
+    assert not asked(house, SetOrigin("mine/b", "spare", {})).error, "it was deployed from that one, and stays so"
+    assert not asked(house, SetOrigin("mine/b", "")).error
 
 
 def test_what_is_hidden_and_stands_in_the_way_is_not_named(house: Watched) -> None:

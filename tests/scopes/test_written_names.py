@@ -32,6 +32,10 @@ WRITE = "write 1 to 256 characters, all of which can be printed"
         (SetAttributes("@\x07", {"a": 1}), f"'@\\x07' cannot name a client: {WRITE}"),
         (SetAdministration("S", ("",)), f"'' cannot name an administrator of 'S': {WRITE}"),
         (SetAdministration("", ("a\x00",)), f"'a\\x00' cannot name an administrator of 'root': {WRITE}"),
+        (
+            CreateScope("T", administrators=("ann", "@bob")),
+            "'@bob' cannot name an administrator of 'T': write the name of the client without @, 'bob'",
+        ),
         (CreateScope("T", trusted=("b\t",)), f"'b\\t' cannot name a broker that 'T' trusts: {WRITE}"),
         (
             CreateScope("T", admission=("sesame",)),

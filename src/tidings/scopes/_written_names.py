@@ -30,6 +30,11 @@ def check_names(changes: Iterable[AnyChange]) -> None:
             case CreateScope(id=scope) | SetAdministration(scope=scope):
                 for name in change.administrators or ():
                     _check(name, name, f"an administrator of '{scope or 'root'}'")
+                    if is_client(name):  # taken as it is, it would give the right to nobody, and nobody would notice
+                        raise ScopeError(
+                            f"{name!r} cannot name an administrator of '{scope or 'root'}': write the name of the "
+                            f"client without {CLIENT}, {name.lstrip(CLIENT)!r}"
+                        )
                 for name in change.trusted or ():
                     _check(name, name, f"a broker that '{scope or 'root'}' trusts")
                 if not all(map(DIGEST.fullmatch, change.admission or ())):

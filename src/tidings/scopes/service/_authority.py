@@ -34,7 +34,7 @@ from tidings.scopes.language import check_definition
 
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
-from ._rights import admitted, check_rights, shown_to
+from ._rights import admitted, check_origins, check_rights, shown_to
 from ._view import Plan
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ def _applied(graph: Graph, changes: tuple[AnyChange, ...], seen: Graph) -> Graph
     """The next version; or `ScopeError`, which names nothing but what whoever asks may see: to them, a hidden scope is
     as one that is not there."""
     if seen.partial:
+        check_origins(seen, changes)
         check_turn(seen, apply(seen, changes))
     try:
         after = apply(graph, changes)

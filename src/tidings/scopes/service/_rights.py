@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tidings.model import ROOT_SCOPE, NotAllowed
+from tidings.model import ROOT_SCOPE, NotAllowed, UnknownName
 from tidings.scopes._applying import kept_labels
 from tidings.scopes._changes import (
     Anchor,
@@ -140,6 +140,17 @@ def administers_some_of(graph: Graph, who: str, node: str) -> bool:
     return any(administers(graph, who, scope) for scope in graph.superscopes(node))
 
 
+def check_origins(seen: Graph, changes: tuple[AnyChange, ...]) -> None:
+    """Raise `UnknownName` for a scope that is said to be deployed from a definition which whoever asks does not see:
+    those who see the scope would see the definition."""
+    known = {"", *seen.definitions, *(change.name for change in changes if isinstance(change, Define))}
+    for change in changes:
+        if isinstance(change, SetOrigin) and change.definition is not None and change.definition not in known:
+            scope = seen.scopes.get(change.scope)
+            if scope is None or scope.definition != change.definition:
+                raise UnknownName(f"there is no definition '{change.definition}'; define it first")
+
+
 def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
     """The change as those who admit members grant it, or `NotAllowed`."""
     if not isinstance(change, Join | Impose | SetSelective | SetMapping | SetPlacement) or change.member is None:
@@ -201,7 +212,8 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
 def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, str]:
     """The definitions that a client may know, if `shown` is all it may know of the scopes: those that it may change,
     and those of scopes that it sees. Administrators deploy scopes, so they see the others, too, except those in hidden
-    scopes, or of them. A definition that mentions a hidden scope is for those who may know of that scope."""
+    scopes, or of them. A definition that mentions a hidden scope is for those who may know of that scope, and for the
+    administrators of the scope that it is in: if it vanished when they write it, that would tell them of the name."""
     hidden = whole.scopes.keys() - shown.scopes.keys()
     names = frozenset({*hidden, *(id.rpartition("/")[2] for id in hidden)})
     deployed = {scope.definition for scope in shown.scopes.values()}
@@ -210,9 +222,11 @@ def _definitions_shown_to(whole: Graph, shown: Graph, client: str) -> dict[str, 
 
     def may_know(name: str) -> bool:
         place = name.rpartition("/")[0]
+        if administers(whole, client, place):
+            return True
         if names and mentions(whole.definitions[name], names):
             return False
-        if name in deployed or administers(whole, client, place):
+        if name in deployed:
             return True
         return deploys and hidden.isdisjoint(_places(place)) and name not in secret
 
