@@ -1,8 +1,8 @@
 """Deployments: a feature that takes statements from clients, keeps them, and tells them to every broker.
 
-A statement from a client passes, in this order: its right, the quotas of its tenant, the signature, what is known of
-the name already, and, if it is Python, the laws, which are tested once, here, in a worker. Then it is kept, attached,
-and only then passed on; so a broker that hears of a definition from a neighbour never lacks what that one asks about.
+A statement from a client must be accepted (`_acceptance`); if it is Python, its laws are tested once, here, in a
+worker. Then it is kept, attached, and only then passed on; so a broker that hears of a definition from a neighbour
+never lacks what that one asks about.
 Links are FIFO, and questions about values follow the statement. What two neighbours know is compared by marks
 whenever they become ready for each other: see `Registry`, which has all states.
 
@@ -17,13 +17,13 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tidings.broker import Feature, Link, WaveKind
-from tidings.model import AccessDenied, BudgetExceeded, DeploymentRefused, TidingsError
+from tidings.model import DeploymentRefused, TidingsError
 from tidings.wire import UNREADABLE, pack, unpacker
 
+from ._acceptance import Acceptance, check_answers, identity
 from ._options import AggregationOptions
 from .deploying import (
     EVERY,
-    SIDE_BY_SIDE,
     Act,
     From,
     Judged,
@@ -50,7 +50,7 @@ from .deploying.messages import (
     encode,
     read_known,
 )
-from .workers import Answer, Check, Code, Describe, Described, Failed, Job
+from .workers import Answer, Check, Code, Describe, Job
 
 MAX_SURVEYED = 2_000
 """The most names and versions that one broker tells of."""
@@ -128,11 +128,10 @@ class Deployments(Feature):
         self._signers = {signer.identity: signer for signer in options.signer}
         self._testing: dict[Place, str] = {}
         """Whose laws are being tested, by digest."""
-        self._buckets: dict[str, tuple[float, int]] = {}
-        """Per tenant how many statements it may make at once, and as of when."""
 
     def start(self) -> None:
         """Take up what is kept on disk."""
+        self._acceptance = Acceptance(self.context, self.registry, self.options, self._unable)
         log = self.context.log
         if log is None:
             return
@@ -232,130 +231,34 @@ class Deployments(Feature):
                 case Deploy():
                     self._deploy(link, message)
                 case Survey(id):
-                    self._check_right(link)
+                    self._acceptance.check_right(link)
                     self._survey(link, id)
                 case _:
                     raise TidingsError(f"a client may not send {type(message).__name__}")
         except TidingsError as error:
             if isinstance(message, Deploy):
-                self._refuse(_identity(link), message.statement.manifest, message.statement.signer, error)
+                self._refuse(identity(link), message.statement.manifest, message.statement.signer, error)
             self._decline(link, getattr(message, "id", ""), error)
 
     def _decline(self, link: Link, id: str, error: TidingsError) -> None:
         self.context.refused()
         self._send(link, Declined(id, type(error).__name__, str(error)))
 
-    def _check_right(self, link: Link) -> None:
-        if link.guard is not None and not (link.guard.deploy or link.guard.administer):
-            raise AccessDenied(
-                f"'{link.guard.name}' may not deploy; ask the administrator for `deploy = true` for this identity"
-            )
-
     def _deploy(self, link: Link, deploy: Deploy) -> None:
         statement = deploy.statement
         manifest = statement.manifest
-        self._check_right(link)
-        manifest.check()
-        self._check_owner(link, statement)
-        self._spend(manifest.tenant or _identity(link))
-        self.registry.check(statement)
+        self._acceptance.check(statement, link)
         if manifest.act is Act.INSTALL:
-            self._check_install(manifest)
+            self._acceptance.check_install(manifest)
             if manifest.tier is Tier.PYTHON:
                 self._test(link, deploy)
                 return
         else:
-            self._check_end(manifest)
+            self._acceptance.check_end(manifest)
             if manifest.act is Act.REMOVE and not deploy.force:
                 self._remove_unwatched(link, deploy)
                 return
         self._apply(link, deploy)
-
-    def _check_owner(self, link: Link, statement: Signed) -> None:
-        """What is unsigned belongs to the identity of the client."""
-        guard, manifest = link.guard, statement.manifest
-        if statement.signature or guard is None or guard.administer:
-            return
-        if manifest.name == EVERY:
-            raise AccessDenied(f"'{guard.name}' may not quarantine everything; whoever may administer may")
-        if manifest.tenant != guard.name:
-            raise AccessDenied(
-                f"{manifest.name} {manifest.version}: the names of {manifest.tenant} are not {guard.name}'s; "
-                f"use {guard.name}.{manifest.name.rpartition('.')[2]}"
-            )
-
-    def _spend(self, tenant: str) -> None:
-        """One more statement of a tenant; `BudgetExceeded` if there are too many a second."""
-        now, rate = self.context.now(), self.options.deployments_per_second
-        left, before = self._buckets.get(tenant, (rate, now))
-        left = min(max(rate, 1.0), left + (now - before) / 1_000_000 * rate)
-        if left < 1:
-            raise BudgetExceeded(
-                f"{tenant} deploys more than {rate:g} times a second; wait, or raise deployments_per_second in "
-                "[aggregation]"
-            )
-        self._buckets[tenant] = (left - 1, now)
-
-    def _check_install(self, manifest: Manifest) -> None:
-        """Raise `DeploymentRefused` for what does not go with what is known."""
-        place = Place(manifest.name, manifest.version)
-        if "identity" in manifest.capabilities:
-            raise DeploymentRefused(f"{place}: brokers give no code the capability identity; leave it out")
-        if manifest.tier is not Tier.EXPRESSION and (reason := self._unable(manifest)):
-            raise DeploymentRefused(f"{place} cannot be run at broker '{self.context.name}': {reason}")
-        others = [one for one in self.registry.versions(manifest.name) if one != place]
-        if place in self.registry:
-            standing, judged = self.registry.standing(place), self.registry.judge(place)
-            if judged.phase in (Phase.REMOVED, Phase.QUARANTINED):
-                raise DeploymentRefused(
-                    f"{place} is {judged.phase} {judged.reason}; a version is used up with its end: choose a new one"
-                )
-            if manifest.digest not in standing.digests:
-                raise DeploymentRefused(
-                    f"{place} is installed with another source, {standing.digests[0][:12]}; choose a new version"
-                )
-            return
-        if not manifest.replaces and others:
-            raise DeploymentRefused(
-                f"{others[0]} is installed; upgrade it to {manifest.version} with `tidings aggregate upgrade`, or "
-                "remove it"
-            )
-        if manifest.replaces and Place(manifest.name, manifest.replaces) not in others:
-            there = ", ".join(one.version for one in others) or "none"
-            raise DeploymentRefused(f"{place} replaces {manifest.replaces}, which is not installed; there is {there}")
-        if len(others) >= SIDE_BY_SIDE:
-            raise DeploymentRefused(
-                f"{others[0]} and {others[1].version} are installed, and at most {SIDE_BY_SIDE} versions run side by "
-                "side; remove one"
-            )
-        if self.registry.running(place.tenant) >= self.options.max_deployed:
-            raise BudgetExceeded(
-                f"{place.tenant} has {self.options.max_deployed:,} aggregates; remove some, or raise max_deployed in "
-                "[aggregation]"
-            )
-
-    def _check_end(self, manifest: Manifest) -> None:
-        if manifest.name == EVERY:
-            return
-        place = Place(manifest.name, manifest.version)
-        if place not in self.registry:
-            raise DeploymentRefused(f"{place} is not deployed; `tidings aggregate status` lists what is")
-        statement, judged = self.registry.statement(place), self.registry.judge(place)
-        if judged.phase is Phase.REMOVED or (
-            judged.phase is Phase.QUARANTINED and manifest.act is Act.QUARANTINE and place not in self.registry.struck
-        ):
-            raise DeploymentRefused(f"{place} is {judged.phase} already, {judged.reason}")
-        if statement is None:
-            raise DeploymentRefused(f"{place} is {judged.phase}: {judged.reason}")
-        if statement.manifest.digest != manifest.digest:
-            raise DeploymentRefused(
-                f"{place} has the digest {statement.manifest.digest[:12]}, not {manifest.digest[:12]}; make the "
-                "statement anew"
-            )
-        if statement.signature and manifest.tier < statement.manifest.tier:
-            raise DeploymentRefused(
-                f"{place} is signed; its end must be signed for tier {statement.manifest.tier:d}, too"
-            )
 
     def _remove_unwatched(self, link: Link, deploy: Deploy) -> None:
         """Remove it if no client in the network watches it."""
@@ -373,7 +276,7 @@ class Deployments(Feature):
                     )
                 self._apply(link, deploy)
             except TidingsError as error:
-                self._refuse(_identity(link), deploy.statement.manifest, deploy.statement.signer, error)
+                self._refuse(identity(link), deploy.statement.manifest, deploy.statement.signer, error)
                 self._decline(link, deploy.id, error)
 
         self.context.wave("survey", place.name.encode(), asked)
@@ -399,13 +302,13 @@ class Deployments(Feature):
             try:
                 if isinstance(answers, str):
                     raise DeploymentRefused(f"{place} could not be tested: {answers}")
-                _check_answers(place, manifest, answers)
-                self._check_install(manifest)  # something may have come meanwhile
+                check_answers(place, manifest, answers)
+                self._acceptance.check_install(manifest)  # something may have come meanwhile
                 self._apply(link, deploy)
             except TidingsError as error:
                 if self.workers is not None:
                     self.workers.forget(place)
-                self._refuse(_identity(link), manifest, statement.signer, error)
+                self._refuse(identity(link), manifest, statement.signer, error)
                 if self.context.client(link.name) is link:
                     self._decline(link, deploy.id, error)
 
@@ -416,9 +319,9 @@ class Deployments(Feature):
         """Take the statement, pass it on, and say where it arrived. What is unsigned is the client's own word."""
         statement = deploy.statement
         if not statement.signature:
-            statement = msgspec.structs.replace(statement, signer=_identity(link))
+            statement = msgspec.structs.replace(statement, signer=identity(link))
         if self.registry.take(statement, From.CLIENT):
-            self._taken(_identity(link), statement, place_of(statement), None)
+            self._taken(identity(link), statement, place_of(statement), None)
         self._survey(link, deploy.id, deploy.statement.manifest.name)
 
     def _survey(self, link: Link, id: str, name: str = "") -> None:
@@ -490,24 +393,3 @@ def _known_in(answer: bytes) -> list[Known]:
         return read_known(answer) if answer else []
     except UNREADABLE:
         return []
-
-
-def _identity(link: Link) -> str:
-    return link.guard.name if link.guard is not None else link.name
-
-
-def _check_answers(place: Place, manifest: Manifest, answers: Sequence[Answer]) -> None:
-    """Raise `DeploymentRefused` unless the code obeys the laws and is what the manifest says."""
-    described, lawful = answers
-    for one in answers:
-        if isinstance(one, Failed):
-            raise DeploymentRefused(f"{place} was tested and is not taken: {one.reason}")
-    if not isinstance(described, Described):
-        raise DeploymentRefused(f"{place}: the worker does not say what it is")
-    del lawful
-    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window", manifest.grouped)
-    if described != said:
-        raise DeploymentRefused(
-            f"{place}: the code is {described.name} {described.version} with the window {described.window} and the "
-            f"filter {described.where!r:.60}, the manifest says {said.window} and {said.where!r:.60}; make it anew"
-        )
