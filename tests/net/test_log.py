@@ -12,7 +12,7 @@ from net.world import brokers, options, running, until, url
 from store_world import Loop
 
 import tidings
-from tidings.model import EVERYTHING, Filter, Notification, Route, TidingsError
+from tidings.model import EVERYTHING, NOWHERE, Filter, Notification, Position, Route, TidingsError
 from tidings.model import Identity as ModelIdentity
 from tidings.net import Access, AccessDenied, AccessEntry, serve
 from tidings.store import Store
@@ -99,7 +99,7 @@ def test_a_damaged_batch_is_told_as_lost(tmp_path: Path) -> None:
         with sqlite3.connect(tmp_path / "store.sqlite") as connection:
             rows = connection.execute("SELECT id, first, last FROM publications ORDER BY id").fetchall()
             connection.execute("UPDATE publications SET checksum = checksum + 1 WHERE id = ?", (rows[0][0],))
-        page = store.page((0, 0), (store.epoch, 100), lambda envelope: True)
+        page = store.page(NOWHERE, Position(store.epoch, 100), lambda envelope: True)
         assert page.lost == [(store.epoch, rows[0][1], rows[0][2])]
         assert [e.identity.seq for e in page.envelopes] == list(range(rows[0][2] + 1, 31))
         assert page.reached == (store.epoch, 30)
@@ -120,7 +120,7 @@ def test_what_is_not_synced_is_not_shown(tmp_path: Path) -> None:
 
 
 def _everything(store: Store) -> list[Envelope]:
-    return store.page((0, 0), END, lambda envelope: True).envelopes
+    return store.page(NOWHERE, END, lambda envelope: True).envelopes
 
 
 @running

@@ -33,6 +33,9 @@ class Position(NamedTuple):
     epoch: Number
     seq: Number
 
+    def __str__(self) -> str:
+        return f"({self.epoch}, {self.seq})"
+
 
 NOWHERE = Position(0, 0)
 """Before everything that any origin published."""
