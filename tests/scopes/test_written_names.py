@@ -6,6 +6,7 @@ import pytest
 
 from tidings.model import ScopeError
 from tidings.scopes import (
+    Anchor,
     AnyChange,
     CreateScope,
     Graph,
@@ -36,6 +37,14 @@ WRITE = "write 1 to 256 characters, all of which can be printed"
             CreateScope("T", administrators=("ann", "@bob")),
             "'@bob' cannot name an administrator of 'T': write the name of the client without @, 'bob'",
         ),
+        (Anchor("S", "b\x1b[31m", stay=True), f"'b\\x1b[31m' cannot name a broker that carries 'S': {WRITE}"),
+        *(
+            (
+                SetAdministration("S", **{word: tuple(f"n{number}" for number in range(1_001))}),
+                f"{word} of 'S': 1,001 names, at most 1,000 are allowed; name fewer",
+            )
+            for word in ("administrators", "trusted", "admission")
+        ),
         (CreateScope("T", trusted=("b\t",)), f"'b\\t' cannot name a broker that 'T' trusts: {WRITE}"),
         (
             CreateScope("T", admission=("sesame",)),
@@ -54,6 +63,7 @@ def test_names_that_somebody_can_have_and_digests_are_taken() -> None:
     changes = (
         Join("@Zoë/1", "S"),
         CreateScope("T", administrators=("ann",), trusted=("b1",), admission=(credential("sesame"),)),
-        SetAdministration("S", admission=()),
+        SetAdministration("S", tuple(f"n{number}" for number in range(1_000)), admission=()),
+        Anchor("S", "Zürich 1", stay=True),
     )
     assert "T" in apply(GRAPH, plan_change(GRAPH, changes).changes).scopes

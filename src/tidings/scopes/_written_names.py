@@ -11,11 +11,14 @@ from collections.abc import Iterable
 
 from tidings.model import ScopeError
 
-from ._changes import AnyChange, CreateScope, Join, SetAdministration, SetAttributes, SetRoles
+from ._changes import Anchor, AnyChange, CreateScope, Join, SetAdministration, SetAttributes, SetRoles
 from ._graph import CLIENT, is_client
 
 MAX_CLIENT = 256
 """The most characters of the name of a client or a broker, as the network takes it."""
+MAX_NAMED = 1_000
+"""The most administrators of a scope, brokers that it trusts, and secrets that it admits, of each: all brokers keep
+them, and send them to everybody who looks."""
 DIGEST = re.compile(r"[0-9a-f]{32}")
 """How a scope remembers a secret; see `credential`."""
 
@@ -27,7 +30,15 @@ def check_names(changes: Iterable[AnyChange]) -> None:
             case Join(member=node) | SetAttributes(node=node) | SetRoles(node=node):
                 if is_client(node):
                     _check(node.removeprefix(CLIENT), node, "a client")
+            case Anchor(stay=True):
+                _check(change.broker, change.broker, f"a broker that carries '{change.scope or 'root'}'")
             case CreateScope(id=scope) | SetAdministration(scope=scope):
+                for word in ("administrators", "trusted", "admission"):
+                    if (count := len(getattr(change, word) or ())) > MAX_NAMED:
+                        raise ScopeError(
+                            f"{word} of '{scope or 'root'}': {count:,} names, at most {MAX_NAMED:,} are allowed; "
+                            "name fewer"
+                        )
                 for name in change.administrators or ():
                     _check(name, name, f"an administrator of '{scope or 'root'}'")
                     if is_client(name):  # taken as it is, it would give the right to nobody, and nobody would notice
