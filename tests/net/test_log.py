@@ -171,7 +171,7 @@ async def test_bad_questions_are_refused_with_the_reason(tmp_path: Path) -> None
     async with serve(options("b", data=tmp_path)) as server, tidings.connect(url(server)) as client:
         with pytest.raises(TidingsError, match=r"after\[1\]=-1; give a whole number"):
             await client.measure_log((0, -1))
-        with pytest.raises(TidingsError, match="cannot read this request: .* Expected `int` >= 0"):
+        with pytest.raises(TidingsError, match=r"cannot read this request: .* Expected `int` >= 0"):
             await client._questions.ask(lambda id: Measure(id, (0, -1)))  # as from a client that does not check
         with pytest.raises(TidingsError, match="myloc"):
             await numbers_of(client, "place WITHIN myloc")
