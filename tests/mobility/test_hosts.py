@@ -52,8 +52,6 @@ def test_a_name_that_is_in_use_elsewhere_is_refused_with_where_and_since_when() 
     in_world(main)
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 @pytest.mark.parametrize("second", BROKERS)
 def test_who_takes_over_is_served_and_the_other_one_ends_for_good(second: str) -> None:
     async def main(world: World) -> None:
@@ -269,8 +267,6 @@ def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     assert "Wave" not in sent
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     """The phone leaves `a`, which is cut off, for `c`; and when the link is back `c` for `b`, before `c` has told."""
     world = network()
@@ -291,8 +287,6 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     assert at(world) == ["b"]
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 def test_an_old_host_names_whom_it_could_not_reach() -> None:
     """`b` hosts the phone and has lost sight of `a`, which the next host reaches."""
     world = network()

@@ -47,6 +47,11 @@ def test_what_was_broken_once_stays_mended(name: str) -> None:
     run(name)
 
 
+@pytest.mark.xfail(strict=True, reason="a broker far away keeps a client that went there and back within milliseconds")
+def test_a_client_that_goes_to_and_fro_on_a_long_chain_has_one_host() -> None:
+    run("hw7700026")
+
+
 def test_a_client_that_forgets_how_far_it_has_come_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.broker._local_subscription.LocalSubscription.after", {})
     violations = [text for seed in range(0, 12, 2) for text in Scenario.named(f"w{seed}").run(PROMISES).violations]
