@@ -91,6 +91,11 @@ def test_an_application_can_be_tested_at_places() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.xfail(strict=True, reason="something that was stored never reaches a client that roams between places")
+def test_a_client_that_roams_between_places_gets_what_was_stored() -> None:
+    run("lw2000017")
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(4))
 def test_thousands_of_journeys_between_places(part: int) -> None:
