@@ -17,6 +17,8 @@ from tidings.sim import Promises, Scenario, World
 
 PROMISES = Promises.load()
 LETTERS = ("l", "lw", "hl", "hlw")
+KNOWN = "lw2000017"
+"""A run that loses something: an expected failure below, until it is mended."""
 
 
 def run(name: str) -> None:
@@ -93,11 +95,13 @@ def test_an_application_can_be_tested_at_places() -> None:
 
 @pytest.mark.xfail(strict=True, reason="something that was stored never reaches a client that roams between places")
 def test_a_client_that_roams_between_places_gets_what_was_stored() -> None:
-    run("lw2000017")
+    run(KNOWN)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(4))
 def test_thousands_of_journeys_between_places(part: int) -> None:
     for seed in spread_seeds(part):
-        run(f"{LETTERS[seed % len(LETTERS)]}{seed}")
+        name = f"{LETTERS[seed % len(LETTERS)]}{seed}"
+        if name != KNOWN:
+            run(name)
