@@ -53,11 +53,14 @@ def test_a_copy_that_listened_listens_again_after_a_restart_and_is_ready_when_it
 @pytest.mark.req("MOB-090")
 def test_a_copy_that_rested_rests_after_a_restart() -> None:
     world = network()
-    phone, _ = walker(world)
-    phone.vanish(noticed=0.5, kept=60)
+    walker(world)
+    link = world.brokers["a"].client("phone")
+    assert link is not None
+    world.brokers["a"].away(link)
     world.run(2)
-    phone.attach("a")  # the copies listened, and rest again
-    world.run(5)
+    assert states(world) == {"b": "active", "c": "active"}
+    world.brokers["a"].back(link)
+    world.run(2)
     world.crash("b")
     world.run(1)
     world.restart("b")
