@@ -294,7 +294,8 @@ class Hosts(Feature):
                 decide(_denied(held, newcomer))
             else:
                 epoch = max(newcomer.epoch + 1, here.epoch + 1, self.context.now())
-                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=here.sure))
+                sure = here.sure and not here.ended and newcomer.epoch <= here.epoch  # else it was elsewhere meanwhile
+                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=sure))
 
         if here.owner != newcomer.owner:
             judge(alive=True)
