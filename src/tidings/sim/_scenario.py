@@ -194,7 +194,7 @@ class Scenario:
             weather=self.weather,
             features=lambda name: self._features(),
         )
-        if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
+        if self.mobility.scheme is not Scheme.ORIGINS:  # copies are ready only if it is noticed that somebody is gone
             network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker), self.places.get(broker))
@@ -212,7 +212,7 @@ class Scenario:
         hosts = Hosts()
         if self.roaming:
             yield hosts
-            if self.mobility.scheme is Scheme.PROACTIVE:
+            if self.mobility.scheme is not Scheme.ORIGINS:
                 neighbourhood = Neighbourhood(hosts, self.mobility.graph, self._edges())
                 yield neighbourhood
                 yield Roaming(self.mobility, hosts, neighbourhood)
