@@ -41,7 +41,7 @@ from tidings.model import NOWHERE, Position, TidingsError
 from tidings.wire import Deliver, Envelope, Frame, Unsubscribe, pack, unpacker
 
 from ._controlling import Woven
-from ._copies import Whose
+from ._copies import Wanted, Whose
 from ._copy import Copy
 from ._keeping import Found, Keeping
 from ._neighbour_graph import Outcome
@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, tag="request"):
     whose: Whose
     number: int
     """The answer repeats it."""
-    ids: tuple[str, ...]
+    wanted: tuple[Wanted, ...]
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
@@ -75,6 +75,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True, tag="part"):
     """With the last part, by origin: the position behind which nothing is missing."""
     broken: tuple[str, ...] = ()
     """The origins of which something may be."""
+    ids: tuple[str, ...] = ()
+    """The subscriptions for which all this holds: those that were the same there."""
 
 
 Transfer: TypeAlias = Request | Part
@@ -107,7 +109,7 @@ class Transfers:
         """How many notifications have come from brokers that clients had left."""
 
     def __len__(self) -> int:
-        return len(self._asked) + len(self._leaving)
+        return len(self._expected) + len(self._asked) + len(self._leaving)
 
     @property
     def context(self) -> Context:
@@ -143,7 +145,8 @@ class Transfers:
             self._say(source, Part(request.number, (), last=True))
             return
         copy, inner = left[1], left[1].inner
-        asked = frozenset(request.ids)
+        there = {_as_asked(one) for one in self.context.subscribed(inner.link)}
+        asked = {one.id for one in request.wanted if _as_asked(one) in there}
         held = [
             (envelope, chosen)
             for envelope, ids in self._keeping.buffer.all_of(copy)
@@ -155,7 +158,10 @@ class Transfers:
         *parts, rest = _portions(held)
         for part in parts:
             self._say(source, Part(request.number, part, last=False))
-        self._say(source, Part(request.number, rest, last=True, whole=whole, broken=tuple(sorted(broken))))
+        self._say(
+            source,
+            Part(request.number, rest, last=True, whole=whole, broken=tuple(sorted(broken)), ids=tuple(sorted(asked))),
+        )
         copy.handed = True
         for id in asked:
             self._keeping.buffer.release(copy, id)
@@ -204,12 +210,12 @@ class Transfers:
         """A client has gone."""
         self._expected.pop(link, None)
 
-    def ask(self, waiting: _Waiting, ids: tuple[str, ...]) -> bool:
+    def ask(self, waiting: _Waiting, wanted: tuple[Wanted, ...]) -> bool:
         """Ask the old broker; False: it cannot be reached."""
         self._numbers += 1
         waiting.number = self._numbers
         self._asked[self._numbers] = waiting
-        return self._say(waiting.expected.last, Request(waiting.expected.whose, self._numbers, ids))
+        return self._say(waiting.expected.last, Request(waiting.expected.whose, self._numbers, wanted))
 
     def served(self, waiting: _Waiting, outcome: Outcome, missed: int) -> None:
         """A client has what its old broker had."""
@@ -281,8 +287,12 @@ class _Waiting:
             self._go_on()
         elif not self.asked and all(self._is_ready(one) for one in reversed(self._holds)):
             self.asked = True
-            ids = tuple(one.id for one in self._holds if one in self._context.holds)
-            if not ids or not self._transfers.ask(self, ids):
+            wanted = tuple(
+                Wanted(one.id, one.filter, one.receive_own, one.duplicates)
+                for one in self._holds
+                if one in self._context.holds
+            )
+            if not wanted or not self._transfers.ask(self, wanted):
                 self._go_on()
 
     def _is_ready(self, registration: Registration) -> bool:
@@ -321,7 +331,10 @@ class _Waiting:
         missed, owed = 0, False
         for registration, hold in holds.items():
             if registration in self._context.holds:
-                some, owes = self._release(registration, hold, fetched.get(registration.id, []), whole, broken)
+                same = last is not None and registration.id in last.ids
+                some, owes = self._release(
+                    registration, hold, fetched.get(registration.id, []), whole if same else {}, broken if same else ()
+                )
                 missed, owed = missed + some, owed or owes
         outcome = Outcome.MISS if not whole else Outcome.EARLY if owed else Outcome.HIT
         self._transfers.served(self, outcome, missed)
@@ -366,6 +379,10 @@ class _Waiting:
         for origin, envelopes in late.items():
             context.owe(registration, origin, lacking[origin], envelopes)
         return sent, bool(late)
+
+
+def _as_asked(one: Wanted | Registration) -> tuple[object, ...]:
+    return (one.id, one.filter, one.receive_own, one.duplicates)
 
 
 def _first(envelopes: list[Envelope]) -> dict[str, Position]:
