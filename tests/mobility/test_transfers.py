@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from mobility import roamers
 from mobility.roamers import keeping, network, numbers, roaming, walker
 
 from tidings.broker import RoutingOptions
-from tidings.mobility import MobilityOptions, Outcome, Scheme
+from tidings.mobility import MobilityOptions, Outcome, Roaming, Scheme
 from tidings.mobility._transfers import Carried, Part, Request, Transfers, read_transfer
 from tidings.sim import Network, check
 from tidings.sim._invariants import waste
@@ -27,6 +28,15 @@ def transfers(network: Network, broker: str) -> Transfers:
     return found
 
 
+def until_held(network: Network, broker: str) -> None:
+    """Until a subscription waits there."""
+    for _ in range(100):
+        if network.brokers[broker].holds.all:
+            return
+        network.run(0.001)
+    raise AssertionError("nothing is held")
+
+
 def said(network: Network) -> list[tuple[str, Request | Part]]:
     """What brokers say to one another about transfers from now on, each where it was said."""
     heard: list[tuple[str, Request | Part]] = []
@@ -42,6 +52,7 @@ def said(network: Network) -> list[tuple[str, Request | Part]]:
 
 @pytest.mark.req("MOB-057")
 @pytest.mark.req("MOB-058")
+@pytest.mark.req("MOB-059")
 @pytest.mark.req("MOB-060")
 def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() -> None:
     network = world()
@@ -64,8 +75,7 @@ def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() -> None:
 
     network.tap = tap
     phone.attach("c")
-    while not network.brokers["c"].holds.all:
-        network.run(0.001)
+    until_held(network, "c")
     feed.publish(n=4)  # while it is fetched: it is kept at the new broker, and buffered at the old one
     network.run(0.012)
     [hold] = network.brokers["c"].holds.all.values()
@@ -241,6 +251,27 @@ def test_every_algorithm_fetches(scheme: str) -> None:
     assert not check(network.trace)
 
 
+@pytest.mark.req("MOB-066")
+def test_the_same_walk_is_served_by_each_scheme_in_its_own_way() -> None:
+    for scheme, hits, transferred in ((Scheme.ORIGINS, 0, 0), (Scheme.PROACTIVE, 6, 0), (Scheme.REACTIVE, 6, 6)):
+        network = roamers.network(MobilityOptions(scheme, roamers=("all",), new_edge_interval=0))
+        phone, feed = walker(network)
+        for n, broker in enumerate("bcabcb"):
+            phone.vanish(noticed=0.3, kept=60)
+            network.run(2)
+            feed.publish(n=n)
+            network.run(2)
+            phone.attach(broker)
+            network.run(2)
+        network.run()
+        assert numbers(phone) == list(range(6))
+        features = [broker.features["roaming"] for broker in network.brokers.values() if "roaming" in broker.features]
+        assert sum(one.keeping.outcomes[Outcome.HIT] for one in features if isinstance(one, Roaming)) == hits
+        fetched = [one.transfers for one in features if isinstance(one, Roaming)]
+        assert sum(one.transferred for one in fetched if one is not None) == transferred
+        assert not check(network.trace)
+
+
 def test_a_stranger_gets_nothing_and_nonsense_is_counted() -> None:
     network = world()
     phone, feed = walker(network)
@@ -273,8 +304,7 @@ def test_without_merging_what_came_both_ways_is_sent_twice_and_taken_once() -> N
 
         network.tap = tap
         phone.attach("c")
-        while not network.brokers["c"].holds.all:
-            network.run(0.001)
+        until_held(network, "c")
         feed.publish(n=1)  # it reaches both brokers while the subscription is held
         network.run(2)
         assert numbers(phone) == [1]

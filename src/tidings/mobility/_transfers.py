@@ -158,10 +158,8 @@ class Transfers:
         *parts, rest = _portions(held)
         for part in parts:
             self._say(source, Part(request.number, part, last=False))
-        self._say(
-            source,
-            Part(request.number, rest, last=True, whole=whole, broken=tuple(sorted(broken)), ids=tuple(sorted(asked))),
-        )
+        told = Part(request.number, rest, True, whole, broken=tuple(sorted(broken)), ids=tuple(sorted(asked)))
+        self._say(source, told)
         copy.handed = True
         for id in asked:
             self._keeping.buffer.release(copy, id)
