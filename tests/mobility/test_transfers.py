@@ -290,6 +290,7 @@ def test_a_stranger_gets_nothing_and_nonsense_is_counted() -> None:
     assert network.brokers["a"].statistics.refused == before + 1
 
 
+@pytest.mark.req("MOB-059")
 def test_without_merging_what_came_both_ways_is_sent_twice_and_taken_once() -> None:
     for merge_dedup, times in ((True, 1), (False, 2)):
         network = network_with(merge_dedup=merge_dedup)
