@@ -2,6 +2,7 @@
 
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
+from ._causes import Cause, during, enter, leave, reaction, session_tag
 from ._context import Context
 from ._durables import DurableRecord, Durables
 from ._inside import InnerClient
@@ -50,6 +51,7 @@ __all__ = [
     "Announcing",
     "Book",
     "Broker",
+    "Cause",
     "Context",
     "Covering",
     "Debt",
@@ -95,8 +97,13 @@ __all__ = [
     "check_tree",
     "debts",
     "delivering",
+    "during",
+    "enter",
     "from_past",
     "is_located",
+    "leave",
     "owed",
+    "reaction",
+    "session_tag",
     "version_of",
 ]

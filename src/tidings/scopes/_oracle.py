@@ -66,15 +66,24 @@ def _climbs(graph: Graph, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield from _climbs(graph, (*path, scope))
 
 
-def reach(graph: Graph, publisher: str, notification: Notification, *, clients: bool = True) -> list[Sighting]:
+def reach(
+    graph: Graph,
+    publisher: str,
+    notification: Notification,
+    *,
+    clients: bool = True,
+    without: frozenset[str] = frozenset(),
+) -> list[Sighting]:
     """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
 
-    Without `clients`, only scopes are looked into.
+    Without `clients`, only scopes are looked into. `without`: superscopes in which it was not published.
     """
     found: list[Sighting] = []
-    if own(graph, publisher, notification):
+    if own(graph, publisher, notification, without):
         found.append(Sighting(publisher, notification, (publisher,)))
     for scope in superscopes(graph, publisher):
+        if scope in without:
+            continue
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None:
             _arrive(graph, Sighting(scope, shown, (publisher, scope)), True, found, clients)
@@ -101,9 +110,11 @@ def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting], c
                     _arrive(graph, Sighting(scope, shown, (*at.path, scope)), True, found, clients)
 
 
-def sightings(graph: Graph, publisher: str, notification: Notification, client: str) -> list[Sighting]:
+def sightings(
+    graph: Graph, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+) -> list[Sighting]:
     """Every form in which one client may see a publication, once for each path."""
-    found = reach(graph, publisher, notification)
+    found = reach(graph, publisher, notification, without=without)
     if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
         return [at for at in found if at.node == client]
     # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by.
@@ -111,9 +122,11 @@ def sightings(graph: Graph, publisher: str, notification: Notification, client: 
     return [Sighting(client, one, (*path, client)) for path, one in shown if one is not None]
 
 
-def own(graph: Graph, publisher: str, notification: Notification) -> bool:
+def own(graph: Graph, publisher: str, notification: Notification, without: frozenset[str] = frozenset()) -> bool:
     """Whether a publisher gets its own publication back: some passage lets it out and would let it in again."""
     for scope in superscopes(graph, publisher):
+        if scope in without:
+            continue
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None and _inward(graph, publisher, scope, shown) is not None:
             return True

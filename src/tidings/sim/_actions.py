@@ -37,6 +37,8 @@ class Verb(enum.Enum):
     TUNE = "tune"
     """Give a watch another bound."""
     UNWATCH = "unwatch"
+    REACT = "react"
+    """From now on, publish something in reaction to what passes a filter."""
 
 
 class Action(NamedTuple):
@@ -58,6 +60,7 @@ class Action(NamedTuple):
     bound: float = 0
     scope: str = ROOT_SCOPE
     away: bool = False
+    times: int = 0
 
 
 def take(network: Network, step: Action) -> None:
@@ -112,6 +115,10 @@ def _act(network: Network, step: Action) -> None:
             client.watches[step.id].tune(step.bound)
         case Verb.UNWATCH:
             client.unwatch(step.id)
+        case Verb.REACT:
+            assert step.filter is not None
+            assert step.notification is not None
+            client.react(step.filter, step.notification, step.times)
         case Verb.DETACH:
             client.detach()
         case Verb.VANISH:

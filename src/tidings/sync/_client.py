@@ -172,6 +172,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: None = None,
         on_misfit: None = None,
+        keep_context: bool = False,
     ) -> Subscription[Notification]: ...
 
     @overload
@@ -191,6 +192,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[_T],
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[_T]: ...
 
     def subscribe(
@@ -209,6 +211,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[Any]:
         """Subscribe, and wait until the whole network knows. Everything else is as in `tidings.Client.subscribe`.
 
@@ -229,6 +232,7 @@ class Client:
             "duplicates": duplicates,
             "as_": as_,
             "on_misfit": on_misfit,
+            "keep_context": keep_context,
         }
 
         async def work() -> asynchronous.Subscription[Any]:

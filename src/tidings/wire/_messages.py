@@ -22,6 +22,13 @@ Positions = Annotated[dict[str, Position], msgspec.Meta(max_length=MAX_POSITIONS
 """How far a client has seen each origin, as (epoch, number); more are refused before they are decoded."""
 _MAX_DIGITS = 20
 """The digits of the largest number of a publication."""
+MAX_CAUSES = 64
+"""The most tags of the cause of a publication."""
+MAX_TAG = 128
+"""The most characters of one of them."""
+Tag = Annotated[str, msgspec.Meta(max_length=MAX_TAG)]
+Causes = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=MAX_CAUSES)]
+"""What a publication reacts to, as the notification said that came with it."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -75,6 +82,8 @@ class Publish(Message, frozen=True, gc=False):
     body: bytes
     quality: Quality = Quality.DEFAULT
     ttl: int | None = None
+    cause: Causes = ()
+    """What it reacts to: it appears in no session scope that this was not in. Nothing: it is no reaction."""
 
 
 class PublishAck(Message, frozen=True, gc=False):

@@ -152,6 +152,16 @@ class View(Protocol):
         """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
         ...
 
+    @property
+    def sessions(self) -> Mapping[str, str]:
+        """The session scopes, each with the tag of its session."""
+        ...
+
+    @property
+    def confined(self) -> frozenset[str]:
+        """Those of the tags whose sessions keep reactions to themselves."""
+        ...
+
     def knows(self, scope: str) -> bool:
         """Whether there is such a scope."""
         ...
@@ -188,8 +198,13 @@ class View(Protocol):
         """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
         ...
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
-        """Every form in which a client may see what a publisher published, one for each path."""
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+    ) -> Iterable[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path.
+
+        `without`: the publisher's own scopes in which it was not published.
+        """
         ...
 
     def visible_in(self, publisher: str) -> Iterable[str]:
@@ -251,7 +266,9 @@ class _FlatView:
     version = 0
     several = False
     gateways: frozenset[str] = frozenset()
+    confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
+    sessions: Mapping[str, str] = {}
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}
 
@@ -281,7 +298,9 @@ class _FlatView:
     def admits(self, sub: str, scope: str, neighbour: str) -> bool:
         return False
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+    ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 
     def visible_in(self, publisher: str) -> Iterable[str]:
