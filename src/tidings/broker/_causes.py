@@ -8,8 +8,8 @@ travel in `Route.tags`, and applications never see them.
 
     in:<digest>     the notification belongs to this session: a session scope that it climbed through, or one that its
                     own cause was in
-    at:<digest>     the scope that handed it to this client; told only if one of its sessions keeps reactions to itself
-                    (mode `origin_only`)
+    at:<digest>     a scope through which it came down to this client; told only if one of its sessions keeps reactions
+                    to itself (mode `origin_only`)
     re:<where>/<id> the notification is a request; a reply names this
 
 A client is told digests, not names: it may not know of the scopes at all. Its local broker keeps what it was told while
@@ -85,32 +85,35 @@ def check_cause(tags: Iterable[str]) -> None:
             raise ValueRefused(f"cause {tag!r:.60} is no tag of a session; repeat what the notification came with")
 
 
-def ruled_out(scopes: Iterable[str], tags: Collection[str], graph: Sessions) -> frozenset[str]:
-    """Those of a publisher's scopes in which a publication with these tags must not appear."""
-    sessions = {tag for tag in tags if tag.startswith(IN)}
-    places = {tag for tag in tags if tag.startswith(AT)}
-    if not sessions and not places:
-        return frozenset()
+def climbs(path: Iterable[str], scope: str, tags: Collection[str], graph: Sessions) -> bool:
+    """Whether a publication with these tags that has climbed through some scopes may climb into this one.
+
+    Once it is in a session that its cause was in, it is like any other: a session scope forwards everything alike.
+    """
     known = graph.sessions
-    return frozenset(
-        scope
-        for scope in scopes
-        if (scope in known and sessions and known[scope] not in sessions) or (places and scope_tag(scope) not in places)
-    )
+    for climbed in path:
+        if climbed in known:
+            return True
+    sessions = [tag for tag in tags if tag.startswith(IN)]
+    if sessions and scope in known and known[scope] not in sessions:
+        return False
+    places = [tag for tag in tags if tag.startswith(AT)]
+    return not places or scope_tag(scope) in places
 
 
 def told_of(path: tuple[str, ...], tags: Iterable[str], graph: Sessions) -> dict[str, None]:
     """The tags that a client is told of a copy that came by this path, with these tags of its own."""
     told = {tag: None for tag in tags if tag.startswith((IN, RE))}
-    known = graph.sessions
+    known, top = graph.sessions, 0
     if known:
         for at, scope in enumerate(path):
             if at and scope not in graph.supers(path[at - 1]):
                 break  # from here on it came down, and nobody published it there
+            top = at
             if scope in known:
                 told[known[scope]] = None
-        if path and not graph.confined.isdisjoint(told):
-            told[scope_tag(path[-1])] = None
+        if not graph.confined.isdisjoint(told):
+            told.update((scope_tag(scope), None) for scope in path[top:])
     return told
 
 

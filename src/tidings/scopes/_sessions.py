@@ -46,8 +46,8 @@ def check_session(graph: Graph, scope: str, attributes: AnyAttributes) -> None:
     if scope == ROOT_SCOPE:
         raise ScopeError("the root scope cannot be a session scope; make a scope in it, and let clients join that")
     if mode is not None and mode not in [one.value for one in SessionMode]:
-        known = " or ".join(f"'{one.value}'" for one in SessionMode)
-        raise ScopeError(f"{SESSION_MODE}={mode!r:.60} of scope '{scope}' is no mode of a session; use {known}")
+        words = " or ".join(f"'{one.value}'" for one in SessionMode)
+        raise ScopeError(f"{SESSION_MODE}={mode!r:.60} of scope '{scope}' is no mode of a session; use {words}")
     if not isinstance(id, str) or not 0 < len(id) <= MAX_SESSION_ID or not id.isprintable():
         raise ScopeError(
             f"{SESSION_ID}={id!r:.60} of scope '{scope}' cannot be the id of a session; use a text of up to "
@@ -55,9 +55,9 @@ def check_session(graph: Graph, scope: str, attributes: AnyAttributes) -> None:
         )
     if id == AUTO:
         return
-    for other, known in graph.scopes.items():
-        if other != scope and known.attributes.get(SESSION_ID) == id:
-            shown = "another scope" if known.hidden else f"scope '{other}'"
+    for known in graph.scopes.values():
+        if known.id != scope and known.attributes.get(SESSION_ID) == id:
+            shown = "another scope" if known.hidden else f"scope '{known.id}'"
             raise ScopeError(
                 f"{SESSION_ID}={id!r:.60} of scope '{scope}' belongs to {shown}; choose another, or '{AUTO}'"
             )

@@ -20,7 +20,7 @@ Of the graph only its data is used: scopes, memberships, filters and mappings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from tidings.model import ROOT_SCOPE, Filter, Notification
@@ -59,16 +59,20 @@ class Definition:
         self._ways: dict[tuple[str, str], list[Way]] = {}
 
     def forms(
-        self, publisher: str, notification: Notification, reader: str, without: frozenset[str] = frozenset()
+        self,
+        publisher: str,
+        notification: Notification,
+        reader: str,
+        climbs: Callable[[Chain], bool] = lambda chain: True,
     ) -> dict[tuple[str, ...], Notification]:
         """In which form a reader sees a publication, by the nodes on its way; both are nodes of the graph.
 
-        `without`: the publisher's scopes in which it was not published.
+        `climbs`: up which chains of edges it goes, interfaces aside.
         """
         if publisher == reader:
-            back = set(self.returning(publisher, notification)) - without
+            back = any(climbs((edge,)) for edge in self.returning(publisher, notification))
             return {(publisher,): notification} if back else {}
-        ways = [way for way in self.ways(publisher, reader) if way.up[0].scope not in without]
+        ways = [way for way in self.ways(publisher, reader) if climbs(way.up)]
         seen = {way.nodes: self.along(way, notification) for way in ways}
         return {nodes: form for nodes, form in seen.items() if form is not None}
 
@@ -105,10 +109,10 @@ class Definition:
 
     # --- one edge -------------------------------------------------------------------------------------
 
-    def returning(self, publisher: str, notification: Notification) -> list[str]:
-        """The scopes from which a publisher gets its own publication back."""
+    def returning(self, publisher: str, notification: Notification) -> list[Membership]:
+        """The edges by which a publisher gets its own publication back."""
         outside = ((edge, self._up(edge, notification)) for edge in self.above(publisher))
-        return [edge.scope for edge, shown in outside if shown is not None and self._down(edge, shown) is not None]
+        return [edge for edge, shown in outside if shown is not None and self._down(edge, shown) is not None]
 
     def along(self, way: Way, notification: Notification) -> Notification | None:
         """What is left of a notification at the end of a way; None: nothing."""

@@ -4,9 +4,9 @@ What a client publishes while it handles a notification is a reaction to it. By 
 
     told     a notification belongs to the sessions of the session scopes that it climbed through on its way to the
              client, and to those that it is a reaction to itself
-    kept     of the scopes of the client, the reaction enters those that are no session scopes, and the session scopes
-             of these sessions. If one of these sessions is `origin_only`, it enters the scope that has handed the
-             notification to the client, and no other
+    kept     the reaction climbs into every scope that is no session scope, and into those of these sessions. If one
+             of these sessions is `origin_only`, it climbs into the scopes by which the notification came down to the
+             client, and into no others. Once it is in a session scope, it climbs on like everything else there
 
 A notification may come to a client in one form along several ways, and the client gets it once. Which of the ways count
 is left open, so some things are *sure* and some only *possible*: what must be delivered is what is sure, and what must
@@ -15,12 +15,13 @@ not be delivered is what is not even possible.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidings.model import Notification
 from tidings.scopes import SESSION_ID, SESSION_MODE, Graph, SessionMode, client_node
 
-from ._definition import Definition
+from ._definition import Chain, Definition
 from ._details import Notified, Published
 from ._trace import Record
 
@@ -29,11 +30,12 @@ UNKNOWN = -1
 
 
 class _Told(NamedTuple):
-    """What one way tells of sessions, and the scope at its end."""
+    """What one way tells of sessions, and where it came down."""
 
     sure: frozenset[str]
     possible: frozenset[str]
-    place: str
+    places: frozenset[str]
+    """The scopes by which it came down, the highest included."""
     confined: bool
     """Whether one of the sure sessions keeps reactions to itself."""
     confined_perhaps: bool
@@ -62,17 +64,25 @@ class Reactions:
         elif isinstance(record.detail, Published):
             self._published[record.publisher, record.publication] = record
 
-    def ruled_out(self, version: int, published: Record, *, surely: bool) -> frozenset[str]:
-        """The publisher's scopes in which this cannot appear; unless `surely`, those in which it need not."""
+    def climbing(self, version: int, published: Record, *, possible: bool) -> Callable[[Chain], bool]:
+        """Up which chains of edges this may climb; unless `possible`, up which it must."""
         cause = published.detail.cause if isinstance(published.detail, Published) else None
         if cause is None or version not in self._graphs:
-            return frozenset()
-        graph = self._graphs[version]
-        scopes = {edge.scope for edge in self._definition(version).above(client_node(published.publisher))}
+            return lambda chain: True
         if cause == UNKNOWN:
-            return frozenset() if surely else frozenset(scopes)
-        told = self._told(self._notified[cause])
-        return frozenset(scope for scope in scopes if _is_out(session(graph, scope), scope, told, surely))
+            return lambda chain: possible
+        graph, told = self._graphs[version], self._told(self._notified[cause])
+
+        def climbs(chain: Chain) -> bool:
+            for edge in chain:
+                id = session(graph, edge.scope)
+                if _is_out(id, edge.scope, told, surely=possible):
+                    return False
+                if id is not None:
+                    return True
+            return True
+
+        return climbs
 
     def _told(self, notified: Record) -> list[_Told]:
         """For each way by which a notification may have come, in this form."""
@@ -82,30 +92,30 @@ class Reactions:
         sure, possible = self._inherited(published)
         graph = self._graphs.get(version)
         if graph is None:
-            return [_Told(sure, possible, "", False, False)]
+            return [_Told(sure, possible, frozenset(), False, False)]
         own = notified.component == notified.publisher
         found = []
-        for climbed, place in self._ways(version, published, notified.notification, notified.component, own=own):
+        for climbed, places in self._ways(version, published, notified.notification, notified.component, own=own):
             ids = frozenset(id for scope in climbed if (id := session(graph, scope)) is not None)
             kept = _confined(graph)
             found.append(
-                _Told(sure | ids, possible | ids, place, bool(kept & (sure | ids)), bool(kept & (possible | ids)))
+                _Told(sure | ids, possible | ids, places, bool(kept & (sure | ids)), bool(kept & (possible | ids)))
             )
         return found
 
     def _ways(
         self, version: int, published: Record, form: Notification | None, reader: str, *, own: bool
-    ) -> list[tuple[tuple[str, ...], str]]:
-        """The scopes that it climbed through, and the one that handed it over, for each way."""
-        definition, out = self._definition(version), self.ruled_out(version, published, surely=True)
+    ) -> list[tuple[list[str], frozenset[str]]]:
+        """The scopes that it climbed through, and those by which it came down, for each way."""
+        definition, climbs = self._definition(version), self.climbing(version, published, possible=True)
         assert published.notification is not None
         publisher = client_node(published.publisher)
         if own:
             back = definition.returning(publisher, published.notification)
-            return [((scope,), scope) for scope in back if scope not in out]
-        ways = [way for way in definition.ways(publisher, client_node(reader)) if way.up[0].scope not in out]
+            return [([edge.scope], frozenset((edge.scope,))) for edge in back if climbs((edge,))]
+        ways = [way for way in definition.ways(publisher, client_node(reader)) if climbs(way.up)]
         return [
-            (tuple(edge.scope for edge in way.up), way.down[0].scope)
+            ([edge.scope for edge in way.up], frozenset(edge.scope for edge in way.down))
             for way in ways
             if definition.along(way, published.notification) == form
         ]
@@ -131,9 +141,9 @@ def _is_out(id: str | None, scope: str, told: list[_Told], surely: bool) -> bool
     """Whether a scope is ruled out by what each way tells; unless `surely`, whether it may be by one."""
     if surely:
         other = bool(told) and id is not None and all(one.sure and id not in one.possible for one in told)
-        return other or (bool(told) and all(one.confined and one.place != scope for one in told))
+        return other or (bool(told) and all(one.confined and scope not in one.places for one in told))
     other = id is not None and any(one.possible and id not in one.sure for one in told)
-    return other or any(one.confined_perhaps and one.place != scope for one in told)
+    return other or any(one.confined_perhaps and scope not in one.places for one in told)
 
 
 def _confined(graph: Graph) -> frozenset[str]:

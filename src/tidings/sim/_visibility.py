@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from tidings.model import Notification
 from tidings.scopes import Graph, Placement, client_node
+from tidings.wire import Quality
 
 from ._definition import Definition
-from ._details import Activated
+from ._details import Activated, Published
 from ._reactions import Reactions
 from ._trace import Record
 
@@ -58,6 +59,11 @@ class Visibility:
             self._forms[key] = frozenset(self._seen(version, published, client, possible=possible).values())
         return self._forms[key]
 
+    def unconfined(self, version: int, published: Record, client: str) -> frozenset[Notification]:
+        """Every form in which a client might see a publication under one version, if it reacted to nothing."""
+        alone = published._replace(detail=Published(Quality.DEFAULT))
+        return frozenset(self._seen(version, alone, client, possible=True).values())
+
     def _seen(
         self, version: int, published: Record, client: str, *, possible: bool
     ) -> dict[tuple[str, ...], Notification]:
@@ -66,8 +72,8 @@ class Visibility:
         definition = self._definitions.get(version)
         if definition is None:
             definition = self._definitions[version] = Definition(self.graphs[version])
-        out = self.reactions.ruled_out(version, published, surely=possible)
-        return definition.forms(client_node(published.publisher), published.notification, client_node(client), out)
+        climbs = self.reactions.climbing(version, published, possible=possible)
+        return definition.forms(client_node(published.publisher), published.notification, client_node(client), climbs)
 
     def unchanged(
         self, since: int, published: Record, client: str, *, possible: bool = True

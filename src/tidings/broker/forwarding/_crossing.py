@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple, TypeAlias
 
-from tidings.broker._causes import ruled_out, told_of
+from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
 from tidings.broker.interest import Entry, Gate, Passage, Registration, View
 from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
@@ -86,9 +86,10 @@ class Crossing:
         """
         copies = []
         tags = envelope.routes[0].tags
-        without = ruled_out((passage.scope for passage in passages), tags, view) if tags else ()
         for passage in passages:
-            shown = passage.outward(envelope.notification) if passage.scope not in without else None
+            if tags and not climbs((), passage.scope, tags, view):
+                continue
+            shown = passage.outward(envelope.notification)
             if shown is not None:
                 route = passage.route if not tags else _in_form(passage.route, 0, tags)
                 mapped, version, marked = _mapped(envelope, shown, route)
@@ -126,7 +127,7 @@ class Crossing:
     def _up(self, view: View, copy: Copy, frames: _Frames) -> None:
         route, envelope, inbound = copy
         for scope, passage in view.supers(route.scope).items():
-            if scope in route.path:
+            if scope in route.path or (route.tags and not climbs(route.path, scope, route.tags, view)):
                 continue
             gateway = view.gateway(route.scope, scope)
             if gateway is None and inbound.is_broker:
@@ -194,9 +195,8 @@ class _Handed:
         subscriptions = self._broker.registrations.subscriptions(publisher).values()
         if not subscriptions:
             return
-        tags, passages = self._published.routes[0].tags, view.memberships(publisher.principal)
-        without = ruled_out(passages, tags, view) if tags else ()
-        back = [one.scope for one in passages.values() if one.scope not in without and self._returns(one)]
+        tags, passages = self._published.routes[0].tags, view.memberships(publisher.principal).values()
+        back = [one.scope for one in passages if climbs((), one.scope, tags, view) and self._returns(one)]
         for subscription in subscriptions if back else ():
             if subscription.receive_own and subscription.filter.matches(self._published.notification):
                 self._add(publisher, form := _Form((0, ()), 0), self._published, subscription)

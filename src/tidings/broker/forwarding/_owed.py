@@ -12,8 +12,8 @@ that chooses or delays has its place between the two: it is asked what it *has* 
 
 from __future__ import annotations
 
-from tidings.broker._causes import ruled_out, told_of
-from tidings.broker.interest import OPEN_PASSAGE, Registration, View
+from tidings.broker._causes import climbs, told_of
+from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, View
 from tidings.model import ROOT_ROUTE, ROOT_SCOPE
 from tidings.wire import Envelope
 
@@ -36,9 +36,9 @@ def owed(outlet: Registration, envelope: Envelope, then: View, now: View | None 
     open_ways = None
     if now is not None:
         open_ways = {
-            _way(seen.path) for seen in now.sightings(publisher, notification, client, _without(envelope, now))
+            _way(seen.path) for seen in now.sightings(publisher, notification, client, _climbing(envelope, now))
         }
-    for sighting in then.sightings(publisher, notification, client, _without(envelope, then)):
+    for sighting in then.sightings(publisher, notification, client, _climbing(envelope, then)):
         if open_ways is not None and _way(sighting.path) not in open_ways:
             continue
         if outlet.filter.matches(sighting.notification):
@@ -55,17 +55,17 @@ def owed(outlet: Registration, envelope: Envelope, then: View, now: View | None 
     ]
 
 
-def _without(envelope: Envelope, view: View) -> frozenset[str]:
-    """The scopes of its publisher in which a publication was not published, because of what it reacts to."""
+def _climbing(envelope: Envelope, view: View) -> Climbing | None:
+    """Where a publication may climb, because of what it reacts to; None: wherever others may."""
     tags = envelope.routes[0].tags
-    return ruled_out(view.memberships(envelope.identity.publisher), tags, view) if tags else frozenset()
+    return (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
 
 
 def _returned(envelope: Envelope, view: View) -> list[tuple[str, ...]]:
     """The scopes from which a publisher gets its own publication back."""
-    shown, without = envelope.notification, _without(envelope, view)
+    shown, tags = envelope.notification, envelope.routes[0].tags
     passages = view.memberships(envelope.identity.publisher).values()
-    out = ((one, one.outward(shown)) for one in passages if one.scope not in without)
+    out = ((one, one.outward(shown)) for one in passages if climbs((), one.scope, tags, view))
     return [(one.scope,) for one, outside in out if outside is not None and one.inward(outside) is not None]
 
 

@@ -9,8 +9,8 @@ Without scopes there is one version, `FLAT`: everybody is a member of the root s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_COST
 from tidings.broker.overlay import Tree
@@ -122,6 +122,10 @@ def _either(filters: list[Matches]) -> Matches:
     return either
 
 
+Climbing: TypeAlias = Callable[[tuple[str, ...], str], bool]
+"""Whether what has climbed through these scopes may climb into the next one, interfaces aside."""
+
+
 class Sighting(NamedTuple):
     """A notification as it is visible somewhere, and how it came there."""
 
@@ -199,11 +203,11 @@ class View(Protocol):
         ...
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
     ) -> Iterable[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path.
 
-        `without`: the publisher's own scopes in which it was not published.
+        `climbing`: where it may climb, if not wherever interfaces let it.
         """
         ...
 
@@ -299,7 +303,7 @@ class _FlatView:
         return False
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
     ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.broker import OPEN_PASSAGE, Sighting, Tree
+from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 from tidings.scopes import _oracle
@@ -206,8 +206,8 @@ class View:
         return found
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, without: frozenset[str] = frozenset()
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
     ) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path."""
-        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), without)
+        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), climbing)
         return [Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node))) for seen in found]
