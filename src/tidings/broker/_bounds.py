@@ -34,6 +34,8 @@ def check_publication(message: Publish) -> None:
         raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
     if message.cause:
         check_cause(message.cause)
+    if message.opens is not None:
+        raise TidingsError("requests are not carried out by this broker; publish, and subscribe to the answer")
 
 
 def check_readable(filter: Matches) -> None:

@@ -178,7 +178,7 @@ class Lane:
             return None
         if not isinstance(message, Publish):
             return self._pass_on(link, message)
-        if message.cause or not self._may_enter(link, message):
+        if message.cause or message.opens is not None or not self._may_enter(link, message):
             return None
         around, route, targets = self._around, ROOT_ROUTE, NOBODY
         notification = matching = None
