@@ -256,6 +256,34 @@ def test_what_was_overwritten_is_asked_of_its_origin() -> None:
     assert not check(world.trace)
 
 
+def test_what_is_lost_on_the_way_to_a_client_is_owed_though_another_of_its_subscriptions_is_owed_more() -> None:
+    """The phone goes again before it has what its copy handed over; meanwhile the origin is out of reach."""
+    world = network()
+    phone, feed = walker(world)
+    phone.subscribe("n >= 100", id="other")
+    world.run(3)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    for n in range(1, 4):
+        feed.publish(n=n)
+    world.run(3)
+    world.cut("c", "o")
+    world.run(3)
+    phone.subscribe("n >= 50", id="other")  # its copies have another filter, so the origin owes it what it may want
+    phone.attach("b")
+    world.run(0.007)
+    assert keeping(world, "b").served
+    phone.vanish(noticed=0.1, kept=60)  # what was handed over is lost
+    world.run(1)
+    phone.attach("b")
+    world.run(1)
+    assert numbers(phone) == []
+    world.heal("c", "o")
+    world.run()
+    assert numbers(phone) == [1, 2, 3]
+    assert not check(world.trace)
+
+
 def test_what_an_origin_only_accepted_and_then_lost_is_delivered_by_a_copy_that_listened() -> None:
     world = network()
     phone, feed = walker(world)

@@ -318,6 +318,8 @@ class Keeping:
             self.refused += 1
             return None
         copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
+        if context.is_owed(link):  # what was sent for one subscription on its way to the client is not held for it
+            copy.later = {one.id: context.marks_of([one]) for one in subscribed}
         context.adopt(link, copy.inner.link, [*subscribed, *advertised])
         self.homes.add(copy)
         return copy
@@ -346,7 +348,7 @@ class Keeping:
         for (id, origin), envelopes in owing.items():
             if id in registrations:
                 lacks = origin in copy.torn or origin in copy.overwritten
-                since = copy.since.get(origin, _NOWHERE) if lacks else _before(envelopes[0])
+                since = copy.begins(id).get(origin, _NOWHERE) if lacks else _before(envelopes[0])
                 context.owe(registrations[id], origin, since, envelopes)
         self.drop_home(copy)
 
@@ -473,17 +475,18 @@ class Keeping:
         """The origins of which the copy may lack something that the client has not seen, and from where on."""
         context = self._context
         lacking: dict[str, Position] = {}
+        begins = copy.begins(registration.id)
         reached = context.marks_of([registration])  # behind that, what is owed to the copy is owed to the client
         for origin, position in after.items():
             complete = (
                 origin not in copy.torn
-                and copy.since.get(origin, (position[0] + 1, 0)) <= position
+                and begins.get(origin, (position[0] + 1, 0)) <= position
                 and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
             )
             if not complete:
                 lacking[origin] = position
         for origin in {*copy.torn, *copy.overwritten} - after.keys():
-            lacking[origin] = copy.since.get(origin, _NOWHERE)
+            lacking[origin] = begins.get(origin, _NOWHERE)
         return lacking
 
 

@@ -18,6 +18,7 @@ tree, and what the copy holds of it fills what the origin may have lost. That is
 
     owes the copy something still, or has told it a gap        the copy is not ready
     was asked from a later position, or not at all             the client has missed more than its broker knew
+    had sent more to the subscription before it was adopted    what was on its way to the client may be lost
     was overwritten in the buffer behind the client's position
     is further in what the client has seen than here           what comes would come again
 
