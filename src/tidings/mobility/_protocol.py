@@ -27,7 +27,9 @@ A broker that hosts the client itself, or knows a copy or tombstone of a newer e
 where a copy was deleted or a client has moved on: a message of an older epoch that comes late must not bring it back.
 
 Nothing rests on one message arriving: on every new tree each controller says which copies it wants (`Standing`), a
-broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires.
+broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires. Records are on disk: a broker that
+restarts has its copies again, those that listened listen from the same positions, and it announces them to their
+controllers (`Announced`), which answer for each what is to become of it.
 
 Two tables hold every state there is: that of a copy at a broker, and that of a client at its controller. What no row
 allows is ignored and counted.
