@@ -383,9 +383,17 @@ class Broker:
         elif not self.adjacency.accepts(link, frame.hop.tree_epoch):
             self.statistics.stale_frames += 1
         elif (handler := self._handlers.get(kind)) is not None:
-            if frame.hop.attachments:
-                self._arrive(link, frame.hop.attachments)
-            handler(link, message)
+            if not frame.hop.attachments:
+                handler(link, message)
+                return
+            self._arrive(link, frame.hop.attachments)
+            if (following := self.delivery.following).noting is None:
+                handler(link, message)
+            elif type(message) is Notify:
+                self.delivery.followed(link, message)
+            else:
+                following.noting = None
+                handler(link, message)
         else:
             self.statistics.refused += 1
 
