@@ -4,7 +4,9 @@ from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, ch
 from ._broker import Broker, Role
 from ._causes import Cause, during, enter, leave, reaction, session_tag
 from ._context import Context
+from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
+from ._facts import Facts
 from ._inside import InnerClient
 from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
@@ -46,6 +48,7 @@ __all__ = [
     "MAX_NUMBER",
     "MAX_TIMEOUT",
     "OPEN_PASSAGE",
+    "POINT_WAVE",
     "TABLES",
     "Advice",
     "Announcement",
@@ -57,11 +60,13 @@ __all__ = [
     "Context",
     "Covering",
     "Debt",
+    "Decider",
     "Delivering",
     "Delta",
     "DurableRecord",
     "Durables",
     "Entry",
+    "Facts",
     "Feature",
     "For",
     "Gate",
@@ -71,6 +76,7 @@ __all__ = [
     "Holder",
     "InnerClient",
     "Joinpoint",
+    "Lineage",
     "Link",
     "LinkKind",
     "LocalBroker",
@@ -80,6 +86,7 @@ __all__ = [
     "Observer",
     "Passage",
     "Plan",
+    "Points",
     "Reduction",
     "Registration",
     "Role",
@@ -88,6 +95,7 @@ __all__ = [
     "Sighting",
     "Statistics",
     "Table",
+    "Term",
     "Timer",
     "Tree",
     "View",
@@ -105,6 +113,7 @@ __all__ = [
     "is_located",
     "leave",
     "owed",
+    "point_of",
     "reaction",
     "session_tag",
     "version_of",
