@@ -16,8 +16,8 @@ from serving import serving
 
 import tidings
 from tidings import sync
-from tidings.broker import LocalBroker
-from tidings.broker._causes import combined
+from tidings.broker import Cause, LocalBroker
+from tidings.broker._causes import _current, combined
 from tidings.client._subscription import Subscription
 from tidings.client._subscriptions import Subscriptions
 from tidings.client._terms import Terms
@@ -307,3 +307,10 @@ def test_a_thread_reacts_to_what_it_has_received() -> None:
         there.join()
         assert [one["of"] for one in itertools.islice(at_alice, 3)] == ["alice", "alice", "nobody"]
         assert [one["of"] for one in itertools.islice(at_bob, 3)] == ["bob", "bob", "nobody"]
+        assert signer_causes()
+    assert not signer_causes(), "with its client, a subscription ends, and nothing reacts to it any more"
+
+
+def signer_causes() -> list[Cause]:
+    """What this thread is handling."""
+    return [cause for cause in _current.get().values() if cause.holds]

@@ -188,7 +188,7 @@ def test_it_works_where_a_loop_is_running(address: str) -> None:
 
 # --- the facade offers what the asynchronous client does ------------------------------------------------
 
-INTERNAL = {
+INTERNAL = {"taken", "enter", "leave", 
     "durable": "whether it is, the caller has said itself",
     "past": "the same",
     "receive_own": "the same",

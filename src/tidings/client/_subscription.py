@@ -84,6 +84,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.misfits = 0
         """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
+        self._causes: set[Cause] = set()
+        """What the application may be handling."""
 
     # --- for applications -----------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         item, cause = self._queue.popleft(), None
         if type(item) is _Caused:
             item, cause = item
+            self._causes = {cause, *(one for one in self._causes if one.holds)}
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
@@ -210,7 +213,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Ending it again does nothing.
         """
-        leave(self)
+        self._end_causes()
         if not self._ended:
             self._subscriptions.end(self)
             if self._calls is not None:
@@ -346,11 +349,18 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             log.exception("`on_gap` failed; subscription %s goes on", self.id)
         return True
 
+    def _end_causes(self) -> None:
+        """Whatever was handed over is handled: a program that goes on without this subscription reacts to nothing."""
+        for cause in self._causes:
+            cause.end()
+        self._causes = set()
+
     def finish(self, error: TidingsError | None) -> None:
         """End the subscription, with an error if the client failed."""
         if self._ended:
             return
         self._ended = True
+        self._end_causes()
         self._error = error
         if self._paused:
             self._paused = False

@@ -8,9 +8,8 @@ stands for an id that no other scope has. `tidings.broker._causes` says what ses
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator
 
-from tidings.broker import session_tag
 from tidings.model import ROOT_SCOPE, ScopeError
 
 from ._attributes import AnyAttributes
@@ -63,14 +62,11 @@ def check_session(graph: Graph, scope: str, attributes: AnyAttributes) -> None:
             )
 
 
-def tags_of(graph: Graph) -> tuple[Mapping[str, str], frozenset[str]]:
-    """The tag of each session scope, and those of the sessions that keep reactions to themselves."""
-    tags: dict[str, str] = {}
-    confined: set[str] = set()
+def sessions_of(graph: Graph) -> Iterator[tuple[str, str, SessionMode]]:
+    """The session scopes of a graph, each with a text that tells its session from others, and its mode."""
     for scope in graph.scopes.values():
         if (id := scope.attributes.get(SESSION_ID)) is not None and not scope.abstract:
+            confined = scope.attributes.get(SESSION_MODE) == SessionMode.ORIGIN_ONLY.value
             # No id that anybody chooses has a line break in it.
-            tags[scope.id] = session_tag(f"\n{scope.id}" if id == AUTO else str(id))
-            if scope.attributes.get(SESSION_MODE) == SessionMode.ORIGIN_ONLY.value:
-                confined.add(tags[scope.id])
-    return tags, frozenset(confined)
+            session = f"\n{scope.id}" if id == AUTO else str(id)
+            yield scope.id, session, SessionMode.ORIGIN_ONLY if confined else SessionMode.DEFAULT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree
+from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree, session_tag
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 from tidings.scopes import _oracle
@@ -12,7 +12,7 @@ from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
-from tidings.scopes._sessions import tags_of
+from tidings.scopes._sessions import SessionMode, sessions_of
 
 from ._rights import administers
 
@@ -31,7 +31,9 @@ class Plan:
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
         self._passages: dict[tuple[str, str], Passage] = {}
-        self.sessions, self.confined = tags_of(graph)
+        sessions = {scope: (session_tag(text), mode) for scope, text, mode in sessions_of(graph)}
+        self.sessions = {scope: tag for scope, (tag, _) in sessions.items()}
+        self.confined = frozenset(tag for tag, mode in sessions.values() if mode is SessionMode.ORIGIN_ONLY)
         if before is None or moved is None:
             self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
             self.several = _mapped(graph.memberships())
