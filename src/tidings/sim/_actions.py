@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from tidings.aggregation.deploying import Signed
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import AnyChange, Mode
 from tidings.wire import Past, Quality
@@ -39,6 +40,8 @@ class Verb(enum.Enum):
     UNWATCH = "unwatch"
     REACT = "react"
     """From now on, publish something in reaction to what passes a filter."""
+    DEPLOY = "deploy"
+    """Make a statement about something deployed: install a version, or end one."""
 
 
 class Action(NamedTuple):
@@ -61,6 +64,7 @@ class Action(NamedTuple):
     scope: str = ROOT_SCOPE
     away: bool = False
     times: int = 0
+    statement: Signed | None = None
 
 
 def take(network: Network, step: Action) -> None:
@@ -119,6 +123,9 @@ def _act(network: Network, step: Action) -> None:
             assert step.filter is not None
             assert step.notification is not None
             client.react(step.filter, step.notification, step.times)
+        case Verb.DEPLOY:
+            assert step.statement is not None
+            client.deploy(step.statement)
         case Verb.DETACH:
             client.detach()
         case Verb.VANISH:
