@@ -2,8 +2,11 @@
 
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
+from ._causes import Cause, during, enter, leave, reaction, session_tag
 from ._context import Context
+from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
+from ._facts import Facts
 from ._inside import InnerClient
 from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
@@ -18,6 +21,7 @@ from .interest import (
     OPEN_PASSAGE,
     Announcement,
     Book,
+    Climbing,
     Covering,
     Delta,
     Entry,
@@ -44,20 +48,25 @@ __all__ = [
     "MAX_NUMBER",
     "MAX_TIMEOUT",
     "OPEN_PASSAGE",
+    "POINT_WAVE",
     "TABLES",
     "Advice",
     "Announcement",
     "Announcing",
     "Book",
     "Broker",
+    "Cause",
+    "Climbing",
     "Context",
     "Covering",
     "Debt",
+    "Decider",
     "Delivering",
     "Delta",
     "DurableRecord",
     "Durables",
     "Entry",
+    "Facts",
     "Feature",
     "For",
     "Gate",
@@ -67,6 +76,7 @@ __all__ = [
     "Holder",
     "InnerClient",
     "Joinpoint",
+    "Lineage",
     "Link",
     "LinkKind",
     "LocalBroker",
@@ -76,6 +86,7 @@ __all__ = [
     "Observer",
     "Passage",
     "Plan",
+    "Points",
     "Reduction",
     "Registration",
     "Role",
@@ -84,6 +95,7 @@ __all__ = [
     "Sighting",
     "Statistics",
     "Table",
+    "Term",
     "Timer",
     "Tree",
     "View",
@@ -95,8 +107,14 @@ __all__ = [
     "check_tree",
     "debts",
     "delivering",
+    "during",
+    "enter",
     "from_past",
     "is_located",
+    "leave",
     "owed",
+    "point_of",
+    "reaction",
+    "session_tag",
     "version_of",
 ]

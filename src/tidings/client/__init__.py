@@ -1,5 +1,6 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
+from tidings.broker import Cause
 from tidings.model import guard_log
 
 from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted, TakenOver
@@ -12,7 +13,8 @@ from ._client import Client, ClientStatistics
 from ._connect import connect
 from ._deploying import Deployment
 from ._moves import Move, Moves
-from ._receipt import Receipt, RefusedByService
+from ._receipt import Receipt, ReceiverCount, RefusedByService
+from ._receivers import COUNT_WITHIN
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
 from ._state import State
@@ -23,6 +25,7 @@ from ._typed import Misfit
 
 __all__ = [
     "ADMIN_TIMEOUT",
+    "COUNT_WITHIN",
     "MAX_UNACKNOWLEDGED",
     "Admin",
     "AggregateValue",
@@ -30,6 +33,7 @@ __all__ = [
     "Aggregates",
     "AnyPast",
     "AnyState",
+    "Cause",
     "Changed",
     "Client",
     "ClientNotOpen",
@@ -46,6 +50,7 @@ __all__ = [
     "OnReconnect",
     "Readings",
     "Receipt",
+    "ReceiverCount",
     "RefusedByService",
     "State",
     "Subscription",
