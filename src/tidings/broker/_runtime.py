@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from tidings.model import Filter
-from tidings.wire import Envelope, Frame
+from tidings.wire import Envelope, Frame, Stretch
 
 from ._links import Link
 
@@ -132,6 +132,10 @@ class Runtime(Protocol):
 
         Whoever sends to the same links again gives the same mapping, unchanged: a runtime may recognise it.
         """
+        ...
+
+    def send_stretch(self, links: Mapping[Link, None], stretch: Stretch) -> None:
+        """Put frames that are written already on several links, as `send_all` would one after the other."""
         ...
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidings.broker import Link
 from tidings.wire import (
@@ -31,6 +32,7 @@ from tidings.wire import (
     Serialiser,
     Session,
     Stream,
+    Stretch,
     ack,
     data_parts,
     part,
@@ -110,8 +112,10 @@ class Peer:
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
-        self.outbox: list[Frame] = []
+        self.outbox: list[Frame | Stretch] = []
         """What this turn sends."""
+        self.stretched = False
+        """Whether there is something among it that is written already."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
         self._counted = 0
@@ -169,6 +173,30 @@ class Peer:
     def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
         outbox, self.outbox = self.outbox, []
+        if not self.stretched:
+            self._flush_frames(cast(list[Frame], outbox), batches)
+            return
+        self.stretched = False
+        for kind, some in groupby(outbox, type):
+            if kind is Stretch:
+                self._flush_stretch(Stretch.joined(cast(list[Stretch], list(some))))
+            else:
+                self._flush_frames(cast(list[Frame], list(some)), batches)
+
+    def _flush_stretch(self, stretch: Stretch) -> None:
+        """Send frames that are written already; a peer that reads them in another way gets them written anew."""
+        if self.serialiser is not MSGPACK:
+            self._flush_frames(stretch.frames(), {})
+            return
+        data, count, largest = stretch
+        if largest <= self.max_part and not self._queue and self.session.offer(data, count):
+            if self.stream is not None:
+                self.stream.write_now(data)
+            return
+        for one, frame in zip(stretch.parts(), stretch.frames(), strict=True):
+            self._send(one, frame.message)
+
+    def _flush_frames(self, outbox: list[Frame], batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         while outbox:
             key = (self.serialiser, tuple(map(id, outbox)))
             batch = batches.get(key)

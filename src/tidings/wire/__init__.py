@@ -27,7 +27,7 @@ from ._frame import (
     Frame,
     Hop,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -123,6 +123,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
+from ._stretch import Stretch, envelopes_in
 
 __all__ = [
     "ARRIVALS",
@@ -212,6 +213,7 @@ __all__ = [
     "StatusReply",
     "StatusRequest",
     "Stream",
+    "Stretch",
     "Subscribe",
     "TableStatus",
     "TreeMarks",
@@ -243,11 +245,13 @@ __all__ = [
     "encode_mobility",
     "encode_status",
     "encode_words",
+    "envelopes_in",
     "exposes_token",
     "ext_hook",
     "is_local",
     "pack",
     "part",
+    "part_size",
     "read_arrival",
     "read_times",
     "register_filter_model",

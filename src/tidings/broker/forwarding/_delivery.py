@@ -38,6 +38,7 @@ from tidings.wire import (
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
 from ._crossing import Copy
+from ._feeding import Feeding, Passed
 from ._host import Host
 from ._lane import NO_HOP, Surroundings, Taken, routed
 from ._lanes import Lanes
@@ -115,6 +116,28 @@ class Delivery:
             return False
         self._carry_out(link, taken)
         return True
+
+    def feeding(self, link: Link) -> Feeding | None:
+        """What takes many publications of a client at once; None: they are to come one by one."""
+        lane = self.lanes.publishing.get(link)
+        return None if lane is None or link in self.waiting else lane.feeding
+
+    def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
+        """Publish what a client has sent, from this place in its bytes on, as far as it is plain; None: it is not."""
+        lane = self.lanes.publishing.get(link)
+        if lane is None or lane.feeding is None or link in self.waiting:
+            return None
+        passed = lane.feeding.feed(link, data, at, self._now())
+        if passed is None:
+            return None
+        lane.taken += passed.count
+        lane.fed += passed.count
+        runtime = self._broker.runtime
+        if passed.answer is not None:
+            runtime.send(link, passed.answer)
+        for links, stretch in passed.stretches:
+            runtime.send_stretch(links, stretch)
+        return passed
 
     def _carry_out(self, link: Link, taken: Taken) -> None:
         """Send what a lane has made of something that came in on a link."""

@@ -31,6 +31,7 @@ from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, StoreError
 from tidings.wire import Envelope, Fetch, Fetched, Publish, Quality, Refused
 
 from ._numbers import MEMORY_PUBLICATIONS, Numbers
+from ._run import Run
 
 MAX_REFUSALS = 10_000
 """How many of its latest refusals a broker remembers, for publishers that ask again."""
@@ -57,6 +58,9 @@ MAX_EPOCHS = 1_000
 
 _STORED, _DEFAULT = Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 _ROOT_ONLY = (ROOT_ROUTE,)
+_ASK = bytes([255, 255, 255, 255])
+_OPEN = bytes([Quality.FIRE, Quality.ACCEPTED, 255, Quality.ACCEPTED])
+_UNSTORED = bytes([Quality.FIRE, Quality.ACCEPTED, 255, 255])
 
 
 class Publications:
@@ -130,6 +134,17 @@ class Publications:
         numbers.remember(envelope)
         return envelope
 
+    def qualities(self) -> bytes:
+        """What each quality that can be asked for becomes if many publications come at once; 255: ask for each."""
+        if not self.open:
+            return _ASK
+        return _OPEN if self._log is None else _UNSTORED
+
+    def enter_run(self, link: Link, run: Run) -> None:
+        """As `enter`, for many; they have their identities already."""
+        self.numbers.use_many(link.principal, run.last_of_publisher, link.owner, len(run))
+        self.numbers.remember_run(run)
+
     def begin(self, opened: Callable[[], None]) -> None:
         """Have the log note that numbers are given to what is not on disk; once, however often this is called.
 
@@ -176,6 +191,10 @@ class Publications:
         if not refusals:
             del self._refusals[publisher]
 
+    def has_refusals(self, publisher: str) -> bool:
+        """Whether a publisher was refused something that is remembered."""
+        return publisher in self._refusals
+
     def refusal(self, publisher: str, seq: int) -> Refused | None:
         """How a publication was refused before, if it was."""
         return self._refusals.get(publisher, {}).get(seq)
@@ -196,7 +215,7 @@ class Publications:
     @property
     def recent(self) -> list[Envelope]:
         """What is in memory, in the order of the numbers."""
-        return list(self.numbers.recent)
+        return self.numbers.after(0)
 
     @property
     def storing(self) -> int:
@@ -272,8 +291,9 @@ class Publications:
 
     def _since(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is held of one epoch with numbers above `after`, in order."""
-        recent = self.numbers.recent
-        oldest = recent[0].identity.seq if recent else self.last + 1
+        oldest = self.numbers.oldest
+        if oldest is None:
+            oldest = self.last + 1
         in_memory = epoch == self.epoch and oldest <= after + 1
         if not in_memory and self._log is not None:
             for envelope in self._log.read(epoch, after):

@@ -1,0 +1,59 @@
+"""Stretches: frames that were written as bytes already, one part after the other, for everybody who gets the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import msgspec
+
+from ._codec import MSGPACK
+from ._envelope import Envelope
+from ._frame import Frame
+from ._framing import HEADER
+
+
+class Stretch(NamedTuple):
+    """DATA parts that follow each other, in msgpack.
+
+    >>> from tidings.wire import Mark, Part, encode, part
+    >>> frame = Frame(Mark("b1", 1, 7))
+    >>> data = part(Part.DATA, encode(frame))
+    >>> Stretch(data + data, 2, len(data) - 4).frames() == [frame, frame]
+    True
+    """
+
+    data: bytes
+    count: int
+    largest: int
+    """The size of the largest part, as peers count it."""
+
+    @classmethod
+    def joined(cls, stretches: Sequence[Self]) -> Self:
+        """One for several."""
+        if len(stretches) == 1:
+            return stretches[0]
+        data = b"".join([one.data for one in stretches])
+        return cls(data, sum(one.count for one in stretches), max(one.largest for one in stretches))
+
+    def parts(self) -> list[bytes]:
+        """Its parts, each with its header."""
+        parts, at = [], 0
+        for _ in range(self.count):
+            upto = at + 4 + HEADER.unpack_from(self.data, at)[0]
+            parts.append(self.data[at:upto])
+            at = upto
+        return parts
+
+    def frames(self) -> list[Frame]:
+        """What is in them."""
+        return [MSGPACK.decode(one[HEADER.size :]) for one in self.parts()]
+
+
+_decode = msgspec.msgpack.Decoder(list[Envelope]).decode
+_ARRAY = b"\xdd"  # of as many items as the next four bytes say
+
+
+def envelopes_in(data: bytes, count: int) -> list[Envelope]:
+    """So many envelopes that were encoded one after the other."""
+    return _decode(_ARRAY + count.to_bytes(4, "big") + data)
