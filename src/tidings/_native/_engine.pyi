@@ -46,10 +46,7 @@ Group = tuple[dict[Any, None], bytes, bytes, bool]
 Plan = tuple[Any, bool, list[Group]]
 """The targets, whether the publisher is among them, and the groups that get the same frame."""
 Fed = tuple[int, int, int, int, int, bytes, bytes, int, int, int, list[tuple[dict[Any, None], bytes, int, int]]]
-"""How far it came; how many publications, the publisher's number of the last one, the quality that was asked for and
-the one that they got; their envelopes and the sizes of their bodies (32 bits each, in the order of this machine), and
-the sum of these; the copies for clients and for neighbours; and stretches of parts: links, bytes, how many parts, the
-size of the largest."""
+"""As `tidings.matching.Fed` names them."""
 
 @final
 class Plane:
@@ -69,7 +66,7 @@ class Plane:
         now: int,
         qualities: bytes,
         guard: Plane | None,
-        room: int,
+        most: int,
         version: int,
         plan: Callable[[list[Any], Any], Plan | None],
         special: Callable[[Any], object] | None,
@@ -79,7 +76,7 @@ class Plane:
 
         `publisher` is its encoded name, `last` the broker's latest number, `known` the publisher's; `qualities` says
         what each of the four that can be asked for becomes, 255: Python decides. A filter of `guard` must match.
-        `room` bytes of bodies may be taken. Plans are remembered while the `version` stays the same, and `special`
+        At most `most` are taken. Plans are remembered while the `version` stays the same, and `special`
         says whether somebody among the targets stands apart now.
         """
 

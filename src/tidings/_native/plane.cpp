@@ -25,8 +25,7 @@ namespace tidings {
 
 namespace {
 
-constexpr size_t MAX_RUN = 500;             // publications, as many as a batch of the store
-constexpr size_t MAX_OUTPUT = 1 << 20;      // bytes of frames after which a run ends
+constexpr size_t MAX_OUTPUT = 1 << 20;      // bytes of frames, or of envelopes, after which a run ends
 constexpr size_t MAX_PLANS = 4096;          // remembered, and how many links these may have together
 constexpr size_t MAX_PLANNED = 262144;
 constexpr unsigned NOT_PLAIN = 0xFF;        // a quality that cannot be had now
@@ -84,7 +83,7 @@ struct State {
     std::vector<Stretch> stretches;
     std::vector<uint32_t> key, last_key;
     Plan* last = nullptr;
-    std::string head, version, routes, envelope, envelopes, sizes;
+    std::string head, version, routes, envelope, envelopes, places;
     size_t planned = 0, output = 0;
     uint64_t run = 0, engine_version = 0;
     long long told_version = -1;
@@ -298,7 +297,7 @@ struct Given {
     uint64_t last, known, now;
     unsigned char qualities[4];
     Plane* guard;
-    size_t room;  // bytes of bodies
+    size_t most;
     long long version;
     PyObject *make, *special;
 };
@@ -330,14 +329,14 @@ Taken run(Plane* self, const Given& given) {
     Taken taken;
     taken.at = given.at;
     const uint32_t source = member(state, given.link);
-    while (taken.count < MAX_RUN && state.output < MAX_OUTPUT) {
+    while (taken.count < given.most && state.output < MAX_OUTPUT && state.envelopes.size() < MAX_OUTPUT) {
         unsigned kind;
         const View rest{given.data.at + taken.at, given.data.size - taken.at};
         const size_t size = whole_part(rest, kind);
         Publication one;
         if (!size || kind || !is_plain({rest.at + PART_HEADER, size - PART_HEADER}, one)) break;
         const unsigned quality = given.qualities[one.quality];
-        if (quality == NOT_PLAIN || one.body.size > given.room - taken.bodies) break;
+        if (quality == NOT_PLAIN) break;
         if (taken.count == 0 ? one.seq <= given.known : one.seq != taken.seq + 1 || one.quality != taken.asked) break;
         if (given.last + taken.count >= MAX_NUMBER || !matched(self->engine, one.body)) break;
         if (given.guard != nullptr && (!matched(given.guard->engine, one.body) || given.guard->engine->found->empty())) break;
@@ -347,8 +346,9 @@ Taken run(Plane* self, const Given& given) {
         write_envelope(state, given, one, given.last + taken.count + 1, quality);
         deliver(state, *plan);
         state.envelopes += state.envelope;
-        const auto length = static_cast<uint32_t>(one.body.size);
-        state.sizes.append(reinterpret_cast<const char*>(&length), sizeof length);
+        const auto length = static_cast<uint32_t>(one.body.size);  // the body is followed by its quality alone
+        const uint32_t place[] = {static_cast<uint32_t>(state.envelopes.size()) - 1 - length, length};
+        state.places.append(reinterpret_cast<const char*>(place), sizeof place);
         taken.at += size;
         ++taken.count;
         taken.bodies += one.body.size;
@@ -380,7 +380,7 @@ bool read_arguments(Plane* self, PyObject* const* items, Py_ssize_t count, Given
     given.now = PyLong_AsUnsignedLongLong(items[6]);
     std::memcpy(given.qualities, PyBytes_AS_STRING(qualities), 4);
     given.guard = nullptr;
-    given.room = PyLong_AsSize_t(items[9]);
+    given.most = PyLong_AsSize_t(items[9]);
     given.version = PyLong_AsLongLong(items[10]);
     given.make = items[11];
     given.special = items[12];
@@ -411,7 +411,7 @@ PyObject* result_of(State& state, const Taken& taken) {
     if (stretches == nullptr) return nullptr;
     return Py_BuildValue("(nnKiiNNnnnN)", static_cast<Py_ssize_t>(taken.at), static_cast<Py_ssize_t>(taken.count),
                          static_cast<unsigned long long>(taken.seq), static_cast<int>(taken.asked),
-                         static_cast<int>(taken.quality), bytes_from(state.envelopes), bytes_from(state.sizes),
+                         static_cast<int>(taken.quality), bytes_from(state.envelopes), bytes_from(state.places),
                          static_cast<Py_ssize_t>(taken.bodies), static_cast<Py_ssize_t>(taken.clients),
                          static_cast<Py_ssize_t>(taken.neighbours), stretches);
 }
@@ -437,7 +437,7 @@ PyObject* plane_feed(Plane* self, PyObject* const* items, Py_ssize_t count) {
             ++state.run;
             state.output = 0;
             state.envelopes.clear();
-            state.sizes.clear();
+            state.places.clear();
             if (self->engine->open) {  // some filter only Python can ask
                 result = Py_NewRef(Py_None);
             } else {

@@ -374,8 +374,8 @@ class Broker:
         passed = self.delivery.feed(link, data, at)
         if passed is None:
             return at, 0
-        self.statistics.received[Publish] += passed.count
-        return passed.upto, passed.count
+        self.statistics.received[Publish] += passed.taken
+        return passed.upto, passed.taken
 
     def _hear(self, link: Link, frame: Frame, kind: type) -> None:
         message = frame.message

@@ -25,7 +25,7 @@ class Fed(NamedTuple):
 
     upto: int
     """How far it came in the bytes."""
-    count: int
+    taken: int
     """How many publications."""
     seq: int
     """The publisher's own number of the last of them."""
@@ -35,8 +35,8 @@ class Fed(NamedTuple):
     """The quality that they got."""
     envelopes: bytes
     """Encoded, one after the other."""
-    sizes: bytes
-    """Of their bodies, 32 bits each in the order of this machine."""
+    places: bytes
+    """Where the body of each begins in these, and its size, 32 bits each in the order of this machine."""
     size: int
     """Of all bodies together."""
     clients: int
@@ -65,7 +65,7 @@ class Plane(Protocol):
         now: int,
         qualities: bytes,
         guard: Plane | None,
-        room: int,
+        most: int,
         version: int,
         plan: Callable[[list[Any], Any], Plan | None],
         special: Callable[[Any], object] | None,

@@ -107,6 +107,7 @@ from ._questions import (
     StatusReply,
     StatusRequest,
 )
+from ._run import MAX_RUN, Run, array_head
 from ._session import Session
 from ._status import (
     MAX_CLIENTS,
@@ -123,7 +124,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
-from ._stretch import Stretch, envelopes_in
+from ._stretch import Stretch
 
 __all__ = [
     "ARRIVALS",
@@ -139,6 +140,7 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_RUN",
     "MAX_SILENCE",
     "MAX_TABLES",
     "MIN_SILENCE",
@@ -205,6 +207,7 @@ __all__ = [
     "Refused",
     "Reject",
     "Routed",
+    "Run",
     "ScopeStatus",
     "Serialiser",
     "Session",
@@ -228,6 +231,7 @@ __all__ = [
     "WireError",
     "ack",
     "ack_number",
+    "array_head",
     "attribute_decoder",
     "attribute_decoder_of_many",
     "body_test",
@@ -245,7 +249,6 @@ __all__ = [
     "encode_mobility",
     "encode_status",
     "encode_words",
-    "envelopes_in",
     "exposes_token",
     "ext_hook",
     "is_local",

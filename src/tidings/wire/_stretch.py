@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-import msgspec
-
 from ._codec import MSGPACK
-from ._envelope import Envelope
 from ._frame import Frame
 from ._framing import HEADER
 
@@ -24,7 +21,8 @@ class Stretch(NamedTuple):
     """
 
     data: bytes
-    count: int
+    length: int
+    """How many parts."""
     largest: int
     """The size of the largest part, as peers count it."""
 
@@ -34,12 +32,12 @@ class Stretch(NamedTuple):
         if len(stretches) == 1:
             return stretches[0]
         data = b"".join([one.data for one in stretches])
-        return cls(data, sum(one.count for one in stretches), max(one.largest for one in stretches))
+        return cls(data, sum(one.length for one in stretches), max(one.largest for one in stretches))
 
     def parts(self) -> list[bytes]:
         """Its parts, each with its header."""
         parts, at = [], 0
-        for _ in range(self.count):
+        for _ in range(self.length):
             upto = at + 4 + HEADER.unpack_from(self.data, at)[0]
             parts.append(self.data[at:upto])
             at = upto
@@ -48,12 +46,3 @@ class Stretch(NamedTuple):
     def frames(self) -> list[Frame]:
         """What is in them."""
         return [MSGPACK.decode(one[HEADER.size :]) for one in self.parts()]
-
-
-_decode = msgspec.msgpack.Decoder(list[Envelope]).decode
-_ARRAY = b"\xdd"  # of as many items as the next four bytes say
-
-
-def envelopes_in(data: bytes, count: int) -> list[Envelope]:
-    """So many envelopes that were encoded one after the other."""
-    return _decode(_ARRAY + count.to_bytes(4, "big") + data)

@@ -130,8 +130,8 @@ class Delivery:
         passed = lane.feeding.feed(link, data, at, self._now())
         if passed is None:
             return None
-        lane.taken += passed.count
-        lane.fed += passed.count
+        lane.taken += passed.taken
+        lane.fed += passed.taken
         runtime = self._broker.runtime
         if passed.answer is not None:
             runtime.send(link, passed.answer)

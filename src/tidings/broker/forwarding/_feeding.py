@@ -10,8 +10,8 @@ plane itself keeps neither numbers nor counters, so nothing is known in two plac
 what it would have seen without a plane.
 
 What makes a lane unfit for as long as it is armed: scopes, steps that are advised, advertisements, somebody who
-observes publications. What is looked at for each run: whether something is attached to what is sent next, what was refused, the
-qualities that can be had, and whether somebody among those who get it stands apart now (see `_apart`).
+observes publications. What is looked at for each run: whether something is attached to what is sent next, what was
+refused, the qualities that can be had, and whether somebody among those who get it stands apart now (see `_apart`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Table
 from tidings.matching import Fed, Plan, Plane
-from tidings.model import ROOT_ROUTE, Identity
-from tidings.wire import Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Stretch, encode, pack
+from tidings.model import ROOT_ROUTE, Identity, TidingsError
+from tidings.wire import MAX_RUN, Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Run, Stretch, encode, pack
 
-from ._run import Run
 from ._targets import Links, Targets
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 MANY_IDS = 64
 """A notification for more subscriptions of one client than these is not plain: to write it takes long."""
-ROOM = 2**62
-"""Bytes, where nothing limits what is taken."""
 _SAMPLE = Envelope(Identity("sample", 1, 1, "sample", 1, 1), (ROOT_ROUTE,), b"sample")
 _ROUTES = pack((ROOT_ROUTE,))
 _HEAD = b"\x94\x98"  # an envelope has four fields, the first of which is an identity with eight
@@ -44,7 +41,7 @@ class Passed(NamedTuple):
 
     upto: int
     """How far it came in the bytes."""
-    count: int
+    taken: int
     """How many publications."""
     answer: Frame | None
     """What goes back to the publisher."""
@@ -86,23 +83,26 @@ class Feeding:
             numbers.last,
             numbers.publishers.get(name, 0),
             now,
-            publications.qualities(),
+            publications.qualities(len(data) - at),
             None,
-            ROOM,
+            MAX_RUN,
             forwarding.version,
             self._plan,
             None if quiet else self._stands_apart,
         )
         return None if found is None else self._note(link, Fed(*found), now)
 
-    def _note(self, link: Link, fed: Fed, now: int) -> Passed:
+    def _note(self, link: Link, fed: Fed, now: int) -> Passed | None:
         around, publications = self._around, self._around.publications
         quality = Quality(fed.quality)
-        number, seq = publications.last + 1, fed.seq - fed.count + 1
+        number, seq = publications.last + 1, fed.seq - fed.taken + 1
         first = Identity(around.name, self._epoch, number, link.principal, seq, now, self._version)
-        publications.enter_run(link, Run(first, quality, fed.envelopes, fed.sizes, fed.size))
+        try:
+            publications.enter_run(link, Run(first, quality, fed.envelopes, fed.places, fed.size), Quality(fed.asked))
+        except TidingsError:
+            return None  # then each is refused by itself
         sent, table = around.statistics.sent, self._table
-        table.lookups += fed.count
+        table.lookups += fed.taken
         table.copies += fed.clients + fed.neighbours
         if fed.clients:
             sent[Deliver] += fed.clients
@@ -110,12 +110,12 @@ class Feeding:
             sent[Notify] += fed.neighbours
         answer = None
         if quality is Quality.ACCEPTED:
-            answer = Frame(PublishAck(fed.seq, around.name, self._epoch, publications.last, fed.count))
-            sent[PublishAck] += fed.count
+            answer = Frame(PublishAck(fed.seq, around.name, self._epoch, publications.last, fed.taken))
+            sent[PublishAck] += fed.taken
         if not around.progress.due:
             around.progress.published()
         stretches = [(links, Stretch(data, count, largest)) for links, data, count, largest in fed.stretches]
-        return Passed(fed.upto, fed.count, answer, stretches)
+        return Passed(fed.upto, fed.taken, answer, stretches)
 
     def _arm(self, hop: Hop) -> None:
         """Tell the plane what all envelopes have in common; it forgets the frames of another tree."""

@@ -11,9 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
 
-from tidings.wire import Envelope
-
-from ._run import Run
+from tidings.wire import Envelope, Run
 
 MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
@@ -118,7 +116,7 @@ class Numbers:
             if isinstance(oldest, Run):
                 left = len(oldest) - self._gone
                 many = max(1, min(left, self._count - self._limit))
-                self._bytes -= sum(oldest.sizes[self._gone : self._gone + many])
+                self._bytes -= oldest.size_of(self._gone, self._gone + many)
                 self._gone += many
                 if many == left:
                     self._gone = 0
