@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -13,15 +12,65 @@ from tidings import _native
 from tidings.broker import Feature
 from tidings.broker._joinpoints import Advice, For, Joinpoint
 from tidings.broker._links import Link, LinkKind
+from tidings.broker._runtime import Heard
 from tidings.matching import Index
 from tidings.net import Options
 from tidings.net._connection import Accepted
 from tidings.net._host import Host
 from tidings.net._peer import Peer
-from tidings.wire import VERSION, Hello, Parser, Part, PeerRole, encode_words, part
+from tidings.wire import VERSION, Envelope, Hello, Parser, Part, PeerRole, Run, encode_words, part
 
 compiled = pytest.mark.skipif(_native.engine is None, reason=f"there is no compiled engine: {_native.WHY_PURE}")
 NOW = 1_800_000_000_000_000
+
+
+class Notebook:
+    """A log that syncs when it is told to, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self._kept: list[tuple[Envelope | Run, Heard]] = []
+        self._notes: list[Callable[[], None]] = []
+        self.stored: list[Envelope] = []
+
+    def has_room(self, count: int, size: int) -> bool:
+        return not self.full
+
+    def keep(self, what: Envelope | Run, heard: Heard) -> None:
+        self._kept.append((what, heard))
+
+    def commit(self, error: Exception | None = None) -> None:
+        """Everything that waits is on disk now, or nothing of it."""
+        kept, self._kept = self._kept, []
+        notes, self._notes = self._notes, []
+        for note in notes:
+            note()
+        if kept:
+            if error is None:
+                for one, _ in kept:
+                    self.stored += one.envelopes() if isinstance(one, Run) else [one]
+            kept[0][1]([one for one, _ in kept], error)
+
+    def note_unlogged(self, synced: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+        self._notes.append(synced)
+
+    def publishers(self) -> dict[str, list[int]]:
+        return {}
+
+    def items(self, table: str) -> dict[str, bytes]:
+        return {}
+
+    def put(self, *_: Any) -> None: ...
+
+    def delete(self, *_: Any) -> None: ...
+
+    def epochs(self) -> list[int]:
+        return [7]
+
+    def ended(self, epoch: int) -> None: ...
+
+    def forgotten(self) -> int:
+        return 0
 
 
 class Wire:
@@ -73,20 +122,27 @@ class Watching(Feature):
 class Site:
     """A broker of one engine, with its clients."""
 
-    def __init__(
-        self, *, pure: bool, patch: pytest.MonkeyPatch, store: Any = None, data: Path | None = None, **options: Any
-    ):
-        self.feature = Watching()
+    def __init__(self, *, pure: bool, patch: pytest.MonkeyPatch, log: Any = None, **options: Any) -> None:
+        self.feature, self.log = Watching(), log
         with patch.context() as only:
             if pure:
                 only.setattr("tidings.broker.interest._table.make_index", Index)
-            self.host = Host(Options(name="b1", port=0, data=data, **options), 7, store, [self.feature])
+            self.host = Host(Options(name="b1", port=0, **options), 7, log, [self.feature])
         self.moment = NOW
-        only.setattr(self.host, "now", lambda: self.moment)
+        for limit in ("SLICE", "LIGHT_SLICE"):  # how long something takes must not matter
+            patch.setattr(f"tidings.net._connection.{limit}", 1e9)
+        patch.setattr(self.host, "call_later", self._call_later)
         patch.setattr(self.host.broker.delivery, "_now", lambda: self.moment)
         self.broker = self.host.broker
         self.wires: dict[str, Wire] = {}
+        unreadable = self.host.unreadable
+        refuse = unreadable.refuse
+        patch.setattr(unreadable, "refuse", lambda *arguments: refuse(*arguments[:-1], 0.0))
         self.connections: dict[str, Accepted] = {}
+
+    def _call_later(self, delay: int, action: Callable[[], None]) -> Any:
+        """What happens after this turn happens; what happens after a while does not."""
+        return asyncio.get_running_loop().call_soon(action if delay == 0 else lambda: None)
 
     def connect(self, name: str, serialiser: str = "msgpack", **more: Any) -> None:
         connection, wire = Accepted(self.host), Wire()
@@ -136,6 +192,11 @@ class Site:
             "sessions": {name: self.peer(name).session.received for name in self.wires if not self.wires[name].closed},
             "seen": self.feature.seen,
             "unsynced": broker.publications.storing,
+            "open": broker.publications.open,
+            "refusals": broker.publications._refusals,
+            "unstored": (broker.statistics.unstored, broker.remembering.trouble),
+            "repeated": broker.statistics.repeated_publications,
+            "stored": [one.identity for one in self.log.stored] if self.log is not None else [],
         }
 
     @property

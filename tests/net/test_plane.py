@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from net.plane_world import Site, compiled
+from net.plane_world import Notebook, Site, compiled
 from strategies import SOAK_SLOWLY, filters, notifications
 
-from tidings.model import Filter, Notification
+from tidings.model import Filter, Notification, StoreError
 from tidings.net._options import Limits, SlowPolicy
 from tidings.wire import (
     JSON,
@@ -75,6 +75,8 @@ step = st.one_of(
     st.tuples(st.just("together"), st.sampled_from(CLIENTS)),
     st.tuples(st.just("disarm"), st.none()),
     st.tuples(st.just("later"), st.integers(1, 10**7)),
+    st.tuples(st.just("commit"), st.sampled_from([None, None, None, StoreError("the disk is broken")])),
+    st.tuples(st.just("full"), st.booleans()),
 )
 
 
@@ -127,13 +129,19 @@ async def play(site: Site, steps: list[tuple[str, Any]]) -> None:
             site.feature.links.discard(site.peer(detail).link)
         elif kind == "disarm":
             site.broker.delivery.lanes.changed()
-        else:
+        elif kind == "later":
             site.moment += detail
+        elif site.log is not None:
+            if kind == "commit":
+                site.log.commit(detail)
+                await asyncio.sleep(0)
+            else:
+                site.log.full = detail
     site.host.flush()
 
 
-async def both(steps: list[tuple[str, Any]], patch: pytest.MonkeyPatch, **options: Any) -> int:
-    sites = [Site(pure=pure, patch=patch, **options) for pure in (True, False)]
+async def both(steps: list[tuple[str, Any]], patch: pytest.MonkeyPatch, *, stores: bool = False, **options: Any) -> int:
+    sites = [Site(pure=pure, patch=patch, log=Notebook() if stores else None, **options) for pure in (True, False)]
     for site in sites:
         await play(site, steps)
     reference, site = sites
@@ -147,24 +155,24 @@ async def both(steps: list[tuple[str, Any]], patch: pytest.MonkeyPatch, **option
     return fed
 
 
-def compare(steps: list[tuple[str, Any]]) -> None:
+def compare(steps: list[tuple[str, Any]], *, stores: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        asyncio.run(both(steps, patch))
+        asyncio.run(both(steps, patch, stores=stores))
 
 
 @compiled
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(step, min_size=3, max_size=20))
-def test_bytes_and_state_are_those_of_the_python_lane(steps: list[tuple[str, Any]]) -> None:
-    compare(steps)
+@given(st.lists(step, min_size=3, max_size=20), st.booleans())
+def test_bytes_and_state_are_those_of_the_python_lane(steps: list[tuple[str, Any]], stores: bool) -> None:
+    compare(steps, stores=stores)
 
 
 @compiled
 @pytest.mark.soak
 @settings(SOAK_SLOWLY, suppress_health_check=list(HealthCheck))
-@given(st.lists(step, min_size=3, max_size=60))
-def test_bytes_and_state_are_those_of_the_python_lane_for_long(steps: list[tuple[str, Any]]) -> None:
-    compare(steps)
+@given(st.lists(step, min_size=3, max_size=60), st.booleans())
+def test_bytes_and_state_are_those_of_the_python_lane_for_long(steps: list[tuple[str, Any]], stores: bool) -> None:
+    compare(steps, stores=stores)
 
 
 def publication(seq: int, quality: Quality = Quality.FIRE, **attributes: Any) -> bytes:
