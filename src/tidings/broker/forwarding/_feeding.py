@@ -69,24 +69,29 @@ class Feeding:
         """
         around, publications = self._around, self._around.publications
         apart, name = around.apart, link.principal
-        if apart.attached or link.guard is not None or (publications.refused and publications.has_refusals(name)):
+        known = publications.numbers.publishers.get(name, 0)
+        if publications.refused:
+            refused = publications.refused_upto(name)
+            if refused is None:
+                return None
+            known = max(known, refused)  # one of these may come again: it is answered as the first time
+        if apart.attached or link.guard is not None:
             return None
         if around.hop() is not self._hop:
             self._arm(around.hop())
-        numbers, forwarding = publications.numbers, around.forwarding
         quiet = not (apart.held or apart.owing or apart.riding or any(apart.advised or ()))
         found = self._plane.feed(
             data,
             at,
             link,
             pack(name),
-            numbers.last,
-            numbers.publishers.get(name, 0),
+            publications.last,
+            known,
             now,
             publications.qualities(len(data) - at),
             None,
             MAX_RUN,
-            forwarding.version,
+            around.forwarding.version,
             self._plan,
             None if quiet else self._stands_apart,
         )

@@ -203,9 +203,12 @@ class Publications:
         if not refusals:
             del self._refusals[publisher]
 
-    def has_refusals(self, publisher: str) -> bool:
-        """Whether a publisher was refused something that is remembered."""
-        return publisher in self._refusals
+    def refused_upto(self, publisher: str) -> int | None:
+        """The largest number of its own that a publisher was refused and that is remembered; None: it has too many."""
+        own = self._refusals.get(publisher)
+        if own is None:
+            return 0
+        return max(own) if len(own) <= REFUSALS_SHARE else None
 
     def refusal(self, publisher: str, seq: int) -> Refused | None:
         """How a publication was refused before, if it was."""
