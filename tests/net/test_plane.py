@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from net.plane_world import Notebook, Site, compiled
+from net.world import brokers, running, take, url
 from strategies import SOAK_SLOWLY, filters, notifications
 
+import tidings
 from tidings.model import Filter, Notification, StoreError
 from tidings.net._options import Limits, SlowPolicy
 from tidings.wire import (
@@ -225,7 +228,7 @@ def test_a_subscription_in_the_middle_of_a_read_gets_what_follows_it(monkeypatch
         await site.send("ann", publication(2) + subscription("s1") + publication(3) + publication(4))
         delivered = [one for one in messages(site, "ann") if hasattr(one, "envelope")]
         assert [one.envelope.identity.publisher_seq for one in delivered] == [3, 4]
-        assert site.fed == 3
+        assert site.fed == 4
         await site.close()
 
     asyncio.run(story())
@@ -255,7 +258,7 @@ def test_a_link_in_several_groups_gets_everything_in_order(monkeypatch: pytest.M
         for name in ("bob", "cid"):
             numbers = [one.envelope.identity.publisher_seq for one in messages(site, name) if hasattr(one, "envelope")]
             assert numbers == list(range(2, 50))
-        assert site.fed == 48
+        assert site.fed == 49
         await site.close()
 
     asyncio.run(story())
@@ -298,3 +301,20 @@ def test_memory_keeps_what_it_would_have_kept(monkeypatch: pytest.MonkeyPatch) -
     body = encode_body({"n": 1, "text": "x" * 40})
     steps = [("send", ("ann", [("publish", [(1, body, Quality.FIRE, None)] * 17)], [])) for _ in range(20)]
     assert asyncio.run(both(steps, monkeypatch)) > 300
+
+
+@compiled
+@running
+async def test_a_broker_with_a_store_takes_what_clients_publish_without_a_word(tmp_path: Path) -> None:
+    async with brokers(["b"], data=tmp_path) as servers:
+        async with tidings.connect(url(servers["b"])) as publisher, tidings.connect(url(servers["b"])) as reader:
+            heard = await reader.subscribe("EXISTS(n)")
+            receipts = [await publisher.publish(n=n) for n in range(1_000)]
+            await asyncio.gather(*receipts)
+            assert {receipt.quality for receipt in receipts} == {Quality.STORED}
+            assert [one["n"] for one in await take(heard, 1_000)] == list(range(1_000))
+        (lane,) = servers["b"].host.broker.delivery.lanes.all().values()
+        assert lane.fed > 500
+    async with brokers(["b"], data=tmp_path) as servers, tidings.connect(url(servers["b"])) as reader:
+        past = await reader.subscribe("EXISTS(n)", past=tidings.last(1_000))
+        assert [one["n"] for one in await take(past, 1_000)] == list(range(1_000))

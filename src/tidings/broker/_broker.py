@@ -363,7 +363,7 @@ class Broker:
         """
         if self._clients.get(link.name) is not link:
             return False
-        feeding = self.delivery.feeding(link)
+        feeding = self.delivery.feeding(link, data)
         return feeding is not None and feeding.is_sound(data, limit)
 
     def feed(self, link: Link, data: bytes, at: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
 from tidings.model import ROOT_ROUTE, EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
 from tidings.wire import (
+    HEADER,
     Advertise,
     Deliver,
     Envelope,
@@ -33,6 +34,7 @@ from tidings.wire import (
     Quality,
     Unadvertise,
     checked_body,
+    encode,
 )
 
 from ._answers import Answers
@@ -46,6 +48,8 @@ from ._owed import owed as owed_to
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
+PUBLISH = encode(Frame(Publish(1, b""))).split(b"Publish")[0] + b"Publish"
+"""How a frame with a publication begins."""
 NOTE_INTERVAL = 1_000_000
 """Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -117,9 +121,15 @@ class Delivery:
         self._carry_out(link, taken)
         return True
 
-    def feeding(self, link: Link) -> Feeding | None:
-        """What takes many publications of a client at once; None: they are to come one by one."""
-        lane = self.lanes.publishing.get(link)
+    def feeding(self, link: Link, data: bytes) -> Feeding | None:
+        """What takes many publications of a client at once; None: they are to come one by one.
+
+        Who has not published yet has no lane, and gets one when its bytes begin with a publication.
+        """
+        lanes = self.lanes.publishing
+        if link not in lanes and data.startswith(PUBLISH, HEADER.size):
+            self.lanes.for_publisher(link)
+        lane = lanes.get(link)
         return None if lane is None or link in self.waiting else lane.feeding
 
     def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
