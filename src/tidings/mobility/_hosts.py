@@ -9,7 +9,9 @@ identities before anybody comes here, and every claim carries name and identity.
 *A client with an epoch* is let in at once. It names the broker where it was last, which is told. If that one hosts it
 under the very epoch that the client shows, it lets go, and there can be no third: the epoch was handed from one broker
 to the next. In all other cases every broker is told by a wave. What a host still has to tell goes with the client: if
-its own claim is open, or somebody was out of its reach whom the new host can reach, the new host tells everybody.
+its own claim is open, or somebody was out of its reach whom the new host can reach, the new host tells everybody. A
+client that comes back to a broker which has not noticed that it was gone shows whether it was elsewhere meanwhile: then
+its epoch is newer than the one that this broker gave it, and the broker that gave that one is told.
 
 *A client without an epoch* (a new process, or one that has lost its memory) has to wait: the host is asked, by a wave.
 Whoever hosts the name pings that connection. If it is silent, away or out of reach, the newcomer is let in; if it
@@ -294,7 +296,8 @@ class Hosts(Feature):
                 decide(_denied(held, newcomer))
             else:
                 epoch = max(newcomer.epoch + 1, here.epoch + 1, self.context.now())
-                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=here.sure))
+                sure = here.sure and not here.ended and newcomer.epoch <= here.epoch  # else it was elsewhere meanwhile
+                decide(Admitted(epoch, newcomer.epoch, newcomer.last, sure=sure))
 
         if here.owner != newcomer.owner:
             judge(alive=True)

@@ -15,7 +15,7 @@ from tidings.model import EventKey
 
 from ._claims import Claim
 from ._controlling import Controlling
-from ._copies import Missing, Standing, Whose, read_saying
+from ._copies import Announced, Missing, Standing, Whose, read_saying
 from ._handoffs import seen
 from ._hosts import Admitted, Hosts, Moved
 from ._keeping import Found, Keeping
@@ -62,6 +62,8 @@ class Roaming(Feature):
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
         self.context.stand_in(self.keeping.stand_in)
+        self.controlling.started = self.context.now()
+        self.keeping.start()
         self._weave()
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
@@ -118,6 +120,7 @@ class Roaming(Feature):
 
     def _say_again(self, tree: Tree) -> None:
         if self.context.tree is tree:
+            self.keeping.announce()
             self.controlling.say_again()
 
     def dismissed(self, link: Link) -> None:
@@ -179,6 +182,8 @@ class Roaming(Feature):
             self.controlling.missing(source, said.whose)
         elif isinstance(said, Standing):
             self.keeping.standing(source, said)
+        elif isinstance(said, Announced):
+            self.controlling.announced(source, said)
         else:
             self.controlling.moved(said.whose, source)
             self.keeping.hear(source, said)

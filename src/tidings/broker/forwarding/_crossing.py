@@ -235,6 +235,7 @@ class _Handed:
                     tags = _DETOURED if waits else self._tags  # others will have come before it
                     envelope = _with_routes(self._forms[form], (_anonymous(form.told, tags),))
                     shown[form, waits] = envelope
+                self._broker.delivery.following.reached(link, sent=False)
                 if waits:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
                 else:
