@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidings.broker import Link
-from tidings.wire import Frame, Stretch
+from tidings.wire import Frame, Written
 
 
 class Idle:
@@ -23,7 +23,7 @@ class Idle:
     def send_all(self, links: Iterable[Link], frame: Frame) -> None:
         """Nobody listens."""
 
-    def send_stretch(self, links: Iterable[Link], stretch: Stretch) -> None:
+    def send_written(self, links: Iterable[Link], written: Written) -> None:
         """Nobody listens."""
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from tidings import _native
-from tidings.matching import CompiledIndex, Fed, Plan
+from tidings.matching import CompiledIndex, Fed, Group, Plan
 from tidings.matching._atom import atom_of
 from tidings.model import ROOT_ROUTE, Filter, Identity, Matches
-from tidings.wire import Frame, Hop, Part, Publish, Quality, Run, Stretch, encode, encode_body, pack, part
+from tidings.wire import Frame, Hop, Part, Publish, Quality, Run, Written, encode, encode_body, pack, part
 
 CORPUS = [
     "81a161c70201fffe",  # a location that is no UTF-8
@@ -86,12 +86,12 @@ class Feeder:
         if rng.random() < 0.05:
             raise ValueError("nobody knows")
         left = rng.sample(self._links, rng.randrange(len(self._links)))
-        groups = []
+        groups: list[Group] = []
         while left:
             some = [left.pop() for _ in range(rng.randint(1, len(left)))]
             ids = tuple(map(str, matching[:5]))
             closing = pack(ids) + pack(Hop())
-            groups.append((dict.fromkeys(some), b"\x92\x93\xa7Deliver", closing, rng.random() < 0.5))
+            groups.append((dict.fromkeys(some, None), b"\x92\x93\xa7Deliver", closing, rng.random() < 0.5))
         return matching, rng.random() < 0.2, groups
 
     def feed(self, bodies: list[bytes]) -> None:
@@ -135,8 +135,8 @@ class Feeder:
         first = Identity("b", 1, 1, "p", fed.seq - fed.taken + 1, 2**50)
         run = Run(first, Quality(fed.quality), fed.envelopes, fed.places, fed.size)
         assert [one.body for one in run.envelopes()] == run.bodies()
-        for _, frames, length, largest in fed.stretches:
-            assert len(Stretch(frames, length, largest).frames()) == length
+        for _, frames, length, largest in fed.written:
+            assert len(Written(frames, length, largest).frames()) == length
         self.fed += fed.taken
 
 

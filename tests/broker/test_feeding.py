@@ -57,8 +57,8 @@ def fed(world: World, *messages: Publish) -> Passed:
 def got(passed: Passed) -> dict[str, list[int]]:
     """Who gets which numbers."""
     found: dict[str, list[int]] = {}
-    for links, stretch in passed.stretches:
-        for frame in stretch.frames():
+    for links, written in passed.written:
+        for frame in written.frames():
             assert isinstance(frame.message, Deliver | Notify)
             for link in links:
                 found.setdefault(link.name, []).append(frame.message.envelope.identity.publisher_seq)
@@ -97,9 +97,9 @@ def test_clients_and_neighbours_get_the_bytes_that_the_lane_sends(quality: Quali
     assert passed.taken == 9
     assert passed.upto == len(read(*messages))
     found: dict[str, bytes] = {}
-    for links, stretch in passed.stretches:
+    for links, written in passed.written:
         for link in links:
-            found[link.name] = found.get(link.name, b"") + stretch.data
+            found[link.name] = found.get(link.name, b"") + written.data
     assert found == expected
     assert other.around.statistics.sent == one.around.statistics.sent
     assert other.publications.recent == one.publications.recent
@@ -115,8 +115,8 @@ def test_a_new_tree_is_named_to_neighbours_at_once() -> None:
     world.subscribe("b", kind=LinkKind.BROKER)
     fed(world, message(1))
     world.around.hop = lambda: Hop(8)
-    ((_, stretch),) = fed(world, message(2)).stretches
-    assert stretch.frames()[0].hop == Hop(8)
+    ((_, written),) = fed(world, message(2)).written
+    assert written.frames()[0].hop == Hop(8)
 
 
 def test_a_subscription_counts_from_the_next_run_on() -> None:

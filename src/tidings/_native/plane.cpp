@@ -68,8 +68,8 @@ struct Hash {
 using Plans = std::unordered_map<std::vector<uint32_t>, std::unique_ptr<Plan>, Hash>;
 using Members = std::unordered_map<PyObject*, uint32_t>;
 
-// A stretch of frames for the same links.
-struct Stretch {
+// Frames for the same links, one after the other.
+struct Written {
     PyObject* links;
     std::string frames;
     size_t count, largest;
@@ -80,7 +80,7 @@ struct State {
     Members members;                 // links by number, each held
     std::vector<Group*> open;        // by number of a link, the group whose frames wait for it
     std::vector<Group*> opened;      // those with frames, in order
-    std::vector<Stretch> stretches;
+    std::vector<Written> written;
     std::vector<uint32_t> key, last_key;
     Plan* last = nullptr;
     std::string head, version, routes, envelope, envelopes, places;
@@ -115,7 +115,7 @@ void forget(State& state) {
     members.swap(state.members);
     state.open.clear();
     state.opened.clear();
-    state.stretches.clear();
+    state.written.clear();
     state.last = nullptr;
     state.last_key.clear();
     state.planned = 0;
@@ -218,7 +218,7 @@ Plan* planned(Plane* self, PyObject* make, PyObject* special, PyObject* link, ui
             for (const uint32_t one : group.members) {
                 Group* other = state.open[one];
                 if (other == nullptr || other == &group) continue;
-                state.stretches.push_back({other->links, std::move(other->frames), other->count, other->largest});
+                state.written.push_back({other->links, std::move(other->frames), other->count, other->largest});
                 other->frames.clear();
                 other->count = other->largest = 0;
                 for (const uint32_t its : other->members) state.open[its] = nullptr;
@@ -256,11 +256,11 @@ void deliver(State& state, Plan& plan) {
     }
 }
 
-// Close all buffers of the run: what is in them goes to the stretches, or is dropped.
+// Close all buffers of the run: what is in them is handed over, or dropped.
 void close(State& state, bool keep) {
     for (Group* group : state.opened) {
         if (group->count && keep)
-            state.stretches.push_back({group->links, std::move(group->frames), group->count, group->largest});
+            state.written.push_back({group->links, std::move(group->frames), group->count, group->largest});
         group->frames.clear();
         group->count = group->largest = 0;
         for (const uint32_t one : group->members) state.open[one] = nullptr;
@@ -273,11 +273,11 @@ PyObject* bytes_from(const std::string& text) {
     return PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
 }
 
-PyObject* stretches_of(State& state) {
-    PyObject* list = PyList_New(static_cast<Py_ssize_t>(state.stretches.size()));
+PyObject* written_of(State& state) {
+    PyObject* list = PyList_New(static_cast<Py_ssize_t>(state.written.size()));
     if (list == nullptr) return nullptr;
-    for (size_t n = 0; n < state.stretches.size(); ++n) {
-        const Stretch& one = state.stretches[n];
+    for (size_t n = 0; n < state.written.size(); ++n) {
+        const Written& one = state.written[n];
         PyObject* item = Py_BuildValue("(ONnn)", one.links, bytes_from(one.frames), static_cast<Py_ssize_t>(one.count),
                                        static_cast<Py_ssize_t>(one.largest));
         if (item == nullptr) {
@@ -407,13 +407,13 @@ bool read_arguments(Plane* self, PyObject* const* items, Py_ssize_t count, Given
 }
 
 PyObject* result_of(State& state, const Taken& taken) {
-    PyObject* stretches = stretches_of(state);
-    if (stretches == nullptr) return nullptr;
+    PyObject* written = written_of(state);
+    if (written == nullptr) return nullptr;
     return Py_BuildValue("(nnKiiNNnnnN)", static_cast<Py_ssize_t>(taken.at), static_cast<Py_ssize_t>(taken.count),
                          static_cast<unsigned long long>(taken.seq), static_cast<int>(taken.asked),
                          static_cast<int>(taken.quality), bytes_from(state.envelopes), bytes_from(state.places),
                          static_cast<Py_ssize_t>(taken.bodies), static_cast<Py_ssize_t>(taken.clients),
-                         static_cast<Py_ssize_t>(taken.neighbours), stretches);
+                         static_cast<Py_ssize_t>(taken.neighbours), written);
 }
 
 bool is_used(Plane* self) {
@@ -457,7 +457,7 @@ PyObject* plane_feed(Plane* self, PyObject* const* items, Py_ssize_t count) {
         result = PyErr_NoMemory();
     }
     close(state, false);
-    state.stretches.clear();
+    state.written.clear();
     self->busy = false;
     return result;
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from tidings.model import Filter
-from tidings.wire import Envelope, Frame, Run, Stretch
+from tidings.wire import Envelope, Frame, Run, Written
 
 from ._links import Link
 
@@ -139,7 +139,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def send_stretch(self, links: Mapping[Link, None], stretch: Stretch) -> None:
+    def send_written(self, links: Mapping[Link, None], written: Written) -> None:
         """Put frames that are written already on several links, as `send_all` would one after the other."""
         ...
 

@@ -43,7 +43,7 @@ class Fed(NamedTuple):
     """Copies for clients."""
     neighbours: int
     """Copies for neighbours."""
-    stretches: list[tuple[Mapping[Any, None], bytes, int, int]]
+    written: list[tuple[Mapping[Any, None], bytes, int, int]]
     """Links, the parts that they get as bytes, how many these are, and the size of the largest."""
 
 

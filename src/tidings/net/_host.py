@@ -25,7 +25,7 @@ from tidings.wire import (
     Reject,
     Serialiser,
     Session,
-    Stretch,
+    Written,
     encode_words,
     part,
 )
@@ -186,14 +186,14 @@ class Host:
         if not self.flushing:
             self._flush_soon()
 
-    def send_stretch(self, links: Mapping[Link, None], stretch: Stretch) -> None:
+    def send_written(self, links: Mapping[Link, None], written: Written) -> None:
         """Send frames that are written already to several."""
         if self._inside and not self._inside.keys().isdisjoint(links):
-            for frame in stretch.frames():
+            for frame in written.frames():
                 self.send_all(links, frame)
             return
         if self.ledger is not None:
-            for frame in stretch.frames():
+            for frame in written.frames():
                 self.ledger.sent_to_all(links, frame.message)
         self._end_group()
         peers = self._peers
@@ -201,8 +201,8 @@ class Host:
             if (peer := peers.get(link)) is not None:
                 if not peer.outbox:
                     self._touched.append(peer)
-                peer.outbox.append(stretch)
-                peer.stretched = True
+                peer.outbox.append(written)
+                peer.has_written = True
         if not self.flushing:
             self._flush_soon()
 
@@ -487,7 +487,7 @@ class Host:
                 )
 
 
-def _joined(last: Frame | Stretch, new: PublishAck) -> PublishAck | None:
+def _joined(last: Frame | Written, new: PublishAck) -> PublishAck | None:
     """One acknowledgement for two: a publisher hears at once of all that one read brought."""
     message = last.message if type(last) is Frame else None
     return message.joined(new) if type(message) is PublishAck else None

@@ -32,7 +32,7 @@ from tidings.wire import (
     Serialiser,
     Session,
     Stream,
-    Stretch,
+    Written,
     ack,
     data_parts,
     part,
@@ -112,9 +112,9 @@ class Peer:
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
-        self.outbox: list[Frame | Stretch] = []
+        self.outbox: list[Frame | Written] = []
         """What this turn sends."""
-        self.stretched = False
+        self.has_written = False
         """Whether there is something among it that is written already."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
@@ -173,27 +173,27 @@ class Peer:
     def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
         outbox, self.outbox = self.outbox, []
-        if not self.stretched:
+        if not self.has_written:
             self._flush_frames(cast(list[Frame], outbox), batches)
             return
-        self.stretched = False
+        self.has_written = False
         for kind, some in groupby(outbox, type):
-            if kind is Stretch:
-                self._flush_stretch(Stretch.joined(cast(list[Stretch], list(some))))
+            if kind is Written:
+                self._flush_written(Written.joined(cast(list[Written], list(some))))
             else:
                 self._flush_frames(cast(list[Frame], list(some)), batches)
 
-    def _flush_stretch(self, stretch: Stretch) -> None:
+    def _flush_written(self, written: Written) -> None:
         """Send frames that are written already; a peer that reads them in another way gets them written anew."""
         if self.serialiser is not MSGPACK:
-            self._flush_frames(stretch.frames(), {})
+            self._flush_frames(written.frames(), {})
             return
-        data, count, largest = stretch
+        data, count, largest = written
         if largest <= self.max_part and not self._queue and self.session.offer(data, count):
             if self.stream is not None:
                 self.stream.write_now(data)
             return
-        for one, frame in zip(stretch.parts(), stretch.frames(), strict=True):
+        for one, frame in zip(written.parts(), written.frames(), strict=True):
             self._send(one, frame.message)
 
     def _flush_frames(self, outbox: list[Frame], batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:

@@ -124,7 +124,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
-from ._stretch import Stretch
+from ._written import Written
 
 __all__ = [
     "ARRIVALS",
@@ -216,7 +216,6 @@ __all__ = [
     "StatusReply",
     "StatusRequest",
     "Stream",
-    "Stretch",
     "Subscribe",
     "TableStatus",
     "TreeMarks",
@@ -229,6 +228,7 @@ __all__ = [
     "WaveAnswer",
     "Welcome",
     "WireError",
+    "Written",
     "ack",
     "ack_number",
     "array_head",

@@ -149,8 +149,8 @@ class Delivery:
         runtime = self._broker.runtime
         if passed.answer is not None:
             runtime.send(link, passed.answer)
-        for links, stretch in passed.stretches:
-            runtime.send_stretch(links, stretch)
+        for links, written in passed.written:
+            runtime.send_written(links, written)
         return passed
 
     def _carry_out(self, link: Link, taken: Taken) -> None:

@@ -22,7 +22,7 @@ from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Table
 from tidings.matching import Fed, Plan, Plane
 from tidings.model import ROOT_ROUTE, Identity, TidingsError
-from tidings.wire import MAX_RUN, Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Run, Stretch, encode, pack
+from tidings.wire import MAX_RUN, Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Run, Written, encode, pack
 
 from ._targets import Links, Targets
 
@@ -45,7 +45,7 @@ class Passed(NamedTuple):
     """How many publications."""
     answer: Frame | None
     """What goes back to the publisher."""
-    stretches: list[tuple[Links, Stretch]]
+    written: list[tuple[Links, Written]]
     """The frames, with the links that they go to."""
 
 
@@ -119,8 +119,8 @@ class Feeding:
             sent[PublishAck] += fed.taken
         if not around.progress.due:
             around.progress.published()
-        stretches = [(links, Stretch(data, count, largest)) for links, data, count, largest in fed.stretches]
-        return Passed(fed.upto, fed.taken, answer, stretches)
+        written = [(links, Written(data, count, largest)) for links, data, count, largest in fed.written]
+        return Passed(fed.upto, fed.taken, answer, written)
 
     def _arm(self, hop: Hop) -> None:
         """Tell the plane what all envelopes have in common; it forgets the frames of another tree."""

@@ -1,4 +1,4 @@
-"""Stretches: frames that were written as bytes already, one part after the other, for everybody who gets the same."""
+"""Frames that are written as bytes already, one part after the other, for everybody who gets the same."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ._frame import Frame
 from ._framing import HEADER
 
 
-class Stretch(NamedTuple):
+class Written(NamedTuple):
     """DATA parts that follow each other, in msgpack.
 
     >>> from tidings.wire import Mark, Part, encode, part
     >>> frame = Frame(Mark("b1", 1, 7))
     >>> data = part(Part.DATA, encode(frame))
-    >>> Stretch(data + data, 2, len(data) - 4).frames() == [frame, frame]
+    >>> Written(data + data, 2, len(data) - 4).frames() == [frame, frame]
     True
     """
 
@@ -27,12 +27,12 @@ class Stretch(NamedTuple):
     """The size of the largest part, as peers count it."""
 
     @classmethod
-    def joined(cls, stretches: Sequence[Self]) -> Self:
+    def joined(cls, written: Sequence[Self]) -> Self:
         """One for several."""
-        if len(stretches) == 1:
-            return stretches[0]
-        data = b"".join([one.data for one in stretches])
-        return cls(data, sum(one.length for one in stretches), max(one.largest for one in stretches))
+        if len(written) == 1:
+            return written[0]
+        data = b"".join([one.data for one in written])
+        return cls(data, sum(one.length for one in written), max(one.largest for one in written))
 
     def parts(self) -> list[bytes]:
         """Its parts, each with its header."""
