@@ -130,6 +130,35 @@ def test_a_subscription_counts_from_the_next_run_on() -> None:
     assert got(fed(world, message(4))) == {"bob": [4]}
 
 
+def test_a_number_that_is_used_again_means_another_filter() -> None:
+    world = World()
+    carol = world.subscribe("carol")
+    assert got(fed(world, message(1))) == {"carol": [1]}
+    (entry,) = world.table.subscriptions.of(carol.link)
+    world.table.unsubscribe(entry)
+    world.subscribe("dave")
+    assert got(fed(world, message(2))) == {"dave": [2]}
+
+
+def test_a_run_ends_where_the_numbers_or_the_quality_do_not_go_on() -> None:
+    world = World()
+    assert fed(world, message(1), message(2), message(4)).taken == 2
+    assert fed(world, message(4), message(5, Quality.ACCEPTED)).taken == 1
+    assert fed(world, message(5), message(6)).taken == 2
+    assert feeding(world).feed(ALICE, read(message(6)), 0, NOW) is None
+    assert [one.identity.publisher_seq for one in world.publications.recent] == [1, 2, 4, 5, 6]
+
+
+def test_who_gets_its_own_publications_is_acknowledged_between_them() -> None:
+    world = World()
+    registration = Registration(ALICE, "own", Filter.parse("EXISTS(n)"))
+    world.table.subscribe(
+        Entry(ALICE, "own", registration.filter, public_id="own", registration=registration, passage=OPEN_PASSAGE)
+    )
+    assert feeding(world).feed(ALICE, read(message(1, Quality.ACCEPTED)), 0, NOW) is None
+    assert got(fed(world, message(1), message(2))) == {"alice": [1, 2]}
+
+
 def test_who_has_gone_gets_nothing_though_its_entry_stays() -> None:
     world = World()
     bob = world.subscribe("bob").link

@@ -77,8 +77,8 @@ class Feeding:
             known = max(known, refused)  # one of these may come again: it is answered as the first time
         if apart.attached or link.guard is not None:
             return None
-        if around.hop() is not self._hop:
-            self._arm(around.hop())
+        if (hop := around.hop()) != self._hop:
+            self._arm(hop)
         quiet = not (apart.held or apart.owing or apart.riding or any(apart.advised or ()))
         found = self._plane.feed(
             data,
