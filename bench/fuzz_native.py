@@ -59,6 +59,8 @@ READS = [
     "00000011009295a75075626c69736801c6ffffffff",
     "00000018009295a75075626c69736801c4018003c09300c0c0",
     "00000018009295a75075626c69736801c4018004c09300c0c0",
+    "00000019009297a75075626c69736801c4018003c090c09300c0",
+    "00000013009297a75075626c69736801c4018003c0",
 ]
 """Parts that ended too early once, or might."""
 
@@ -102,7 +104,8 @@ class Feeder:
         quality = Quality(rng.randrange(4))
         for body in bodies:
             ttl = rng.choice([None, None, None, 7, 2**63 - 1])
-            read += part(Part.DATA, encode(Frame(Publish(seq, body, quality, ttl))))
+            cause = rng.choice([(), (), (), ("s",)])
+            read += part(Part.DATA, encode(Frame(Publish(seq, body, quality, ttl, cause))))
             seq += 1
         for _ in range(rng.choice([0, 0, 1, 3])):
             read[rng.randrange(len(read))] = rng.randrange(256)

@@ -149,6 +149,19 @@ def test_a_run_ends_where_the_numbers_or_the_quality_do_not_go_on() -> None:
     assert [one.identity.publisher_seq for one in world.publications.recent] == [1, 2, 4, 5, 6]
 
 
+def test_what_reacts_or_opens_a_session_is_not_taken_and_a_client_of_before_is() -> None:
+    world = World()
+    body = encode_body(Notification(n=1))
+    for odd in (Publish(1, body, cause=("s1",)), Publish(1, body, opens=Opening("s1"))):
+        assert feeding(world).feed(ALICE, read(odd), 0, NOW) is None
+    now = encode(Frame(Publish(1, body, Quality.FIRE, 9)))
+    before = now.replace(b"\x92\x97", b"\x92\x95", 1).replace(b"\x90\xc0\x93", b"\x93", 1)
+    assert decode(before) == decode(now)
+    passed = feeding(world).feed(ALICE, part(Part.DATA, before), 0, NOW)
+    assert passed is not None
+    assert world.publications.recent[0].identity.ttl == 9
+
+
 def test_who_gets_its_own_publications_is_acknowledged_between_them() -> None:
     world = World()
     registration = Registration(ALICE, "own", Filter.parse("EXISTS(n)"))

@@ -8,9 +8,12 @@ namespace {
 
 constexpr unsigned KINDS_OF_PARTS = 8;  // as in tidings.wire.Part
 
-// The two arrays, the tag of the message; then its fields; then the hop of a client.
-constexpr char OPENING[] = {'\x92', '\x95', '\xA7', 'P', 'u', 'b', 'l', 'i', 's', 'h'};
-constexpr char CLOSING[] = {'\x93', '\x00', '\xC0', '\xC0'};
+// A frame is an array of two; its message one of seven, or of five as clients wrote it before there were causes. Behind
+// the tag are its fields; no cause, no session that it opens; then the hop of a client.
+constexpr char FRAME = '\x92', FIVE = '\x95', SEVEN = '\x97';
+constexpr char TAG[] = {'\xA7', 'P', 'u', 'b', 'l', 'i', 's', 'h'};
+constexpr char CLOSING[] = {'\x90', '\xC0', '\x93', '\x00', '\xC0', '\xC0'};
+constexpr size_t OPENING = 2 + sizeof TAG, SINCE_CAUSES = 2;
 
 uint64_t big(const unsigned char* at, int size) {
     uint64_t value = 0;
@@ -56,10 +59,11 @@ bool take_bytes(const unsigned char*& at, const unsigned char* end, View& bytes)
 }  // namespace
 
 bool is_plain(View frame, Publication& into) {
-    if (frame.size < sizeof OPENING || std::memcmp(frame.at, OPENING, sizeof OPENING) != 0) return false;
+    if (frame.size < OPENING || frame.at[0] != FRAME || (frame.at[1] != FIVE && frame.at[1] != SEVEN)) return false;
+    if (std::memcmp(frame.at + 2, TAG, sizeof TAG) != 0) return false;
     const auto* at = reinterpret_cast<const unsigned char*>(frame.at);
     const unsigned char* const end = at + frame.size;
-    at += sizeof OPENING;
+    at += OPENING;
     if (!take_number(at, end, into.seq) || into.seq > MAX_NUMBER || !take_bytes(at, end, into.body)) return false;
     if (at == end || *at > 3) return false;
     into.quality = *at++;
@@ -70,7 +74,8 @@ bool is_plain(View frame, Publication& into) {
     } else if (at++ == end) {
         return false;
     }
-    return static_cast<size_t>(end - at) == sizeof CLOSING && std::memcmp(at, CLOSING, sizeof CLOSING) == 0;
+    const size_t skipped = frame.at[1] == FIVE ? SINCE_CAUSES : 0, closing = sizeof CLOSING - skipped;
+    return static_cast<size_t>(end - at) == closing && std::memcmp(at, CLOSING + skipped, closing) == 0;
 }
 
 size_t whole_part(View bytes, unsigned& kind) {

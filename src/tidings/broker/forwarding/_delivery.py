@@ -34,7 +34,6 @@ from tidings.wire import (
     Quality,
     Unadvertise,
     checked_body,
-    encode,
 )
 
 from ._answers import Answers
@@ -49,8 +48,8 @@ from ._owed import owed as owed_to
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
-PUBLISH = encode(Frame(Publish(1, b""))).split(b"Publish")[0] + b"Publish"
-"""How a frame with a publication begins."""
+_TAG, _TAG_AT = b"\xa7Publish", HEADER.size + 2
+"""How a part with a publication is recognised before it is decoded."""
 NOTE_INTERVAL = 1_000_000
 """Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -131,7 +130,7 @@ class Delivery:
         Who has not published yet has no lane, and gets one when its bytes begin with a publication.
         """
         lanes = self.lanes.publishing
-        if link not in lanes and data.startswith(PUBLISH, HEADER.size):
+        if link not in lanes and data.startswith(_TAG, _TAG_AT):
             self.lanes.for_publisher(link)
         lane = lanes.get(link)
         return None if lane is None or link in self.waiting else lane.feeding
@@ -246,7 +245,7 @@ class Delivery:
         if flat:
             self.route(envelope, link)
         else:
-            broker.crossing.spread(view, broker.crossing.entering(passages, envelope, link), envelope, link)
+            broker.crossing.spread(view, broker.crossing.entering(view, passages, envelope, link), envelope, link)
         self.following.noting = None
 
     # --- following ------------------------------------------------------------------------------------
