@@ -11,7 +11,7 @@ from ._local import LocalBroker, Observer
 from ._local_subscription import LocalSubscription
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
-from .forwarding import FROM_PAST, from_past, owed, version_of
+from .forwarding import FROM_PAST, from_past, owed, owed_when, version_of
 from .interest import (
     ALGORITHMS,
     FLAT,
@@ -98,5 +98,6 @@ __all__ = [
     "from_past",
     "is_located",
     "owed",
+    "owed_when",
     "version_of",
 ]

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed
+from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed_when
 from tidings.model import EVERYTHING, Identity, Position, TidingsError
 from tidings.wire import (
     UNREADABLE,
@@ -326,7 +326,10 @@ class _Request:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""
         scoping = self._context.scoping
         then = scoping.active if scoping.flat else scoping.view(envelope.identity.graph_epoch)
-        return [] if then is None else owed(self._registration, envelope, then, scoping.active)
+        if then is None:
+            return []
+        found = owed_when(self._registration, envelope, then, scoping.active)
+        return [form for form, due, path in found if not self._context.keeps(self._registration, form, due, path)]
 
     # --- going on -------------------------------------------------------------------------------------
 

@@ -239,7 +239,7 @@ class Lane:
     def _pass_on(self, link: Link, message: Notify) -> Taken | None:
         envelope, around = message.envelope, self._around
         identity, route = envelope.identity, envelope.routes[0]
-        if self._scoped and (route.version or identity.graph_epoch != self._version):
+        if self._scoped and (route.version or route.tags or identity.graph_epoch != self._version):
             return None
         matching = None if self._scoped or self._match_body is None else self._match_body(envelope.body)
         if matching is None:

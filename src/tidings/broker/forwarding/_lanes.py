@@ -87,7 +87,7 @@ class Lanes:
         """The lane by which an attached client publishes; None: the full path."""
         passages = self._graph.passages(link)
         lane = None
-        if passages is not None and len(passages) == 1 and passages[0].exact:
+        if passages is not None and len(passages) == 1 and passages[0].exact and not passages[0].chooses:
             scope = passages[0].scope
             lane = self.passing[scope] if scope in self.passing else self.for_scope(scope)
             if lane is None and self._graph.flat:

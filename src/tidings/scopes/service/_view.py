@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from tidings.broker import OPEN_PASSAGE, Sighting, Tree
 from tidings.broker import Passage as AnyPassage
-from tidings.model import ROOT_SCOPE, Notification
+from tidings.model import ROOT_SCOPE, Identity, Notification
 from tidings.scopes import _oracle
 from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_client
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
+from tidings.scopes.policies._registry import may_delay
 
 from ._rights import administers
 
@@ -24,8 +25,12 @@ class Plan:
 
     def __init__(self, graph: Graph, before: Plan | None = None, moved: frozenset[str] | None = None) -> None:
         """`moved`: the clients whose memberships alone differ from the plan before."""
+        if graph.policed:
+            moved = None  # policies read the graph, so no edge is as it was
         self.graph = graph
         self.version = graph.version
+        self.delays = graph.policed and any(may_delay(use) for use in graph.policies)
+        """Whether a policy may keep something back for a while."""
         self.moved = moved if before is not None else None
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
@@ -76,9 +81,12 @@ class View:
         self.plan = plan
         self.version = plan.version
         self.several = plan.several
+        self.delays = plan.delays
         self.gateways = plan.gateways
         root = plan.graph.scopes[ROOT_SCOPE]
-        self._root_is_open = root.imposed == OPEN and not root.duplicates and not root.ordered
+        self._root_is_open = (
+            root.imposed == OPEN and not root.duplicates and not root.ordered and not plan.graph.policed
+        )
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree
@@ -202,7 +210,13 @@ class View:
             found = self._visible_in[above] = tuple(seen)
         return found
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
-        """Every form in which a client may see what a publisher published, one for each path."""
-        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client))
-        return [Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node))) for seen in found]
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, identity: Identity | None = None
+    ) -> list[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path; with the identity of the
+        publication, those that policies choose."""
+        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), identity)
+        return [
+            Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node)), seen.due)
+            for seen in found
+        ]
