@@ -26,7 +26,8 @@ from ._trace_file import read
 MATCHING = "matching-only"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
-GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST)
+NOT_EARLY = "not-early"
+GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, NOT_EARLY)
 """Those that hold in every run, or in none."""
 
 
@@ -107,10 +108,17 @@ class Checker:
             self._broken(MATCHING, record, f"version {version} of the graph was not active where it was published")
         elif record.notification not in self._observer.visibility.forms(version, published.record, record.component):
             self._broken(MATCHING, record, f"what was published is {published.record.notification}")
+        elif record.time < published.record.time + self._delay(version, published, record):
+            self._broken(NOT_EARLY, record, f"it was published {record.time - published.record.time} µs before")
         elif published.refused and published.resent:
             self.excuses.grant(Excuse.REFUSED_THE_SECOND_TIME, [record])
         elif published.refused:
             self._broken(MATCHING, record, "this publication was refused")
+
+    def _delay(self, version: int, published: Publication, record: Record) -> int:
+        assert record.notification is not None
+        visibility = self._observer.visibility
+        return visibility.delay(version, published.record, record.component, record.notification)
 
     def _has_judged(self, version: int, published: Publication) -> bool:
         return not self._observer.visibility.graphs or version in published.judged
@@ -131,6 +139,8 @@ class Checker:
         if record.publication < last:
             if self._observer.visibility.ordered:
                 self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
+            elif self._observer.visibility.longest_delay:
+                self.excuses.grant(Excuse.ORDER_WITH_DELAYS, [record])
             else:
                 self.excuses.grant(Excuse.ORDER_AT_A_GATEWAY, [record])
         subscription.last[path] = max(last, record.publication)

@@ -93,6 +93,11 @@ class Excuse(enum.Enum):
         "what takes a detour is overtaken",
         "Its order is never promised, unless the scope that it enters is `ordered`.",
     )
+    ORDER_WITH_DELAYS = Ground(
+        "the order, where a policy keeps something back for a while",
+        "what waits is overtaken",
+        "Where a policy delays, order is not promised.",
+    )
     ID_USED_AGAIN = Ground(
         "the same again for a new subscription under an id, if it or an earlier one of this id reached into the past",
         "it is another subscription",

@@ -128,7 +128,7 @@ class Liveness:
             return Excuse.NOT_TAKEN
         if client.broker is None:
             return Excuse.SUBSCRIBER_AWAY
-        versions = visibility.between(min(publication.judged, default=0), until)
+        versions = visibility.between(min(publication.judged, default=0), until + visibility.longest_delay)
         if sight.form not in visibility.always(versions, record, sight.client):
             return Excuse.LATER_VERSION
         moved = sight.client == record.publisher and client.interrupted > record.seq

@@ -31,6 +31,7 @@ from ._past_plan import with_past
 from ._pipes import Weather
 from ._place_plan import located, places
 from ._plan import RandomPlan
+from ._policy_plan import policy_steps
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
@@ -73,6 +74,8 @@ class Scenario:
     """Whether clients roam from broker to broker."""
     mobility: MobilityOptions = field(default_factory=MobilityOptions)
     """What brokers do for clients that roam."""
+    deciding: bool = False
+    """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
     places: Mapping[str, Location] = field(default_factory=dict)
@@ -83,7 +86,8 @@ class Scenario:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
         located = "l" * bool(self.places)
-        return f"{'a' * self.watching}{'h' * self.history}{located}{'w' * self.roaming}{kind}{self.seed}"
+        before = f"{'t' * self.deciding}{'a' * self.watching}{'h' * self.history}"
+        return f"{before}{located}{'w' * self.roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -117,6 +121,8 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("t"):
+            return cls.named(name[1:]).with_policies()
         if name.startswith("a"):
             return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
@@ -148,6 +154,16 @@ class Scenario:
         """Return the same scenario, but with most subscriptions reaching into the past."""
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
+
+    def with_policies(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with policies that come and go."""
+        rng = random.Random(f"policies {self.seed}")
+        length = max((step.at for step in self.steps), default=0)
+        steps = policy_steps(rng, [client for client, _ in self.clients], tuple(self.shape.brokers), length)
+        opening = next(step.at for step in self.steps if step.verb is Verb.CHANGE)
+        later = [step._replace(at=step.at + opening) for step in steps]
+        together = sorted([*self.steps, *later], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), deciding=True)
 
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tidings.model import Notification
 from tidings.scopes import Graph, Placement, client_node
 
+from ._choosing import longest_delay
 from ._definition import Definition
 from ._details import Activated
 from ._trace import Record
@@ -45,6 +46,21 @@ class Visibility:
         """Whether what one publisher publishes arrives in order: nothing takes a detour, or all scopes wait for it."""
         return all(map(_keeps_order, self.graphs.values()))
 
+    def delay(self, version: int, published: Record, client: str, form: Notification) -> int:
+        """How many microseconds after its publication a client sees a form of it under one version at the earliest."""
+        assert published.notification is not None
+        if not version or version not in self.graphs or not self.graphs[version].policed:
+            return 0
+        delays = self._definition(version).delays(
+            client_node(published.publisher), published.notification, client_node(client)
+        )
+        return delays.get(form, 0)
+
+    @property
+    def longest_delay(self) -> int:
+        """For how many microseconds some policy of some version keeps something back."""
+        return max(map(longest_delay, self.graphs.values()), default=0)
+
     def forms(self, version: int, published: Record, client: str) -> frozenset[Notification]:
         """Every form in which a client may see a publication under one version."""
         assert published.notification is not None
@@ -59,10 +75,14 @@ class Visibility:
     def _seen(self, version: int, published: Record, client: str) -> dict[tuple[str, ...], Notification]:
         """In which form a client may see a publication under one version, by the nodes on its way."""
         assert published.notification is not None
+        definition = self._definition(version)
+        return definition.forms(client_node(published.publisher), published.notification, client_node(client))
+
+    def _definition(self, version: int) -> Definition:
         definition = self._definitions.get(version)
         if definition is None:
             definition = self._definitions[version] = Definition(self.graphs[version])
-        return definition.forms(client_node(published.publisher), published.notification, client_node(client))
+        return definition
 
     def unchanged(self, since: int, published: Record, client: str) -> frozenset[Notification]:
         """The forms in which a client may see what was published under a version, on ways that all later ones leave."""
@@ -90,6 +110,8 @@ class Visibility:
 
 
 def _keeps_order(graph: Graph) -> bool:
+    if longest_delay(graph):
+        return False
     if all(scope.ordered for scope in graph.scopes.values()):
         return True
     return all(edge.placement is not Placement.GATEWAY for edge in graph.memberships())
