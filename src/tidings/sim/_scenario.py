@@ -31,7 +31,7 @@ from ._past_plan import with_past
 from ._pipes import Weather
 from ._place_plan import located, places
 from ._plan import RandomPlan
-from ._policy_plan import policy_steps
+from ._policy_plan import with_policies
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
@@ -158,12 +158,9 @@ class Scenario:
     def with_policies(self) -> Scenario:
         """Return the same scenario, which must have scopes, but with policies that come and go."""
         rng = random.Random(f"policies {self.seed}")
-        length = max((step.at for step in self.steps), default=0)
-        steps = policy_steps(rng, [client for client, _ in self.clients], tuple(self.shape.brokers), length)
-        opening = next(step.at for step in self.steps if step.verb is Verb.CHANGE)
-        later = [step._replace(at=step.at + opening) for step in steps]
-        together = sorted([*self.steps, *later], key=lambda step: step.at)
-        return dataclasses.replace(self, steps=tuple(together), deciding=True)
+        clients = [client for client, _ in self.clients]
+        steps = with_policies(rng, self.steps, clients, tuple(self.shape.brokers))
+        return dataclasses.replace(self, steps=steps, deciding=True)
 
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
