@@ -56,6 +56,16 @@ class Visibility:
         )
         return delays.get(form, 0)
 
+    def mapped_and_delayed(self, versions: set[int], published: Record, client: str) -> bool:
+        """Whether a client sees a publication later and changed, under one of these versions, and others followed."""
+        for version in versions:
+            forms = (
+                self.forms(version, published, client) if version in self.graphs and version < max(self.graphs) else ()
+            )
+            if any(form != published.notification and self.delay(version, published, client, form) for form in forms):
+                return True
+        return False
+
     @property
     def longest_delay(self) -> int:
         """For how many microseconds some policy of some version keeps something back."""

@@ -10,7 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tidings.model import Identity, Notification
 from tidings.scopes._graph import Graph
@@ -109,8 +109,9 @@ class Running:
                 self._say(f"raised {type(error).__name__} when it was shut down: {error!s:.200}")
 
 
-_Key = tuple[str, PolicyKind, PolicyUse]
-_running: OrderedDict[_Key, Running] = OrderedDict()
+PolicyKey: TypeAlias = tuple[str, PolicyKind, PolicyUse]
+"""Whose policy it is, of which kind, and which."""
+_running: OrderedDict[PolicyKey, Running] = OrderedDict()
 
 
 def running(use: PolicyUse, kind: PolicyKind, component: str) -> Running:
@@ -130,14 +131,14 @@ def counted() -> Counted:
     return Counted(Running.failed, Running.slow)
 
 
-def shut_down(uses: Iterable[_Key]) -> None:
+def shut_down(uses: Iterable[PolicyKey]) -> None:
     """Shut down policies that no component has any longer. One that is asked again is set up again."""
     for key in uses:
         if (known := _running.pop(key, None)) is not None:
             known.shutdown()
 
 
-def uses_in(graph: Graph) -> set[_Key]:
+def uses_in(graph: Graph) -> set[PolicyKey]:
     """The policies that a graph gives to components."""
     found = {(id, PolicyKind(kind), use) for id, scope in graph.scopes.items() for kind, use in scope.policies.items()}
     return found | {
