@@ -26,7 +26,7 @@ from tidings.aggregation.expressions import (
     compiled,
     parse,
 )
-from tidings.model import AggregateError, ExpressionError, TidingsError
+from tidings.model import AggregateError, ExpressionError, Filter, TidingsError
 
 names = st.one_of(
     st.sampled_from(["load", "rack", "a.b", "window", "BY", "Where", "p95", "two words", 'q"t', "1st", "é"]),
@@ -52,7 +52,7 @@ questions = st.builds(
     st.lists(measures, min_size=1, max_size=3).map(tuple),
     windows,
     st.lists(names, max_size=3, unique=True).map(tuple),
-    filters(),
+    filters().map(lambda drawn: Filter.parse(str(drawn))),
 )
 
 

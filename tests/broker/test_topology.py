@@ -58,10 +58,13 @@ def test_every_broker_computes_the_same_shortest_path_tree_from_the_smallest_nam
     assert all(one == parents[0] for one in parents)
     assert parents[0].keys() == links.keys(), "nobody is left out"
     steps = distances(links, leader)
+    paths = {leader: (leader,)}
+    for child in sorted(links.keys() - {leader}, key=steps.__getitem__):
+        paths[child] = min((*paths[near], child) for near in links[child] if steps[near] == steps[child] - 1)
     for child, parent in parents[0].items():
         if child == leader:
             assert parent is None
         else:
             assert parent in links[child]
             assert steps[child] == steps[str(parent)] + 1, "by a shortest path"
-            assert parent == min(other for other in links[child] if steps[other] == steps[child] - 1)
+            assert (*paths[str(parent)], child) == paths[child], "of these, by the one whose names come first"

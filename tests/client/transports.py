@@ -20,7 +20,7 @@ from net import world as sockets
 from net.proxy import proxy
 from net.world import options, take, until
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
@@ -68,7 +68,8 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
-    return Scopes(name), Strict(HistoryOptions()), Aggregation(), hosts, Following(hosts.epoch_of), Arrivals()
+    counting = Aggregation(), Receivers(AggregationOptions())
+    return Scopes(name), Strict(HistoryOptions()), *counting, hosts, Following(hosts.epoch_of), Arrivals()
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

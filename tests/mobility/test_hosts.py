@@ -11,8 +11,9 @@ import pytest
 import tidings
 from tidings.broker import Link, LinkKind
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.mobility import _hosts as module
+from tidings.mobility._claiming import MAX_WAVES
 from tidings.mobility._claims import Claim, Claims, Held, Ruling, combined
+from tidings.mobility._hosts import CLOCK_OFFSET
 from tidings.sim import Network, Op, Weather, World, check
 from tidings.wire import Frame, Routed, Wave, pack
 
@@ -52,11 +53,14 @@ def test_a_name_that_is_in_use_elsewhere_is_refused_with_where_and_since_when() 
     in_world(main)
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 @pytest.mark.parametrize("second", BROKERS)
 def test_who_takes_over_is_served_and_the_other_one_ends_for_good(second: str) -> None:
     async def main(world: World) -> None:
         first = await tidings.connect(world.url("a"), name="phone")
         stream = first.subscribe("n >= 0")
+        await asyncio.sleep(1)  # brokers know one another
         async with tidings.connect(world.url(second), name="phone", take_over=True) as other:
             with pytest.raises(tidings.TakenOver, match=r"taken over|started a new session"):
                 await anext(stream)
@@ -267,6 +271,8 @@ def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     assert "Wave" not in sent
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     """The phone leaves `a`, which is cut off, for `c`; and when the link is back `c` for `b`, before `c` has told."""
     world = network()
@@ -278,7 +284,7 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     phone.attach("c")
     world.run(1)
     assert at(world) == ["a", "c"]
-    hosts(world, "c")._waves = module.MAX_WAVES  # so many are under way that its claim has to wait
+    hosts(world, "c")._claiming.waves = MAX_WAVES  # so many are under way that its claim has to wait
     world.heal("a", "b")
     world.run(1)
     phone.vanish(noticed=600, kept=600)
@@ -287,6 +293,8 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     assert at(world) == ["b"]
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 def test_an_old_host_names_whom_it_could_not_reach() -> None:
     """`b` hosts the phone and has lost sight of `a`, which the next host reaches."""
     world = network()
@@ -300,6 +308,23 @@ def test_an_old_host_names_whom_it_could_not_reach() -> None:
     world.run(1)
     assert at(world) == ["c"]
     assert "Wave" in sent
+
+
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
+def test_a_host_to_which_a_client_comes_back_tells_the_one_where_it_was_meanwhile() -> None:
+    """`c` is so far away that what it asks is not answered in time: it has to be told."""
+    world = network()
+    world.set_weather("b", "c", Weather(latency=(1_100_000, 1_100_000)))
+    phone = world.add_client("phone", "a")
+    world.run(100)
+    for broker in ("c", "a", "b"):
+        phone.vanish(noticed=600, kept=600)
+        phone.attach(broker)
+        world.run(0.1)
+    assert at(world) == ["b", "c"]
+    world.run(10)
+    assert at(world) == ["b"]
 
 
 def test_a_stale_epoch_is_refused_while_the_name_is_attached_and_only_then() -> None:
@@ -324,7 +349,7 @@ def test_an_epoch_from_the_future_is_refused_before_anything_changes() -> None:
     world = network()
     world.add_client("phone", "a")
     world.run()
-    future = world.scheduler.now + module.CLOCK_OFFSET + 1
+    future = world.scheduler.now + CLOCK_OFFSET + 1
     [verdict] = entering(world, "b", Newcomer("phone", "phone", future, "a"))
     assert isinstance(verdict, Denied)
     assert "60 seconds in the future" in verdict.reason

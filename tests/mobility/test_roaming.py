@@ -6,69 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mobility.roamers import ALL, BROKERS, held, keeping, network, numbers, roaming, states, walker
 
-from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Outcome, Roaming, Scheme
-from tidings.mobility._keeping import Keeping
+from tidings.mobility import MobilityOptions, Neighbourhood, Outcome, Scheme
 from tidings.mobility._protocol import TABLES
-from tidings.sim import Network, SimClient, Weather, check
+from tidings.sim import check
 from tidings.sim._invariants import waste
-
-BROKERS = ("a", "b", "c", "o")
-"""A line; the last one publishes."""
-ALL = [("a", "b"), ("a", "c"), ("b", "c")]
-OPTIONS = MobilityOptions(Scheme.PROACTIVE, roamers=("all",), new_edge_interval=0)
-
-
-def network(
-    options: MobilityOptions = OPTIONS, edges: list[tuple[str, str]] | None = None, seed: int = 1, **more: Any
-) -> Network:
-    def features(name: str) -> list[Any]:
-        hosts = Hosts()
-        known = [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in (ALL if edges is None else edges)]
-        neighbourhood = Neighbourhood(hosts, options.graph, known)
-        return [hosts, neighbourhood, Roaming(options, hosts, neighbourhood)]
-
-    made = Network(seed, features=features, weather=Weather(latency=(5_000, 5_000)), **more)
-    made.add_brokers(BROKERS, links=["ab", "bc", "co"])
-    made.run()
-    return made
-
-
-def roaming(world: Network, broker: str) -> Roaming:
-    feature = world.brokers[broker].features["roaming"]
-    assert isinstance(feature, Roaming)
-    return feature
-
-
-def keeping(world: Network, broker: str) -> Keeping:
-    return roaming(world, broker).keeping
-
-
-def states(world: Network, client: str = "phone") -> dict[str, str]:
-    """What each broker holds of a client for others."""
-    return {
-        name: feature.keeping.copies[client].state.value
-        for name in sorted(world.brokers)
-        if client in (feature := roaming(world, name)).keeping.copies
-    }
-
-
-def walker(world: Network, broker: str = "a") -> tuple[SimClient, SimClient]:
-    """A phone that subscribes, and somebody far away who publishes."""
-    phone, feed = world.add_client("phone", broker), world.add_client("feed", "o")
-    phone.subscribe("n >= 0")
-    world.run(3)
-    return phone, feed
-
-
-def held(world: Network, broker: str) -> list[object]:
-    """What the copy of the phone at a broker holds."""
-    keeps = keeping(world, broker)
-    return [one.notification["n"] for one, _ in keeps.buffer.all_of(keeps.copies["phone"])]
-
-
-def numbers(client: SimClient) -> list[object]:
-    return [one["n"] for one in client.received]
 
 
 @pytest.mark.req("MOB-025")
@@ -253,6 +196,34 @@ def test_what_was_overwritten_is_asked_of_its_origin() -> None:
     phone.attach("b")
     world.run()
     assert numbers(phone) == list(range(20))
+    assert not check(world.trace)
+
+
+def test_what_is_lost_on_the_way_to_a_client_is_owed_though_another_of_its_subscriptions_is_owed_more() -> None:
+    """The phone goes again before it has what its copy handed over; meanwhile the origin is out of reach."""
+    world = network()
+    phone, feed = walker(world)
+    phone.subscribe("n >= 100", id="other")
+    world.run(3)
+    phone.vanish(noticed=0.5, kept=60)
+    world.run(3)
+    for n in range(1, 4):
+        feed.publish(n=n)
+    world.run(3)
+    world.cut("c", "o")
+    world.run(3)
+    phone.subscribe("n >= 50", id="other")  # its copies have another filter, so the origin owes it what it may want
+    phone.attach("b")
+    world.run(0.007)
+    assert keeping(world, "b").served
+    phone.vanish(noticed=0.1, kept=60)  # what was handed over is lost
+    world.run(1)
+    phone.attach("b")
+    world.run(1)
+    assert numbers(phone) == []
+    world.heal("c", "o")
+    world.run()
+    assert numbers(phone) == [1, 2, 3]
     assert not check(world.trace)
 
 

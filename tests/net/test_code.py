@@ -96,6 +96,7 @@ async def deployed(aggregates: Aggregates, tenant: str, text: str, **changed: An
     return await aggregates.state(signed(manifest, KEYS[tenant].private, tenant, text))
 
 
+@pytest.mark.soak
 @pytest.mark.req("AGG-183", "AGG-184")
 @running
 async def test_hostile_code_ends_in_quarantine_and_the_values_of_others_are_complete_throughout() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from net.proxy import Proxy, proxy
 from net.world import brokers, options, running, take, until, url
@@ -74,6 +76,26 @@ async def test_a_client_finds_what_it_missed_at_a_broker_that_it_may_go_to_and_i
         servers["a"].host.disconnect(peer, "withdrawn", "its access was withdrawn")
         await until(lambda: state(servers["b"]) == "nothing")
         assert not roaming(servers["a"]).keeping.homes
+
+
+@running
+async def test_a_copy_is_there_again_after_the_restart_of_its_broker(tmp_path: Path) -> None:
+    async with (
+        serve(options("a", mobility=PROACTIVE)) as a,
+        tidings.connect(url(a), name="phone") as phone,
+    ):
+        onto_disk = options("b", mobility=PROACTIVE, data=tmp_path, neighbours=(url(a),))
+        async with serve(onto_disk) as b:
+            await until(lambda: b.host.broker.adjacency.open_links)
+            await phone.subscribe("n >= 0")
+            await phone.move(url(b))
+            await phone.move(url(a))
+            await until(lambda: state(b) == "passive")
+        async with serve(onto_disk) as b:
+            copy = roaming(b).keeping.copies["phone"]
+            assert (copy.controller, copy.subscriptions, copy.restored) == ("a", 1, True)
+            await until(lambda: not copy.restored)  # its controller wants it
+            assert state(b) == "passive"
 
 
 @running

@@ -44,7 +44,7 @@ from tidings.scopes._forms import reduced
 from tidings.scopes._together import cover_together
 from tidings.scopes.steps import Add, Convert, Drop, Keep, Named, Rename
 
-SEEDS, AT_ONCE = 50, 25
+SEEDS, AT_ONCE = 24, 12
 MANY = 250
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from promised import PROMISES, holds
 from soaking import spread_seeds
@@ -46,8 +48,8 @@ def test_a_name_leads_back_to_its_run(name: str) -> None:
     assert Scenario.named(name).name == name
 
 
-def violations(*, promises: Promises = PROMISES) -> list[str]:
-    return [text for seed in range(8) for text in Scenario.named(f"a{seed}").run(promises).violations]
+def violations(*, promises: Promises = PROMISES) -> Iterator[str]:
+    return (text for seed in range(8) for text in Scenario.named(f"a{seed}").run(promises).violations)
 
 
 def test_a_broker_that_tells_back_what_it_was_told_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +62,7 @@ def test_a_broker_that_tells_back_what_it_was_told_is_found_out(monkeypatch: pyt
 
 def test_a_range_that_is_never_narrowed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranges, "is_stale", lambda self, told, total, slack, bound: not Range.holds(told, total))
-    found = [text for seed in range(30) for text in Scenario.named(f"a{seed}").run(PROMISES).violations]
+    found = (text for seed in range(30) for text in Scenario.named(f"a{seed}").run(PROMISES).violations)
     assert any("watched-value" in text for text in found)
 
 

@@ -36,6 +36,7 @@ def test_a_name_leads_back_to_its_run(name: str) -> None:
 
 
 ONCE_BROKEN = (
+    "hw7700026",  # a broker to which a client came back did not tell the one where it was meanwhile
     "hw740011",  # what came before its subscription was settled was taken for that of another one
     "hws951023",  # a client moved on before its host could tell those who had been cut off
     "ws800007",  # what waited of a client that was away was judged without what it had advertised
@@ -45,11 +46,6 @@ ONCE_BROKEN = (
 @pytest.mark.parametrize("name", ONCE_BROKEN)
 def test_what_was_broken_once_stays_mended(name: str) -> None:
     run(name)
-
-
-@pytest.mark.xfail(strict=True, reason="a broker far away keeps a client that went there and back within milliseconds")
-def test_a_client_that_goes_to_and_fro_on_a_long_chain_has_one_host() -> None:
-    run("hw7700026")
 
 
 def test_a_client_that_forgets_how_far_it_has_come_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

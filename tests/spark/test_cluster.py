@@ -18,6 +18,8 @@ from spark_world import archived
 from tidings.model import Filter
 from tidings.store.archive import ArchiveReader
 
+pytestmark = pytest.mark.soak
+
 CODE = """
 import sys
 import tidings.spark._audit as job

@@ -41,6 +41,7 @@ def check_that_each_came_once(
     assert Counter(target.numbers()) == dict.fromkeys(range(count), 1)
 
 
+@pytest.mark.soak
 def test_queries_drivers_and_brokers_that_are_killed_cost_nothing(
     spark: SparkSession, tmp_path: Path, brokers: tuple[BrokerProcess, BrokerProcess]
 ) -> None:

@@ -3,7 +3,9 @@
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
 from ._context import Context
+from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
+from ._facts import Facts
 from ._inside import InnerClient
 from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
@@ -44,6 +46,7 @@ __all__ = [
     "MAX_NUMBER",
     "MAX_TIMEOUT",
     "OPEN_PASSAGE",
+    "POINT_WAVE",
     "TABLES",
     "Advice",
     "Announcement",
@@ -53,11 +56,13 @@ __all__ = [
     "Context",
     "Covering",
     "Debt",
+    "Decider",
     "Delivering",
     "Delta",
     "DurableRecord",
     "Durables",
     "Entry",
+    "Facts",
     "Feature",
     "For",
     "Gate",
@@ -67,6 +72,7 @@ __all__ = [
     "Holder",
     "InnerClient",
     "Joinpoint",
+    "Lineage",
     "Link",
     "LinkKind",
     "LocalBroker",
@@ -76,6 +82,7 @@ __all__ = [
     "Observer",
     "Passage",
     "Plan",
+    "Points",
     "Reduction",
     "Registration",
     "Role",
@@ -84,6 +91,7 @@ __all__ = [
     "Sighting",
     "Statistics",
     "Table",
+    "Term",
     "Timer",
     "Tree",
     "View",
@@ -99,5 +107,6 @@ __all__ = [
     "is_located",
     "owed",
     "owed_when",
+    "point_of",
     "version_of",
 ]

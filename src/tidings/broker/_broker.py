@@ -334,9 +334,12 @@ class Broker:
             self.at_link(link, False)
             self.adjacency.link_down(link)
 
-    def attach(self, link: Link) -> None:
-        """A client has come. It stays attached to this broker until `detach`."""
-        if self.role is Role.INNER:
+    def attach(self, link: Link, *, inside: bool = False) -> None:
+        """A client has come. It stays attached to this broker until `detach`.
+
+        `inside`: a feature has opened it (see `_inside`), which inner brokers may have, too.
+        """
+        if self.role is Role.INNER and not inside:
             raise TopologyError(f"broker '{self.name}' is an inner broker and takes no clients; use a border broker")
         if link.name in self._clients:
             raise TopologyError(f"a client '{link.name}' is attached to '{self.name}' already; choose another name")
@@ -381,9 +384,17 @@ class Broker:
         elif not self.adjacency.accepts(link, frame.hop.tree_epoch):
             self.statistics.stale_frames += 1
         elif (handler := self._handlers.get(kind)) is not None:
-            if frame.hop.attachments:
-                self._arrive(link, frame.hop.attachments)
-            handler(link, message)
+            if not frame.hop.attachments:
+                handler(link, message)
+                return
+            self._arrive(link, frame.hop.attachments)
+            if (following := self.delivery.following).noting is None:
+                handler(link, message)
+            elif type(message) is Notify:
+                self.delivery.followed(link, message)
+            else:
+                following.noting = None
+                handler(link, message)
         else:
             self.statistics.refused += 1
 

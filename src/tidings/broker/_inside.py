@@ -44,7 +44,7 @@ class InnerClient:
         self.link = link
         broker.runtime.open_local(self.link, receive)
         try:
-            broker.attach(self.link)
+            broker.attach(self.link, inside=True)
         except Exception:
             broker.runtime.close_local(self.link)
             raise

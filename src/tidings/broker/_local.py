@@ -162,6 +162,11 @@ class LocalBroker:
         return seq
 
     @property
+    def published(self) -> int:
+        """The number of the latest publication."""
+        return self._published
+
+    @property
     def unacknowledged(self) -> int:
         """How many publications wait for their acknowledgement."""
         return len(self._unacknowledged)

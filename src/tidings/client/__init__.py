@@ -12,7 +12,8 @@ from ._client import Client, ClientStatistics
 from ._connect import connect
 from ._deploying import Deployment
 from ._moves import Move, Moves
-from ._receipt import Receipt, RefusedByService
+from ._receipt import Receipt, ReceiverCount, RefusedByService
+from ._receivers import COUNT_WITHIN
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
 from ._state import State
@@ -23,6 +24,7 @@ from ._typed import Misfit
 
 __all__ = [
     "ADMIN_TIMEOUT",
+    "COUNT_WITHIN",
     "MAX_UNACKNOWLEDGED",
     "Admin",
     "AggregateValue",
@@ -46,6 +48,7 @@ __all__ = [
     "OnReconnect",
     "Readings",
     "Receipt",
+    "ReceiverCount",
     "RefusedByService",
     "State",
     "Subscription",

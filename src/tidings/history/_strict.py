@@ -328,7 +328,9 @@ class _Request:
         then = scoping.active if scoping.flat else scoping.view(envelope.identity.graph_epoch)
         if then is None:
             return []
-        found = owed_when(self._registration, envelope, then, scoping.active)
+        # Its origin may judge by a version already that is prepared here and not active yet: then that one is of now.
+        now = max(then, scoping.active, key=lambda view: view.version)
+        found = owed_when(self._registration, envelope, then, now)
         return [form for form, due, path in found if not self._context.keeps(self._registration, form, due, path)]
 
     # --- going on -------------------------------------------------------------------------------------

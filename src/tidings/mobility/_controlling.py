@@ -5,7 +5,6 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from tidings.wire import pack
 from ._copies import (
     MAX_STANDING,
     Activate,
+    Announced,
     Deactivate,
     Delete,
     Offered,
@@ -25,6 +25,7 @@ from ._copies import (
     Standing,
     Wanted,
     Whose,
+    portions,
 )
 from ._copy import Copy
 from ._neighbourhood import Neighbourhood
@@ -99,6 +100,8 @@ class Controlling:
         self._clients: dict[str, _Client] = {}
         self._moved: dict[str, int] = {}
         """When clients have come from elsewhere, the earliest first."""
+        self.started = 0
+        """When this broker was."""
         self.sent = 0
         """How many messages were sent to other brokers."""
         self.too_large = 0
@@ -314,7 +317,7 @@ class Controlling:
             for broker in client.current:
                 standing.setdefault(broker, []).append((client.whose, client.version, client.state is Hosting.AWAY))
         for broker in sorted(standing):
-            for some in _portions(standing[broker]):
+            for some in portions(standing[broker]):
                 self._send(broker, Standing(some))
         self.reconcile()
 
@@ -323,9 +326,33 @@ class Controlling:
         client = self._clients.get(whose.name)
         if client is None or client.whose != whose or broker not in client.told:
             return
-        told = self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered))
-        if told and client.state is Hosting.AWAY:
-            self._send(broker, self._activation(client))
+        if self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered)):
+            self._send(broker, self._bidding(client))
+
+    def announced(self, broker: str, said: Announced) -> None:
+        """A broker has restarted, and says which copies it has from its disk: what becomes of each."""
+        for whose, version, _ in said.copies[:MAX_STANDING]:
+            client = self._clients.get(whose.name)
+            if client is None:
+                # Of clients that came before this broker was started itself it knows nothing: those copies expire.
+                if whose.epoch >= self.started:
+                    self._send(broker, Delete(whose))
+            elif client.whose.owner != whose.owner or client.whose.epoch < whose.epoch:
+                continue
+            elif broker not in self._neighbours(client):
+                self._send(broker, Delete(client.whose))
+            else:
+                client.told.add(broker)
+                if client.whose == whose and client.version == version:
+                    client.current.add(broker)
+                    self._send(broker, self._bidding(client))
+                else:
+                    client.current.discard(broker)
+                    self.missing(broker, client.whose)
+
+    def _bidding(self, client: _Client) -> Activate | Deactivate:
+        """What a copy of a client is to do."""
+        return self._activation(client) if client.state is Hosting.AWAY else Deactivate(client.whose)
 
     def _activation(self, client: _Client) -> Activate:
         return Activate(client.whose, client.version, client.positions)
@@ -337,7 +364,3 @@ class Controlling:
             return False
         self.sent += 1
         return self._context.send_to(broker, body)
-
-
-def _portions(several: list[tuple[Whose, int, bool]]) -> Iterable[tuple[tuple[Whose, int, bool], ...]]:
-    return [tuple(several[at : at + MAX_STANDING]) for at in range(0, len(several), MAX_STANDING)]

@@ -10,7 +10,7 @@ from tidings.model import Duplicates, Matches, Position
 from tidings.wire import unpacker
 
 MAX_STANDING = 1_000
-"""The most copies in one `Standing`."""
+"""The most copies in one `Standing` or `Announced`."""
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):
@@ -84,7 +84,13 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, tag="standing"):
     copies: tuple[tuple[Whose, int, bool], ...]
 
 
-Said: TypeAlias = Propagate | Activate | Missing | Deactivate | Delete | Standing
+class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
+    """After a restart: these copies of the receiver's clients are here, with version and whether they listen."""
+
+    copies: tuple[tuple[Whose, int, bool], ...]
+
+
+Said: TypeAlias = Propagate | Activate | Missing | Deactivate | Delete | Standing | Announced
 
 
 class Saying(msgspec.Struct, frozen=True, array_like=True):
@@ -94,3 +100,9 @@ class Saying(msgspec.Struct, frozen=True, array_like=True):
 
 
 read_saying = unpacker(Saying)
+read_record = unpacker(Propagate)
+
+
+def portions(several: list[tuple[Whose, int, bool]]) -> list[tuple[tuple[Whose, int, bool], ...]]:
+    """As many as go into one message each."""
+    return [tuple(several[at : at + MAX_STANDING]) for at in range(0, len(several), MAX_STANDING)]

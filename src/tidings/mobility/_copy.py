@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tidings.broker import InnerClient, Timer
 from tidings.model import Position
@@ -34,14 +34,23 @@ class Copy(Holder):
         self.inner: InnerClient | None = None
         self.since: dict[str, Position] = {}
         """From where on it has everything of each origin that owes it nothing; others may lack something."""
+        self.later: dict[str, dict[str, Position]] = {}
+        """The same by subscription, where some of them begin later: origins owed something to one and not to another
+        when it adopted them."""
         self.torn: dict[str, Position] = {}
         """By origin, the position before the first gap that it was told."""
         self.expiry: Timer | None = None
+        self.restored = False
+        """Whether it comes from the disk, and its controller has not spoken of it since."""
 
     @property
     def state(self) -> Copied:
         """In which state of the table of copies it is."""
         return Copied.PASSIVE if self.inner is None else Copied.ACTIVE
+
+    def begins(self, id: str) -> Mapping[str, Position]:
+        """From where on it has everything for one subscription."""
+        return self.later.get(id, self.since)
 
     def receive(self, frame: Frame) -> None:
         """The broker sends something to whoever listens for the client."""
@@ -67,3 +76,4 @@ class Copy(Holder):
         self._buffer.release(self)
         self.overwritten.clear()
         self.torn.clear()
+        self.later.clear()

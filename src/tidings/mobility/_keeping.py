@@ -5,19 +5,21 @@ See `_protocol` for the theory of operation, and for the table of copies that th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidings.broker import Context, Guard, Link, Registration
 from tidings.model import Position, TidingsError
-from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack, unpacker
+from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack
 
 from ._buffer import SharedBuffer
 from ._controlling import SECOND, Woven
 from ._copies import (
     MAX_STANDING,
     Activate,
+    Announced,
     Deactivate,
     Delete,
     Missing,
@@ -25,9 +27,12 @@ from ._copies import (
     Saying,
     Standing,
     Whose,
+    portions,
+    read_record,
 )
 from ._copy import SUFFIX, Copy
 from ._hosts import Hosts
+from ._kept_copies import KeptCopies
 from ._neighbour_graph import Outcome
 from ._options import MobilityOptions
 from ._protocol import Copied, Do, Heard, of_copy
@@ -43,8 +48,6 @@ MAX_TOMBSTONES = 100_000
 HANDING_TIME = 5_000_000
 """Microseconds after the arrival of a client within which it announces what it subscribes to."""
 _NOWHERE = Position(0, 0)
-
-_read_record = unpacker(Propagate)
 
 
 @dataclass(slots=True, eq=False)
@@ -119,6 +122,30 @@ class Keeping:
     def _context(self) -> Context:
         return self._feature.context
 
+    def start(self) -> None:
+        """Take the records from disk: those that listened listen again, from the same positions."""
+        self._kept = KeptCopies(self._context.log)
+        for whose, controller, record, positions in self._kept.read():
+            size = len(encoded := pack(record))
+            if not self._has_room(whose.owner, size):
+                self.refused += 1
+                self._kept.delete(whose.name)
+                continue
+            copy = self.copies[whose.name] = self._made(whose, controller)
+            copy.record, copy.version, copy.subscriptions = encoded, record.version, len(record.wanted)
+            copy.restored = True
+            self._count(copy, size)
+            self._expire_later(copy, always=True)
+            if positions is not None:
+                self._context.call_later(0, functools.partial(self._listen_again, copy, positions))
+
+    def _listen_again(self, copy: Copy, positions: dict[str, Position]) -> None:
+        if self.copies.get(copy.whose.name) is copy and copy.restored:
+            self._listen(copy, positions)
+
+    def _made(self, whose: Whose, controller: str) -> Copy:
+        return Copy(whose, controller, self.buffer, lambda: self._was_refused(whose.name))
+
     # --- what controllers say -------------------------------------------------------------------------
 
     def hear(self, source: str, said: Propagate | Activate | Deactivate | Delete) -> None:
@@ -133,8 +160,11 @@ class Keeping:
         row = of_copy(state, event, by_controller=copy is None or copy.controller == source or newer)
         if row is None:
             return
-        if copy is not None and (newer or event is Heard.ACTIVATE):
-            copy.whose, copy.controller = whose, source
+        if copy is not None:
+            copy.restored = False
+            if (newer or event is Heard.ACTIVATE) and (copy.whose, copy.controller) != (whose, source):
+                copy.whose, copy.controller = whose, source
+                self._kept.put(whose, source, copy.record)
         match row.action:
             case Do.STORE:
                 assert isinstance(said, Propagate)
@@ -142,7 +172,7 @@ class Keeping:
             case Do.RENEW:
                 assert isinstance(said, Propagate)
                 assert copy is not None
-                copy.close()
+                self._rest(copy)
                 self._store(source, said, copy)
             case Do.LISTEN:
                 assert isinstance(said, Activate)
@@ -155,7 +185,7 @@ class Keeping:
                 self._ask(source, whose)
             case Do.REST:
                 assert copy is not None
-                copy.close()
+                self._rest(copy)
             case Do.DROP:
                 self._drop(whose, ended=event is Heard.END)
 
@@ -184,12 +214,12 @@ class Keeping:
             if not self._has_room(said.whose.owner, len(record)):
                 self.refused += 1
                 return
-            copy = Copy(said.whose, source, self.buffer, lambda: self._was_refused(said.whose.name))
-            self.copies[said.whose.name] = copy
+            copy = self.copies[said.whose.name] = self._made(said.whose, source)
         self._count(copy, -len(copy.record))
         same = copy.version == said.version
         copy.record, copy.version, copy.subscriptions = record, said.version, len(said.wanted)
         self._count(copy, len(record))
+        self._kept.put(copy.whose, copy.controller, record)
         self._expire_later(copy)
         if copy.inner is not None and not same:
             positions = dict(copy.since)
@@ -222,7 +252,8 @@ class Keeping:
             self.refused += 1
             return
         copy.since = dict(positions)
-        record = _read_record(copy.record)
+        self._kept.listens(copy.whose, copy.since)
+        record = read_record(copy.record)
         for number, offered in enumerate(record.offered, 1):
             inner.send(Frame(Advertise(offered.id, offered.filter, number=number)))
         for number, wanted in enumerate(record.wanted, 1):
@@ -242,12 +273,18 @@ class Keeping:
         """The broker does not take what a copy subscribes to: it is none."""
         self.refused += 1
         if (copy := self.copies.get(name)) is not None:
-            self._context.call_later(0, copy.close)
+            self._context.call_later(0, lambda: self._rest(copy))
+
+    def _rest(self, copy: Copy) -> None:
+        """A copy listens no longer, and holds nothing."""
+        copy.close()
+        self._kept.rests(copy.whose.name)
 
     def _drop(self, whose: Whose, *, ended: bool = False) -> None:
         """Delete a copy. What is said late of earlier epochs, or of this one if it has ended, does not revive it."""
         if (copy := self.copies.pop(whose.name, None)) is not None:
             self._count(copy, -len(copy.record))
+            self._kept.delete(whose.name)
             copy.close()
         self._bury(whose.name, whose.epoch if ended else whose.epoch - 1)
 
@@ -279,11 +316,22 @@ class Keeping:
         for whose, version, active in said.copies[:MAX_STANDING]:
             copy = self.copies.get(whose.name)
             if copy is not None and copy.whose == whose and copy.version == version and copy.controller == source:
+                copy.restored = False
                 self._expire_later(copy)
                 if (copy.inner is not None) != active:
                     self._ask(source, whose)
             elif not self._is_stale(whose):
                 self._ask(source, whose)
+
+    def announce(self) -> None:
+        """Say to the controllers of copies that come from the disk that they are here."""
+        several: dict[str, list[tuple[Whose, int, bool]]] = {}
+        for copy in self.copies.values():
+            if copy.restored:
+                several.setdefault(copy.controller, []).append((copy.whose, copy.version, copy.inner is not None))
+        for controller in sorted(several):
+            for some in portions(several[controller]):
+                self._context.send_to(controller, pack(Saying(Announced(some))))
 
     def new_tree(self) -> None:
         """What is under way is lost: a copy for which nobody speaks within a while goes."""
@@ -318,6 +366,8 @@ class Keeping:
             self.refused += 1
             return None
         copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
+        if context.is_owed(link):  # what was sent for one subscription on its way to the client is not held for it
+            copy.later = {one.id: context.marks_of([one]) for one in subscribed}
         context.adopt(link, copy.inner.link, [*subscribed, *advertised])
         self.homes.add(copy)
         return copy
@@ -346,7 +396,7 @@ class Keeping:
         for (id, origin), envelopes in owing.items():
             if id in registrations:
                 lacks = origin in copy.torn or origin in copy.overwritten
-                since = copy.since.get(origin, _NOWHERE) if lacks else _before(envelopes[0])
+                since = copy.begins(id).get(origin, _NOWHERE) if lacks else _before(envelopes[0])
                 context.owe(registrations[id], origin, since, envelopes)
         self.drop_home(copy)
 
@@ -364,6 +414,7 @@ class Keeping:
         copy = self.copies.pop(name, None)
         if copy is not None:
             self._count(copy, -len(copy.record))
+            self._kept.delete(name)
             if copy.whose.owner != link.owner or copy.whose.epoch >= epoch:
                 copy.close()
                 copy = None
@@ -473,17 +524,18 @@ class Keeping:
         """The origins of which the copy may lack something that the client has not seen, and from where on."""
         context = self._context
         lacking: dict[str, Position] = {}
+        begins = copy.begins(registration.id)
         reached = context.marks_of([registration])  # behind that, what is owed to the copy is owed to the client
         for origin, position in after.items():
             complete = (
                 origin not in copy.torn
-                and copy.since.get(origin, (position[0] + 1, 0)) <= position
+                and begins.get(origin, (position[0] + 1, 0)) <= position
                 and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
             )
             if not complete:
                 lacking[origin] = position
         for origin in {*copy.torn, *copy.overwritten} - after.keys():
-            lacking[origin] = copy.since.get(origin, _NOWHERE)
+            lacking[origin] = begins.get(origin, _NOWHERE)
         return lacking
 
 

@@ -18,6 +18,7 @@ tree, and what the copy holds of it fills what the origin may have lost. That is
 
     owes the copy something still, or has told it a gap        the copy is not ready
     was asked from a later position, or not at all             the client has missed more than its broker knew
+    had sent more to the subscription before it was adopted    what was on its way to the client may be lost
     was overwritten in the buffer behind the client's position
     is further in what the client has seen than here           what comes would come again
 
@@ -26,7 +27,9 @@ A broker that hosts the client itself, or knows a copy or tombstone of a newer e
 where a copy was deleted or a client has moved on: a message of an older epoch that comes late must not bring it back.
 
 Nothing rests on one message arriving: on every new tree each controller says which copies it wants (`Standing`), a
-broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires.
+broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires. Records are on disk: a broker that
+restarts has its copies again, those that listened listen from the same positions, and it announces them to their
+controllers (`Announced`), which answer for each what is to become of it.
 
 Two tables hold every state there is: that of a copy at a broker, and that of a client at its controller. What no row
 allows is ignored and counted.

@@ -13,11 +13,13 @@ import msgspec
 from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Tree
 from tidings.model import EventKey
 
+from ._admission import Admitted
 from ._claims import Claim
 from ._controlling import Controlling
-from ._copies import Missing, Standing, Whose, read_saying
+from ._copies import Announced, Missing, Standing, Whose, read_saying
 from ._handoffs import seen
-from ._hosts import Admitted, Hosts, Moved
+from ._hosted import Moved
+from ._hosts import Hosts
 from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme
@@ -62,6 +64,8 @@ class Roaming(Feature):
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
         self.context.stand_in(self.keeping.stand_in)
+        self.controlling.started = self.context.now()
+        self.keeping.start()
         self._weave()
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
@@ -118,6 +122,7 @@ class Roaming(Feature):
 
     def _say_again(self, tree: Tree) -> None:
         if self.context.tree is tree:
+            self.keeping.announce()
             self.controlling.say_again()
 
     def dismissed(self, link: Link) -> None:
@@ -179,6 +184,8 @@ class Roaming(Feature):
             self.controlling.missing(source, said.whose)
         elif isinstance(said, Standing):
             self.keeping.standing(source, said)
+        elif isinstance(said, Announced):
+            self.controlling.announced(source, said)
         else:
             self.controlling.moved(said.whose, source)
             self.keeping.hear(source, said)

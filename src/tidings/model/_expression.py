@@ -73,6 +73,11 @@ def filter_of(expression: Expression) -> Filter:
     return Filter(checked(Conjunction(_with_ranges(term)) for term in _terms(expression, True)))
 
 
+def filter_of_term(term: tuple[Constraint, ...]) -> Filter:
+    """The filter that constraints joined by AND mean, or `FilterTooLarge`."""
+    return Filter(checked((Conjunction(_with_ranges(term)),)))
+
+
 def _terms(expression: Expression, positive: bool) -> _Terms:
     """The alternatives of an expression, or of its opposite; each a sequence of constraints."""
     match expression:

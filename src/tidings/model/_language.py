@@ -23,6 +23,7 @@ from ._errors import FilterError, FilterSyntaxError, FilterTooLarge
 from ._expression import Expression, filter_of
 from ._filter import Filter
 from ._limits import checked_length
+from ._plain_texts import plain_filter
 from ._reductions import Reductions
 from ._remedies import unexpected
 from ._subject_texts import subject_misfit
@@ -81,6 +82,12 @@ def parse(text: str, *, most: int | None = None) -> Filter:
 
 
 def _parsed(text: str) -> Filter:
+    if (plain := plain_filter(text)) is not None:
+        return plain
+    return _parsed_by_grammar(text)
+
+
+def _parsed_by_grammar(text: str) -> Filter:
     try:
         return filter_of(_expression(text))
     except Misfit as misfit:

@@ -48,6 +48,8 @@ log = logging.getLogger("tidings.net")
 
 MANY_IDS = 64
 """A notification for more subscriptions of one client than these takes long to encode."""
+UNDER_WAY = 0.5
+"""Seconds for which what a client has sent before it left may still arrive, and is no sign that it is there."""
 
 
 class _Timer:
@@ -420,7 +422,8 @@ class Host:
         def answered() -> bool | None:
             if peer.stream is not stream:
                 return peer.stream is not None
-            return True if stream.paused or stream.last_heard > asked else None  # paused: this side does not listen
+            heard = peer.last_pong > asked or stream.last_heard > asked + UNDER_WAY
+            return True if stream.paused or heard else None  # paused: this side does not listen
 
         return answered
 

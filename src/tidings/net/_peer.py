@@ -110,6 +110,8 @@ class Peer:
         """Whose credentials it has shown; None: this side has dialled it, and it has shown none."""
         self.serialiser: Serialiser = MSGPACK
         self.stream: Stream | None = None
+        self.last_pong = 0.0
+        """When it last answered a ping, in seconds of the loop's clock."""
         self.outbox: list[Frame] = []
         """What this turn sends."""
         self._queue: deque[_Queued] = deque()
@@ -371,6 +373,7 @@ class Peer:
 
     def told_time(self, pong: bytes) -> None:
         """The peer has answered a ping."""
+        self.last_pong = self.host.loop.time()
         told = read_times(pong)
         if self.clock is not None and len(told) == 2:
             self.clock.answered(*told, now=self.host.now())

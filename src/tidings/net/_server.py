@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Aggregation, Deployments
+from tidings.aggregation import Aggregation, Deployments, Receivers
 from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
@@ -146,7 +146,7 @@ class Server:
             if journal is not None:
                 deployments.on_audit = journal.deployed
             aggregation = Aggregation(options.aggregation, deployments, log.warning)
-            features += [deployments, aggregation]
+            features += [deployments, aggregation, Receivers(options.aggregation)]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)
         if (roaming := self.host.roaming) is not None:

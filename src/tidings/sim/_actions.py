@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from tidings.aggregation.deploying import Signed
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import AnyChange, Mode
 from tidings.wire import Past, Quality
@@ -37,6 +38,8 @@ class Verb(enum.Enum):
     TUNE = "tune"
     """Give a watch another bound."""
     UNWATCH = "unwatch"
+    DEPLOY = "deploy"
+    """Make a statement about something deployed: install a version, or end one."""
 
 
 class Action(NamedTuple):
@@ -58,6 +61,7 @@ class Action(NamedTuple):
     bound: float = 0
     scope: str = ROOT_SCOPE
     away: bool = False
+    statement: Signed | None = None
 
 
 def take(network: Network, step: Action) -> None:
@@ -112,6 +116,9 @@ def _act(network: Network, step: Action) -> None:
             client.watches[step.id].tune(step.bound)
         case Verb.UNWATCH:
             client.unwatch(step.id)
+        case Verb.DEPLOY:
+            assert step.statement is not None
+            client.deploy(step.statement)
         case Verb.DETACH:
             client.detach()
         case Verb.VANISH:

@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from tidings.aggregation.deploying import Signed
+from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
+from tidings.aggregation.deploying.messages import Deploy, encode
 from tidings.broker import Link, LocalBroker, LocalSubscription
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
@@ -253,6 +256,10 @@ class SimClient:
         """Watch it no longer."""
         if (watch := self.watches.pop(id, None)) is not None:
             watch.end()
+
+    def deploy(self, statement: Signed) -> None:
+        """Make a statement about something deployed, whoever watches it; what is said to that is not kept."""
+        self._send(Frame(Extension(DEPLOYMENTS, encode(Deploy("d", statement, force=True)))))
 
     def _extend(self, body: bytes) -> None:
         self._send(Frame(Extension(FEATURE, body)))

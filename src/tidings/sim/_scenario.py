@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import random
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tidings.aggregation import Aggregation, AggregationOptions, Riding
+from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
+from tidings.aggregation.deploying import Act
 from tidings.broker import Feature, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
@@ -24,6 +25,8 @@ from tidings.scopes import Scopes
 from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
+from ._code_workers import SimWorkers
+from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network
@@ -38,6 +41,7 @@ from ._roaming_plan import roaming
 from ._scope_plan import NAMES, ScopePlan
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
+from ._versions import Versions, broken_versions
 from ._watch_plan import WatchPlan
 from ._workload import random_notification
 
@@ -78,6 +82,8 @@ class Scenario:
     """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    deploying: bool = False
+    """Whether clients deploy versions of an aggregate, and watch it by its name."""
     places: Mapping[str, Location] = field(default_factory=dict)
     """Where brokers stand; empty: nowhere."""
 
@@ -85,8 +91,9 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
+        asked = "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
-        before = f"{'t' * self.deciding}{'a' * self.watching}{'h' * self.history}"
+        before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
         return f"{before}{located}{'w' * self.roaming}{kind}{self.seed}"
 
     @classmethod
@@ -123,6 +130,8 @@ class Scenario:
         """Return the scenario that a report has named."""
         if name.startswith("t"):
             return cls.named(name[1:]).with_policies()
+        if name.startswith("d"):
+            return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
             return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
@@ -178,6 +187,13 @@ class Scenario:
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
 
+    def with_deploying(self) -> Scenario:
+        """Return the same scenario, but with clients that deploy, upgrade and end code, and watch it by its name."""
+        plan = DeployingPlan(random.Random(f"deploying {self.seed}"), [client for client, _ in self.clients])
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), deploying=True)
+
     def with_roaming(self) -> Scenario:
         """Return the same scenario, but with clients that roam from broker to broker."""
         rng = random.Random(f"roaming {self.seed}")
@@ -205,7 +221,7 @@ class Scenario:
             self.seed,
             routing=self.routing,
             weather=self.weather,
-            features=lambda name: self._features(),
+            features=lambda name: self._features(lambda: network, name),
         )
         if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
             network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
@@ -219,7 +235,7 @@ class Scenario:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
         return network
 
-    def _features(self) -> Iterator[Feature]:
+    def _features(self, network: Callable[[], Network], broker: str) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
         hosts = Hosts()
@@ -231,10 +247,29 @@ class Scenario:
                 yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
-        if self.watching:
-            aggregation = Aggregation(AggregationOptions(ride_on=self._riding))
+        if self.deploying:
+            options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))
+            deployments = Deployments(options, SimWorkers(network, broker))
+            yield deployments
+        if self.watching or self.deploying:
+            aggregation = (
+                Aggregation(options, deployments)
+                if self.deploying
+                else Aggregation(AggregationOptions(ride_on=self._riding))
+            )
             aggregation.serve(hosts)
             yield aggregation
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether nothing fails, nobody roams, and no version is ended or has two sources."""
+        quiet = {Verb.SUBSCRIBE, Verb.UNSUBSCRIBE, Verb.ADVERTISE, Verb.UNADVERTISE, Verb.PUBLISH, Verb.WATCH}
+        deployed = [step.statement.manifest for step in self.steps if step.statement is not None]
+        return (
+            all(step.verb in quiet | {Verb.TUNE, Verb.UNWATCH, Verb.DEPLOY} for step in self.steps)
+            and all(one.act is Act.INSTALL for one in deployed)
+            and len({one.version for one in deployed}) == len(deployed)
+        )
 
     def _edges(self) -> list[Edge]:
         """The neighbour graph that brokers begin with: all of it, or nothing."""
@@ -261,6 +296,7 @@ class Scenario:
 
     def _judge(self, result: Result, promises: Promises | None) -> None:
         network, violations = result.network, result.violations
+        versions = Versions(network, calm=self._is_calm) if self.deploying else None
         network.run()
         checker = Checker(promises, advertisements=self.routing.advertisements)
         for record in network.trace.records:
@@ -276,11 +312,13 @@ class Scenario:
             result.excuses.grant(Excuse.UNMENDED_SCOPES, broken)
         if self.watching:
             violations += broken_aggregates(network, promises)
+        if versions is not None:
+            violations += broken_versions(network, versions, promises)
         for client in network.clients.values():
             client.detach()
         network.run()
         violations += waste(network)
-        if self.watching:
+        if self.watching or self.deploying:
             violations += kept_aggregates(network)
 
 

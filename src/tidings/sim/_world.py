@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
@@ -102,7 +102,8 @@ def _features(authority: str) -> tuple[Feature, ...]:
     hosts, aggregation = Hosts(), Aggregation()
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
-    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, following, neighbourhood, Arrivals()
+    counting = aggregation, Receivers(AggregationOptions())
+    return Scopes(authority), Strict(HistoryOptions()), *counting, hosts, following, neighbourhood, Arrivals()
 
 
 class World(Mishaps):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -90,11 +89,9 @@ def survives(seed: int) -> None:
     assert parse(again) == script, (seed, text)
 
 
-def test_ten_seconds_of_fuzzing_crash_nothing() -> None:
-    deadline, seed = time.monotonic() + 10, 0
-    while time.monotonic() < deadline and seed < 20_000:
+def test_a_short_fuzzing_crashes_nothing() -> None:
+    for seed in range(4_000):
         survives(seed)
-        seed += 1
 
 
 @pytest.mark.soak

@@ -7,6 +7,7 @@ from scope to scope.
 from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL, Crossing, from_past, version_of
 from ._delaying import Delaying
 from ._delivery import Delivery
+from ._following import Noting
 from ._lane import NO_HOP, Lane
 from ._ordering import Ordering
 from ._owed import owed, owed_when
@@ -23,6 +24,7 @@ __all__ = [
     "Delaying",
     "Delivery",
     "Lane",
+    "Noting",
     "Ordering",
     "Publications",
     "Remembering",

@@ -260,6 +260,7 @@ class _Handed:
                     shown[form, waits] = envelope
                 if form.due and self._broker.delaying.keeps(link, envelope, registrations, form.due, form.path):
                     continue
+                self._broker.delivery.following.reached(link, sent=False)
                 if waits:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
                 else:

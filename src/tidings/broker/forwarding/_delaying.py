@@ -103,7 +103,7 @@ class Delaying:
         """Whether the way of a copy is open now as well as it was then; None: nobody can tell."""
         scoping, identity = self._broker.scoping, waiting.envelope.identity
         now = scoping.active
-        if now.version == identity.graph_epoch:
+        if now.version <= identity.graph_epoch:
             return True
         then = scoping.view(identity.graph_epoch)
         if then is None:
