@@ -158,17 +158,17 @@ class AdminChanges(AdminLink):
         node: str,
         kind: PolicyKind | str,
         policy: str | None = None,
+        parameters: Mapping[str, object] | None = None,
         *,
         mode: Mode | str = Mode.RELAXED,
         timeout: float = ADMIN_TIMEOUT,
-        **parameters: object,
     ) -> Changed:
         """Set which of those that may get something do get it: a `publishing`, `delivery` or `internal` policy.
 
         `policy` is a name of docs/policies.md, or one that is registered in all brokers; `parameters` are what it is
         told. Without a name, the component has no policy of this kind any longer.
         """
-        use = None if policy is None else PolicyUse(policy, attributes_of(parameters))
+        use = None if policy is None else PolicyUse(policy, attributes_of(parameters or {}))
         return await self.change(SetPolicy(node, kind_of(kind), use), mode=mode, timeout=timeout)
 
     async def set_attributes(

@@ -69,7 +69,7 @@ def delay_of(use: PolicyUse | None, notification: Notification) -> int:
     text = use.parameters.get("filter")
     if text is not None and not Filter.parse(text).matches(notification):
         return 0
-    return round(use.parameters["seconds"] * 1_000_000)
+    return round(float(use.parameters["seconds"]) * 1_000_000)
 
 
 def longest_delay(graph: Graph) -> int:

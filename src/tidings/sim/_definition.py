@@ -128,7 +128,8 @@ class Definition:
         return False
 
     def _along(self, way: Way, notification: Notification) -> _Form | None:
-        delay, nodes = 0, (way.up[0].member,)
+        delay = 0
+        nodes: tuple[str, ...] = (way.up[0].member,)
         for edge in way.up:
             shown = self._up(edge, notification)
             use = self._graph.publishing(edge.member)

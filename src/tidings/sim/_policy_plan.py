@@ -32,12 +32,13 @@ def with_policies(
 
 
 def _opening(rng: random.Random, graph: Graph, clients: Sequence[str]) -> Iterator[AnyChange]:
-    described = [
+    described: list[AnyChange] = [
         SetAttributes(node, {"level": rng.randint(0, 3), "kinds": tuple(rng.sample(KINDS, 2))})
         for node in (*graph.scopes, *clients)
         if node and rng.random() < 0.6
     ]
-    for change in (*described, *(_change(rng, clients) for _ in range(rng.choice((2, 4, 6))))):
+    described += [_change(rng, clients) for _ in range(rng.choice((2, 4, 6)))]
+    for change in described:
         try:
             graph = apply(graph, (change,))
         except ScopeError:
