@@ -248,7 +248,7 @@ def test_removing_a_policy_changes_only_what_goes_through_its_scope() -> None:
             note, identity = Notification(n=1), published_by(publisher)
             for reader in "abcde":
                 ways = [
-                    {one.path for one in sightings(some, f"@{publisher}", note, f"@{reader}", identity)}
+                    {one.path for one in sightings(some, f"@{publisher}", note, f"@{reader}", identity=identity)}
                     for some in (graph, without)
                 ]
                 assert ways[0] <= ways[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -122,7 +123,7 @@ def test_policies_choose_for_brokers_what_they_choose_by_their_documentation(see
     for _ in range(12):
         publisher, reader, notification = dice.choice(clients), dice.choice(clients), dice.choice(SAMPLES)
         envelope = published(publisher, notification)
-        found = sightings(chosen, publisher, notification, reader, envelope.identity)
+        found = sightings(chosen, publisher, notification, reader, identity=envelope.identity)
         assert definition.forms(publisher, notification, reader) == {at.path: at.notification for at in found}
         everybody = {at.path for at in sightings(chosen, publisher, notification, reader)}
         assert {at.path for at in found} <= everybody, "a policy never widens what may be seen"
@@ -133,22 +134,22 @@ def test_policies_choose_for_brokers_what_they_choose_by_their_documentation(see
 
 # --- a mistake of one is noticed by the other -----------------------------------------------------------
 
-Seeing = Callable[[Graph, str, Notification, str, Identity | None], list[Sighting]]
+Seeing = Callable[..., list[Sighting]]
 
 
 def too_much(
-    graph: Graph, publisher: str, notification: Notification, reader: str, identity: Identity | None = None
+    graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any, **how: Any
 ) -> list[Sighting]:
     """As if those who see nothing of a publication saw it in the root scope."""
     outside = Sighting(reader, notification, (publisher, ROOT_SCOPE, reader))
-    return sightings(graph, publisher, notification, reader, identity) or [outside]
+    return sightings(graph, publisher, notification, reader) or [outside]
 
 
 def too_little(
-    graph: Graph, publisher: str, notification: Notification, reader: str, identity: Identity | None = None
+    graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any, **how: Any
 ) -> list[Sighting]:
     """As if nothing came by more than one scope."""
-    return [at for at in sightings(graph, publisher, notification, reader, identity) if len(at.path) <= 3]
+    return [at for at in sightings(graph, publisher, notification, reader) if len(at.path) <= 3]
 
 
 @pytest.mark.parametrize(("mistaken", "guarantee"), [(too_much, "matching-only"), (too_little, "delivery of accepted")])

@@ -58,6 +58,7 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place, is_located, resolved
+from ._causes import NO_TAGS, Cause, handling, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -133,6 +134,9 @@ class LocalBroker:
         self.delivering_past = False
         """Whether that notification comes from the past."""
 
+        self.delivering_tags = NO_TAGS
+        """The sessions that it belongs to, if it belongs to any: what is published in reaction repeats them."""
+
     # --- what the application calls -------------------------------------------------------------------
 
     def publish(
@@ -155,7 +159,7 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = seq
-        message = Publish(seq, body, quality, ttl)
+        message = Publish(seq, body, quality, ttl, reaction())
         if quality is not Quality.FIRE:
             self._unacknowledged[seq] = message
         self._send(Frame(message))
@@ -407,6 +411,7 @@ class LocalBroker:
         notification = decode_body(envelope.body)
         route = envelope.routes[0]
         self.delivering_past = FROM_PAST in route.tags
+        tags = self.delivering_tags = session_tags(route.tags) if route.tags else NO_TAGS
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
@@ -421,7 +426,11 @@ class LocalBroker:
                 if passed or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue
-            subscription.callback(notification)
+            if not tags:
+                subscription.callback(notification)
+            else:
+                with handling(self, Cause(tags)):
+                    subscription.callback(notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

@@ -1,5 +1,6 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
+from tidings.broker import Cause
 from tidings.model import guard_log
 
 from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted, TakenOver
@@ -32,6 +33,7 @@ __all__ = [
     "Aggregates",
     "AnyPast",
     "AnyState",
+    "Cause",
     "Changed",
     "Client",
     "ClientNotOpen",

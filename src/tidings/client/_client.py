@@ -408,6 +408,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: None = None,
         on_misfit: None = None,
+        keep_context: bool = False,
     ) -> Subscription[Notification]: ...
 
     @overload
@@ -427,6 +428,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[_T],
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[_T]: ...
 
     def subscribe(
@@ -445,6 +447,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[Any]:
         """Subscribe to what passes a filter. Iterate over the result, or pass a `callback`.
 
@@ -463,6 +466,10 @@ class Client(Inquiries):
         goes live as soon as there is enough, even if that is new. `history_report` says what was found. With
         `respect_ttl`, notifications that have outlived their time to live are left out. With `with_origin`, each
         notification has `from_past`, `published_at` and `identity`.
+
+        What is published while a notification is handled is a reaction to it: where there are session scopes, it stays
+        in those that the notification was in. With `keep_context`, that holds for tasks that were started meanwhile
+        until they end; without it, until the notification is handled.
 
         `on_gap` is called with each loss; without it, losses are logged as warnings. With `durable`, a name, the broker
         records how far the application has come, under this client's name and that one: after a crash, or after
@@ -483,6 +490,7 @@ class Client(Inquiries):
             duplicates=duplicates,
             as_=as_,
             on_misfit=on_misfit,
+            keep_context=keep_context,
         )
         if durable is not None and self._settings.name is None:
             raise ArgumentRefused(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tidings.broker import Climbing
 from tidings.model import ROOT_SCOPE, Identity, Notification
 
 from ._graph import Graph, is_client
@@ -74,40 +75,52 @@ def reach(
     notification: Notification,
     *,
     clients: bool = True,
+    climbing: Climbing | None = None,
     identity: Identity | None = None,
 ) -> list[Sighting]:
     """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
 
-    Without `clients`, only scopes are looked into. Without an `identity`, it is everywhere that interfaces let it come;
-    with one, policies choose from that.
+    Without `clients`, only scopes are looked into. `climbing`: where it may climb, interfaces aside. Without an
+    `identity`, it is everywhere that interfaces let it come; with one, policies choose from that.
     """
     found: list[Sighting] = []
-    if own(graph, publisher, notification):
+    if own(graph, publisher, notification, climbing):
         found.append(Sighting(publisher, notification, (publisher,)))
     for scope in superscopes(graph, publisher):
+        if climbing is not None and not climbing((), scope):
+            continue
         start = Sighting(publisher, notification, (publisher,))
         if (seen := _climbed(graph, start, scope, identity)) is not None:
-            _arrive(graph, seen, True, found, clients=clients, identity=identity)
+            _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
     return found
 
 
 def _arrive(
-    graph: Graph, at: Sighting, climbing: bool, found: list[Sighting], *, clients: bool, identity: Identity | None
+    graph: Graph,
+    at: Sighting,
+    found: list[Sighting],
+    climbing: Climbing | None,
+    *,
+    upward: bool,
+    clients: bool,
+    identity: Identity | None,
 ) -> None:
     found.append(at)
     for member in members(graph, at.node) if clients else graph.subscopes(at.node):
         if member not in at.path and at.node in graph.upward(member):
-            seen = _descended(graph, at, member, climbing, identity)
+            seen = _descended(graph, at, member, upward, identity)
             if seen is None:
                 continue
             if is_client(member):
                 found.append(seen)
             else:
-                _arrive(graph, seen, False, found, clients=clients, identity=identity)
-    if climbing:
+                _arrive(graph, seen, found, climbing, upward=False, clients=clients, identity=identity)
+    if upward:
         for scope in superscopes(graph, at.node):
-            if scope not in at.path and (seen := _climbed(graph, at, scope, identity)) is not None:
-                _arrive(graph, seen, True, found, clients=clients, identity=identity)
+            if scope in at.path or (climbing is not None and not climbing(at.path[1:], scope)):
+                continue
+            if (seen := _climbed(graph, at, scope, identity)) is not None:
+                _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
 
 
 def _climbed(graph: Graph, at: Sighting, scope: str, identity: Identity | None) -> Sighting | None:
@@ -120,14 +133,14 @@ def _climbed(graph: Graph, at: Sighting, scope: str, identity: Identity | None) 
     return Sighting(scope, shown, (*at.path, scope), max(at.due, due))
 
 
-def _descended(graph: Graph, at: Sighting, member: str, climbing: bool, identity: Identity | None) -> Sighting | None:
+def _descended(graph: Graph, at: Sighting, member: str, upward: bool, identity: Identity | None) -> Sighting | None:
     """What a member gets of a notification: interfaces first, then the policy of the scope for what came from above,
     or for what was published inside."""
     passage = Passage(graph, graph.upward(member)[at.node])
     shown = passage.inward(at.notification)
     due: int | None = 0
     if shown is not None and identity is not None:
-        due = passage.takes(at.notification, identity, _scopes(at.path), incoming=not climbing)
+        due = passage.takes(at.notification, identity, _scopes(at.path), incoming=not upward)
     if shown is None or due is None:
         return None
     return Sighting(member, shown, (*at.path, member), max(at.due, due))
@@ -138,10 +151,16 @@ def _scopes(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sightings(
-    graph: Graph, publisher: str, notification: Notification, client: str, identity: Identity | None = None
+    graph: Graph,
+    publisher: str,
+    notification: Notification,
+    client: str,
+    climbing: Climbing | None = None,
+    *,
+    identity: Identity | None = None,
 ) -> list[Sighting]:
-    """Every form in which one client may see a publication, once for each path; as `reach` for the `identity`."""
-    found = reach(graph, publisher, notification, identity=identity)
+    """Every form in which one client may see a publication, once for each path; as `reach` for the rest."""
+    found = reach(graph, publisher, notification, climbing=climbing, identity=identity)
     if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
         return [at for at in found if at.node == client]
     # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by. What is in the
@@ -151,9 +170,11 @@ def sightings(
     return [one for one in seen if one is not None]
 
 
-def own(graph: Graph, publisher: str, notification: Notification) -> bool:
+def own(graph: Graph, publisher: str, notification: Notification, climbing: Climbing | None = None) -> bool:
     """Whether a publisher gets its own publication back: some passage lets it out and would let it in again."""
     for scope in superscopes(graph, publisher):
+        if climbing is not None and not climbing((), scope):
+            continue
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None and _inward(graph, publisher, scope, shown) is not None:
             return True

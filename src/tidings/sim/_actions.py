@@ -38,6 +38,8 @@ class Verb(enum.Enum):
     TUNE = "tune"
     """Give a watch another bound."""
     UNWATCH = "unwatch"
+    REACT = "react"
+    """From now on, publish something in reaction to what passes a filter."""
     DEPLOY = "deploy"
     """Make a statement about something deployed: install a version, or end one."""
 
@@ -61,6 +63,7 @@ class Action(NamedTuple):
     bound: float = 0
     scope: str = ROOT_SCOPE
     away: bool = False
+    times: int = 0
     statement: Signed | None = None
 
 
@@ -116,6 +119,10 @@ def _act(network: Network, step: Action) -> None:
             client.watches[step.id].tune(step.bound)
         case Verb.UNWATCH:
             client.unwatch(step.id)
+        case Verb.REACT:
+            assert step.filter is not None
+            assert step.notification is not None
+            client.react(step.filter, step.notification, step.times)
         case Verb.DEPLOY:
             assert step.statement is not None
             client.deploy(step.statement)

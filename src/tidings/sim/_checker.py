@@ -26,8 +26,9 @@ from ._trace_file import read
 MATCHING = "matching-only"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
+IN_SESSION = "in-session"
 NOT_EARLY = "not-early"
-GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, NOT_EARLY)
+GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, IN_SESSION, NOT_EARLY)
 """Those that hold in every run, or in none."""
 
 
@@ -107,7 +108,10 @@ class Checker:
         elif not self._has_judged(version := _version(record), published):
             self._broken(MATCHING, record, f"version {version} of the graph was not active where it was published")
         elif record.notification not in self._observer.visibility.forms(version, published.record, record.component):
-            self._broken(MATCHING, record, f"what was published is {published.record.notification}")
+            if record.notification in self._observer.visibility.unconfined(version, published.record, record.component):
+                self._broken(IN_SESSION, record, "it reacts to something that was in another session")
+            else:
+                self._broken(MATCHING, record, f"what was published is {published.record.notification}")
         elif record.time < published.record.time + self._delay(version, published, record):
             self._broken(NOT_EARLY, record, f"it was published {record.time - published.record.time} µs before")
         elif published.refused and published.resent:

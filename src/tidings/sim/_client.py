@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidings.aggregation.deploying import Signed
@@ -33,6 +34,15 @@ from ._watch import FEATURE, SimWatch, read_result
 
 if TYPE_CHECKING:
     from ._network import Network
+
+
+@dataclass(slots=True)
+class Reaction:
+    """What a client publishes in reaction to what passes a filter, and how many times more."""
+
+    filter: Filter
+    notification: Notification
+    times: int
 
 
 class SimClient:
@@ -73,6 +83,9 @@ class SimClient:
         """Called with the number of each publication that was acknowledged or refused."""
         self._stretches: dict[str, int] = {}
         """How often each subscription has begun anew at another place."""
+        self._reactions: list[Reaction] = []
+        self._handling: int | None = None
+        """The record of the notification that is being handled."""
         self.watches: dict[str, SimWatch] = {}
         """What it watches, by id."""
 
@@ -158,9 +171,8 @@ class SimClient:
         """Publish these attributes; return the number of the publication."""
         whole = notification if isinstance(notification, Notification) else Notification(notification, **attributes)
         number = self._local.publish(whole, quality=quality)
-        self._trace.add(
-            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=Published(quality)
-        )
+        how = Published(quality, self._handling)
+        self._trace.add(Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=how)
         return number
 
     def subscribe(
@@ -286,6 +298,19 @@ class SimClient:
                 self._local.delivering_past and not self._remembers,
             ),
         )
+        self._react(notification)
+
+    def react(self, filter: Filter, notification: Notification, times: int) -> None:
+        """From now on, publish this in reaction to whatever passes a filter, so many times."""
+        self._reactions.append(Reaction(filter, notification, times))
+
+    def _react(self, notification: Notification) -> None:
+        self._handling = len(self._trace.records) - 1
+        for one in self._reactions:
+            if one.times and one.filter.matches(notification):
+                one.times -= 1
+                self.publish(one.notification)
+        self._handling = None
 
     def broker_settled(self, reach: frozenset[str]) -> None:
         """Note which brokers this client's broker reached when it reported that something has settled."""

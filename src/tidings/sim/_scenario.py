@@ -39,6 +39,7 @@ from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
 from ._scope_plan import NAMES, ScopePlan
+from ._session_plan import SessionPlan
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._versions import Versions, broken_versions
@@ -82,6 +83,8 @@ class Scenario:
     """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    sessions: bool = False
+    """Whether scopes are session scopes, and clients react to what they get."""
     deploying: bool = False
     """Whether clients deploy versions of an aggregate, and watch it by its name."""
     places: Mapping[str, Location] = field(default_factory=dict)
@@ -93,8 +96,9 @@ class Scenario:
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
         asked = "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
+        roaming = f"{'c' * self.sessions}{'w' * self.roaming}"
         before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
-        return f"{before}{located}{'w' * self.roaming}{kind}{self.seed}"
+        return f"{before}{located}{roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -138,6 +142,8 @@ class Scenario:
             return cls.named(name[1:]).with_past()
         if name.startswith("l"):
             return cls.named(name[1:]).with_places()
+        if name.startswith("c"):
+            return cls.named(name[1:]).with_sessions()
         if name[:2] in ("ws", "wm"):
             return cls.scoped(int(name[2:]), mirrored=name.startswith("wm"), roaming=True)
         if name[:1] in ("s", "m", "p"):
@@ -176,6 +182,14 @@ class Scenario:
         rng = random.Random(f"places {self.seed}")
         where = places(rng, tuple(self.shape.brokers))
         return dataclasses.replace(self, steps=located(rng, self.steps), places=where)
+
+    def with_sessions(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with sessions, and clients that react."""
+        rng = random.Random(f"sessions {self.seed}")
+        plan = SessionPlan(rng, self.shape.brokers, [client for client, _ in self.clients], NAMES)
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), sessions=True)
 
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""

@@ -181,6 +181,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: None = None,
         on_misfit: None = None,
+        keep_context: bool = False,
     ) -> Subscription[Notification]: ...
 
     @overload
@@ -200,6 +201,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[_T],
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[_T]: ...
 
     def subscribe(
@@ -218,6 +220,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[Any]:
         """Subscribe, and wait until the whole network knows. Everything else is as in `tidings.Client.subscribe`.
 
@@ -238,6 +241,7 @@ class Client:
             "duplicates": duplicates,
             "as_": as_,
             "on_misfit": on_misfit,
+            "keep_context": keep_context,
         }
 
         async def work() -> asynchronous.Subscription[Any]:

@@ -109,7 +109,7 @@ class Delaying:
         if then is None:
             return None
         if not waiting.envelope.routes[0].version:
-            seen = now.sightings(identity.publisher, waiting.envelope.notification, client, identity)
+            seen = now.sightings(identity.publisher, waiting.envelope.notification, client, identity=identity)
             return any(one.path == waiting.path for one in seen)
         ways = [list(_edges(view, identity.publisher, waiting.path, client)) for view in (then, now)]
         if None in ways[1]:

@@ -213,7 +213,7 @@ class Delivery:
         if flat:
             self.route(envelope, link)
         else:
-            broker.crossing.spread(view, broker.crossing.entering(passages, envelope, link), envelope, link)
+            broker.crossing.spread(view, broker.crossing.entering(view, passages, envelope, link), envelope, link)
         self.following.noting = None
 
     # --- following ------------------------------------------------------------------------------------

@@ -129,6 +129,7 @@ class Lane:
         self._version, self._several, self._gateways = view.version, view.several, bool(view.gateways)
         self._supers = tuple(view.supers(self.table.scope).values())
         self._shown = told(view)
+        self._sessions = view.sessions.keys()
         around = self._around
         self._announced, self._observed = around.announced, around.observed
         self._looked_into = not flat or self._announced is not None
@@ -177,7 +178,7 @@ class Lane:
             return None
         if not isinstance(message, Publish):
             return self._pass_on(link, message)
-        if not self._may_enter(link, message):
+        if message.cause or message.opens is not None or not self._may_enter(link, message):
             return None
         around, route, targets = self._around, ROOT_ROUTE, NOBODY
         notification = matching = None
@@ -239,8 +240,10 @@ class Lane:
     def _pass_on(self, link: Link, message: Notify) -> Taken | None:
         envelope, around = message.envelope, self._around
         identity, route = envelope.identity, envelope.routes[0]
-        if self._scoped and (route.version or route.tags or identity.graph_epoch != self._version):
+        if self._scoped and (route.version or identity.graph_epoch != self._version or route.tags):
             return None
+        if self._sessions and not self._sessions.isdisjoint(route.path):
+            return None  # whoever gets it is told which sessions it belongs to
         matching = None if self._scoped or self._match_body is None else self._match_body(envelope.body)
         if matching is None:
             matching = self._match(envelope.notification)

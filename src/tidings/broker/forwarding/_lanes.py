@@ -5,7 +5,7 @@ disarms all of them, and the next message finds out again. A lane is armed if
 
     weaving      nobody advises PUB_MATCH or PUB_SEND, nor DELIVER for everybody
     routing      is not flooding
-    the graph    has one version, and this table is in it
+    the graph    has one version, and this table is in it, and is not that of a session scope
 
 and a client publishes by it if it is a member of this one scope, which shows it everything, if nothing holds its
 publications up, and if none of them is to be followed. Where there are no scopes, publications enter by it even if
@@ -93,7 +93,8 @@ class Lanes:
         passages = self._graph.passages(link)
         lane = None
         plain = passages is not None and len(passages) == 1 and passages[0].exact and link not in self._followed
-        if passages is not None and plain and not passages[0].chooses:
+        plain = plain and passages is not None and not passages[0].chooses
+        if passages is not None and plain and passages[0].scope not in self._graph.active.sessions:
             scope = passages[0].scope
             lane = self.passing[scope] if scope in self.passing else self.for_scope(scope)
             if lane is None and self._graph.flat:
@@ -109,7 +110,7 @@ class Lanes:
         table = graph.tables.get(scope)
         if table is None:
             return None  # nothing is noted of scopes that only neighbours know
-        plain = self.plain and not self._floods and graph.steady
+        plain = self.plain and not self._floods and graph.steady and scope not in graph.active.sessions
         lane = self._armed(table) if plain else None
         self.passing[scope] = lane
         return lane

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidings.broker.interest import OPEN_PASSAGE, Registration, View
+from tidings.broker._causes import climbs, told_of
+from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, View
 from tidings.model import ROOT_ROUTE, ROOT_SCOPE
 from tidings.wire import Envelope
 
@@ -45,14 +46,16 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
     publisher, client = envelope.identity.publisher, outlet.link.principal
     if client == publisher and not outlet.receive_own:
         return []
-    notification = envelope.notification
-    identity = envelope.identity
-    open_ways = None
-    if now is not None:
-        open_ways = {_way(seen.path) for seen in now.sightings(publisher, notification, client, identity)}
+    notification, tags, identity = envelope.notification, envelope.routes[0].tags, envelope.identity
     memberships = then.memberships(client)
     forms: dict[_Form, Owed] = {}
-    for sighting in then.sightings(publisher, notification, client, identity):
+    causes: dict[_Form, dict[str, None]] = {}
+    open_ways = None
+    if now is not None:
+        seen_now = now.sightings(publisher, notification, client, _climbing(envelope, now), identity=identity)
+        open_ways = {_way(seen.path) for seen in seen_now}
+    climbing = _climbing(envelope, then)
+    for sighting in then.sightings(publisher, notification, client, climbing, identity=identity):
         if open_ways is not None and _way(sighting.path) not in open_ways:
             continue
         if outlet.filter.matches(sighting.notification):
@@ -61,9 +64,30 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
             form = _Form(_told_of(version, sighting.path, outlet, passage), version)
             known = forms.get(form)
             if known is None or sighting.due < known.due:
-                told = _with_routes(mapped, (_anonymous(form.told, _tags(then)),))
-                forms[form] = Owed(told, sighting.due, sighting.path)
-    return list(forms.values())
+                forms[form] = Owed(mapped, sighting.due, sighting.path)
+            if tags or then.sessions:
+                for path in (sighting.path,) if sighting.path else _returned(envelope, then):
+                    causes.setdefault(form, {}).update(told_of(path, tags, then))
+    return [
+        one._replace(
+            envelope=_with_routes(one.envelope, (_anonymous(form.told, (*_tags(then), *causes.get(form, ()))),))
+        )
+        for form, one in forms.items()
+    ]
+
+
+def _climbing(envelope: Envelope, view: View) -> Climbing | None:
+    """Where a publication may climb, because of what it reacts to; None: wherever others may."""
+    tags = envelope.routes[0].tags
+    return (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
+
+
+def _returned(envelope: Envelope, view: View) -> list[tuple[str, ...]]:
+    """The scopes from which a publisher gets its own publication back."""
+    shown, tags = envelope.notification, envelope.routes[0].tags
+    passages = view.memberships(envelope.identity.publisher).values()
+    out = ((one, one.outward(shown)) for one in passages if climbs((), one.scope, tags, view))
+    return [(one.scope,) for one, outside in out if outside is not None and one.inward(outside) is not None]
 
 
 def _way(path: tuple[str, ...]) -> tuple[str, ...]:

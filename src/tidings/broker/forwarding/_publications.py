@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tidings.broker._links import Link
 from tidings.broker._runtime import Log
-from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, StoreError, StoreFull, TidingsError
+from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, Route, StoreError, StoreFull, TidingsError
 from tidings.wire import Envelope, Fetch, Fetched, Publish, Quality, Refused
 
 from ._numbers import MEMORY_PUBLICATIONS, Numbers
@@ -122,7 +122,8 @@ class Publications:
         if quality is _DEFAULT:
             quality = self.choose(publisher, seq, number)
         identity = Identity(self._name, self.epoch, number, publisher, seq, now, version, message.ttl)
-        envelope = Envelope(identity, _ROOT_ONLY, message.body, quality)
+        routes = _ROOT_ONLY if not message.cause else (Route(tags=message.cause),)
+        envelope = Envelope(identity, routes, message.body, quality)
         if notification is not None:
             envelope.__dict__["notification"] = notification
         if quality is _STORED:

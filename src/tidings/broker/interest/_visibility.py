@@ -9,8 +9,8 @@ Without scopes there is one version, `FLAT`: everybody is a member of the root s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_COST
 from tidings.broker.overlay import Tree
@@ -149,6 +149,10 @@ def _either(filters: list[Matches]) -> Matches:
     return either
 
 
+Climbing: TypeAlias = Callable[[tuple[str, ...], str], bool]
+"""Whether what has climbed through these scopes may climb into the next one, interfaces aside."""
+
+
 class Sighting(NamedTuple):
     """A notification as it is visible somewhere, and how it came there."""
 
@@ -184,6 +188,16 @@ class View(Protocol):
     @property
     def gateways(self) -> frozenset[str]:
         """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
+        ...
+
+    @property
+    def sessions(self) -> Mapping[str, str]:
+        """The session scopes, each with the tag of its session."""
+        ...
+
+    @property
+    def confined(self) -> frozenset[str]:
+        """Those of the tags whose sessions keep reactions to themselves."""
         ...
 
     def knows(self, scope: str) -> bool:
@@ -223,10 +237,19 @@ class View(Protocol):
         ...
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, identity: Identity | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> Iterable[Sighting]:
-        """Every form in which a client may see what a publisher published, one for each path; with the identity of the
-        publication, those that policies choose."""
+        """Every form in which a client may see what a publisher published, one for each path.
+
+        `climbing`: where it may climb, if not wherever interfaces let it. With the `identity` of the publication, those
+        that policies choose.
+        """
         ...
 
     def visible_in(self, publisher: str) -> Iterable[str]:
@@ -296,7 +319,9 @@ class _FlatView:
     several = False
     delays = False
     gateways: frozenset[str] = frozenset()
+    confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
+    sessions: Mapping[str, str] = {}
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}
 
@@ -327,7 +352,13 @@ class _FlatView:
         return False
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, identity: Identity | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.broker import OPEN_PASSAGE, Sighting, Tree
+from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree, session_tag
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Identity, Notification
 from tidings.scopes import _oracle
@@ -12,6 +12,7 @@ from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
+from tidings.scopes._sessions import SessionMode, sessions_of
 from tidings.scopes.policies._registry import may_delay
 
 from ._rights import administers
@@ -35,6 +36,9 @@ class Plan:
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
         self._passages: dict[tuple[str, str], Passage] = {}
+        sessions = {scope: (session_tag(text), mode) for scope, text, mode in sessions_of(graph)}
+        self.sessions = {scope: tag for scope, (tag, _) in sessions.items()}
+        self.confined = frozenset(tag for tag, mode in sessions.values() if mode is SessionMode.ORIGIN_ONLY)
         if before is None or moved is None:
             self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
             self.several = _mapped(graph.memberships())
@@ -83,6 +87,7 @@ class View:
         self.several = plan.several
         self.delays = plan.delays
         self.gateways = plan.gateways
+        self.sessions, self.confined = plan.sessions, plan.confined
         root = plan.graph.scopes[ROOT_SCOPE]
         self._root_is_open = (
             root.imposed == OPEN and not root.duplicates and not root.ordered and not plan.graph.policed
@@ -211,11 +216,18 @@ class View:
         return found
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, identity: Identity | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path; with the identity of the
         publication, those that policies choose."""
-        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), identity)
+        nodes = client_node(publisher), client_node(client)
+        found = _oracle.sightings(self._graph, nodes[0], notification, nodes[1], climbing, identity=identity)
         return [
             Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node)), seen.due)
             for seen in found
