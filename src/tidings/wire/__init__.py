@@ -27,7 +27,7 @@ from ._frame import (
     Frame,
     Hop,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -108,6 +108,7 @@ from ._questions import (
     StatusReply,
     StatusRequest,
 )
+from ._run import MAX_RUN, Run, array_head
 from ._session import Session
 from ._status import (
     MAX_CLIENTS,
@@ -124,6 +125,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
+from ._written import Written
 
 __all__ = [
     "ARRIVALS",
@@ -139,6 +141,7 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_RUN",
     "MAX_SILENCE",
     "MAX_TABLES",
     "MIN_SILENCE",
@@ -206,6 +209,7 @@ __all__ = [
     "Refused",
     "Reject",
     "Routed",
+    "Run",
     "ScopeStatus",
     "Serialiser",
     "Session",
@@ -226,8 +230,10 @@ __all__ = [
     "WaveAnswer",
     "Welcome",
     "WireError",
+    "Written",
     "ack",
     "ack_number",
+    "array_head",
     "attribute_decoder",
     "attribute_decoder_of_many",
     "body_test",
@@ -250,6 +256,7 @@ __all__ = [
     "is_local",
     "pack",
     "part",
+    "part_size",
     "read_arrival",
     "read_times",
     "register_filter_model",
