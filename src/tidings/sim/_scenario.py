@@ -34,6 +34,7 @@ from ._past_plan import with_past
 from ._pipes import Weather
 from ._place_plan import located, places
 from ._plan import RandomPlan
+from ._policy_plan import with_policies
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import paths, roaming, walking
@@ -80,6 +81,8 @@ class Scenario:
     """Where clients go from each broker; empty: anywhere."""
     mobility: MobilityOptions = field(default_factory=MobilityOptions)
     """What brokers do for clients that roam."""
+    deciding: bool = False
+    """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
     sessions: bool = False
@@ -96,7 +99,8 @@ class Scenario:
         asked = "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
-        return f"{asked}{'h' * self.history}{located}{moving}{kind}{self.seed}"
+        before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
+        return f"{before}{located}{moving}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -133,6 +137,8 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("t"):
+            return cls.named(name[1:]).with_policies()
         if name.startswith("d"):
             return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
@@ -170,6 +176,13 @@ class Scenario:
         """Return the same scenario, but with most subscriptions reaching into the past."""
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
+
+    def with_policies(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with policies that come and go."""
+        rng = random.Random(f"policies {self.seed}")
+        clients = [client for client, _ in self.clients]
+        steps = with_policies(rng, self.steps, clients, tuple(self.shape.brokers))
+        return dataclasses.replace(self, steps=steps, deciding=True)
 
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
