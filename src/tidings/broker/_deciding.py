@@ -32,6 +32,7 @@ The states of one key at one broker:
     GATHERING    not every broker has answered                GATHERING    ask again, after a while
     GATHERING    new tree or version, and the point is here   GATHERING    ask every broker
     DECIDING     new tree or version, and the point is here   GATHERING    `suspend`; ask every broker
+    DECIDING     something may have been lost (`again`)       GATHERING    `suspend`; ask every broker
     either       new tree or version, and it is elsewhere     -            `cease`
     either       another broker asks                          -            `cease`, then `tell`
     either       it is not wanted any more                    -
@@ -168,6 +169,17 @@ class Points:
         if key not in self._states and self.is_here(key):
             self._states[key] = State.GATHERING
             self._ask_soon()
+
+    def again(self, key: str) -> None:
+        """Something may have been lost without a new tree: suspend, and ask every broker."""
+        if self._states.get(key) is State.DECIDING:
+            self._states[key] = State.GATHERING
+            self._decider.suspend(key)
+            self._ask_soon()
+
+    def __contains__(self, key: str) -> bool:
+        """Whether this broker is the point of a key that is wanted."""
+        return key in self._states
 
     def forget(self, key: str) -> None:
         """Nothing is to be decided any more."""

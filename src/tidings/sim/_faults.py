@@ -34,6 +34,7 @@ OWN_CRASH = "own broker crash"
 CLIENT_MOVES = "client moves"
 MEMORY_EXCEEDED = "memory exceeded"
 PUBLISHER_LEAVES = "publisher leaves"
+MEMBER_LEAVES = "member leaves"
 OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
 """What befalls a subscriber, by its record."""
 FOR_EVER = 1 << 63

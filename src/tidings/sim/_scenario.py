@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from tidings.aggregation import Aggregation, AggregationOptions, Riding
 from tidings.broker import Feature, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.model import Location
@@ -25,6 +26,7 @@ from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
 from ._excuses import Excuse, Excuses
+from ._group_plan import GroupPlan
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network
 from ._past_plan import with_past
@@ -75,6 +77,8 @@ class Scenario:
     """What brokers do for clients that roam."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    grouped: bool = False
+    """Whether clients join groups."""
     places: Mapping[str, Location] = field(default_factory=dict)
     """Where brokers stand; empty: nowhere."""
 
@@ -82,8 +86,8 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        located = "l" * bool(self.places)
-        return f"{'a' * self.watching}{'h' * self.history}{located}{'w' * self.roaming}{kind}{self.seed}"
+        shared, located = "g" * self.grouped, "l" * bool(self.places)
+        return f"{shared}{'a' * self.watching}{'h' * self.history}{located}{'w' * self.roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -117,6 +121,8 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("g"):
+            return cls.named(name[1:]).with_groups()
         if name.startswith("a"):
             return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
@@ -164,6 +170,13 @@ class Scenario:
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
+
+    def with_groups(self) -> Scenario:
+        """Return the same scenario, but with clients that join groups."""
+        plan = GroupPlan(random.Random(f"groups {self.seed}"), [client for client, _ in self.clients])
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), grouped=True)
 
     def with_roaming(self) -> Scenario:
         """Return the same scenario, but with clients that roam from broker to broker."""
@@ -218,6 +231,8 @@ class Scenario:
                 yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
+        if self.grouped:
+            yield Groups()
         if self.watching:
             aggregation = Aggregation(AggregationOptions(ride_on=self._riding))
             aggregation.serve(hosts)

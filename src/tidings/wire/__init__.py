@@ -28,6 +28,7 @@ from ._frame import (
     Hop,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
+from ._groups import GROUPS, Join, Leave, read_membership
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -129,6 +130,7 @@ __all__ = [
     "BEATS",
     "CLIENT_COST",
     "DEFAULT_PORT",
+    "GROUPS",
     "HEADER",
     "JSON",
     "MAX_BODY",
@@ -174,8 +176,10 @@ __all__ = [
     "HistoryReport",
     "Hop",
     "HostedStatus",
+    "Join",
     "Keep",
     "Kept",
+    "Leave",
     "LinkState",
     "Mark",
     "Marks",
@@ -249,6 +253,7 @@ __all__ = [
     "pack",
     "part",
     "read_arrival",
+    "read_membership",
     "read_times",
     "register_filter_model",
     "times",
