@@ -198,6 +198,7 @@ class Groups(Feature):
         self._expiring.pop(key, None)
         if key not in self.points and (group := self.groups.pop(key, None)) is not None:
             group.cease()
+            self.points.drop(key)
 
     def _succeeded(self, source: str, begun: Begun) -> None:
         """Another broker decides: it has what this one knew."""
@@ -207,6 +208,7 @@ class Groups(Feature):
         if group.term is not None and begun.term > group.term and not self.points.is_here(begun.key):
             group.cease()
             del self.groups[begun.key]
+            self.points.drop(begun.key)
             self._keep(begun.key)
 
     def point(self, key: str) -> str:
@@ -224,7 +226,7 @@ class Groups(Feature):
                 present,
                 self.members.heard(key),
                 self.members.taken(key),
-                group.decided() if group is not None else None,
+                group.decided(self.points.askers(key)) if group is not None else None,
             )
         )
 

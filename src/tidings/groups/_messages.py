@@ -140,6 +140,12 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
     """Whether there was no member any more: nothing is owed, but what was decided stays so."""
     anew: bool = False
     """Whether it was to begin with what is published from then on, and has not settled yet."""
+    ghosts: list[tuple[Term, int]] = []
+    """Terms whose decisions are lost, each with when that was noticed, in microseconds since 1970 UTC."""
+    reach: list[str] = []
+    """With ghosts: the brokers that were there when it was to begin with what is published from then on."""
+    askers: list[tuple[str, int]] = []
+    """Brokers that may have gone on with this, each with its epoch."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):

@@ -37,7 +37,7 @@ from tidings.broker.forwarding import DETOUR, ONE_OF_SEVERAL
 from tidings.model import EventKey, Filter, Position
 from tidings.wire import AnyMessage, Deliver, Envelope, Frame, Gap, Marks, Refused, Settled, Subscribe
 
-from ._limits import MAX_OPEN, MAX_RECENT, MAX_WAITING
+from ._limits import KEPT, MAX_OPEN, MAX_RECENT, MAX_WAITING
 from ._messages import (
     Assign,
     Begun,
@@ -70,6 +70,10 @@ class Host(Protocol):
     @property
     def epoch(self) -> int:
         """Its incarnation."""
+        ...
+
+    def now(self) -> int:
+        """Microseconds since 1970 UTC."""
         ...
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
@@ -141,6 +145,8 @@ class Group:
         """What was taken, was given back, and waits to be assigned again."""
         self._reached: dict[str, Position] = {}
         """How far the subscription has come with each origin, in what was taken."""
+        self._ghosts: dict[Term, int] = {}
+        self._reach: list[str] = []
         self._anew = True
         """Whether the next subscription begins with what is published from then on."""
         self._ignored: dict[str, Position] | None = None
@@ -221,13 +227,13 @@ class Group:
         decided = _latest([known.decided for known in told.values() if known.decided is not None])
         heard = [known.heard for known in told.values() if known.heard is not None]
         self.lineage = Lineage(term for one in decided for term in (*one.lineage, one.term))
-        lost = self.lineage.lost(heard)
+        lost = self._notice_losses(decided, heard, told)
         self._gather_members(decided, told)
         self.facts = facts = Facts()
         for one in decided:
             facts.merge(Facts(one.facts))
         again, gone = _undelivered([entry for one in decided for entry in one.open], told)
-        self.term, self.lineage = self.lineage.next(heard, host.broker, host.epoch)
+        self.term, self.lineage = self.lineage.next((*heard, *self._ghosts), host.broker, host.epoch)
         self.deciding = True
         for broker in told:
             self._begun(broker)
@@ -246,6 +252,22 @@ class Group:
         if self.members:
             self._subscribe()
         self._go_on()
+
+    def _notice_losses(self, decided: list[Decided], heard: list[Term], told: Mapping[str, Known]) -> bool:
+        """Whether something may have been decided that nobody here knows of.
+
+        Terms that were lost before are *ghosts*. What was published before they were noticed, and was out of reach then,
+        may be among what they have decided: as long as they are remembered, who comes into reach makes them count again.
+        """
+        now = self._host.now()
+        known, ghosts = set(self.lineage.terms), dict(ghost for one in decided for ghost in one.ghosts)
+        self._ghosts = {term: at for term, at in ghosts.items() if term not in known and at > now - KEPT}
+        new = self.lineage.lost(heard) - self._ghosts.keys()
+        certain = not self._ghosts or (len(decided) == 1 and set(told) <= set(decided[0].reach))
+        lost = bool(new) or _out_of_date(decided, told) or not certain
+        self._ghosts.update(dict.fromkeys(new, now))
+        self._reach = sorted(told) if lost or not self._ghosts else decided[0].reach
+        return lost
 
     def _take_back(self, events: Iterable[EventKey]) -> None:
         """These have reached nobody: assign them again, or, if they are not here, ask for them."""
@@ -279,7 +301,11 @@ class Group:
         self._turn = deque(one for one in self._turn if one in there)
 
     def suspend(self) -> None:
-        """Decide nothing for now."""
+        """Decide nothing for now. What has come while this waited before may have been decided elsewhere."""
+        if not self.deciding:
+            self._waiting = deque(one for one in self._waiting if _key(one) in self._retaken)
+            self._overflowed = True
+            self._inbox.clear()
         self.deciding = False
 
     def cease(self) -> None:
@@ -290,7 +316,7 @@ class Group:
         self._forget()
         self._unsubscribe()
 
-    def decided(self) -> Decided | None:
+    def decided(self, askers: list[tuple[str, int]]) -> Decided | None:
         """What this broker knows; None: it has never decided."""
         if self.term is None or self.terms is None:
             return None
@@ -300,7 +326,18 @@ class Group:
         facts = Facts(self.facts.told())
         for event in self._retaken:
             facts.remove(event)
-        return Decided(self.term, self.lineage.terms, self.terms, facts.told(), open, not self.members, self._anew)
+        return Decided(
+            self.term,
+            self.lineage.terms,
+            self.terms,
+            facts.told(),
+            open,
+            not self.members,
+            self._anew,
+            list(self._ghosts.items()),
+            self._reach,
+            askers,
+        )
 
     # --- the subscription -----------------------------------------------------------------------------
 
@@ -520,6 +557,12 @@ def _latest(decided: list[Decided]) -> list[Decided]:
     """Those that no other one has taken up already."""
     taken_up = {term for one in decided for term in one.lineage if term != one.term}
     return sorted((one for one in decided if one.term not in taken_up), key=lambda one: one.term, reverse=True)
+
+
+def _out_of_date(decided: Iterable[Decided], told: Mapping[str, Known]) -> bool:
+    """Whether somebody may have gone on with what was told, and cannot be heard."""
+    there = {(broker, known.epoch) for broker, known in told.items()}
+    return any(asker not in there for one in decided for asker in one.askers)
 
 
 def _undelivered(open: Collection[Open], told: Mapping[str, Known]) -> tuple[list[EventKey], list[EventKey]]:
