@@ -22,6 +22,7 @@ from net.world import options, take, until
 
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, Role, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
@@ -68,7 +69,8 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
-    return Scopes(name), Strict(HistoryOptions()), Aggregation(), hosts, Following(hosts.epoch_of), Arrivals()
+    following, remembering = Following(hosts.epoch_of), Strict(HistoryOptions())
+    return Scopes(name), remembering, Aggregation(), hosts, following, Arrivals(), Groups()
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

@@ -235,8 +235,6 @@ class Group:
         again, gone = _undelivered([entry for one in decided for entry in one.open], told)
         self.term, self.lineage = self.lineage.next((*heard, *self._ghosts), host.broker, host.epoch)
         self.deciding = True
-        for broker in told:
-            self._begun(broker)
         self._anew = bool(lost) or all(one.ended or one.anew for one in decided)
         if lost:
             self._tell_all_lost(facts)
@@ -251,13 +249,15 @@ class Group:
         self._streams.clear()
         if self.members:
             self._subscribe()
+        for broker in told:
+            self._begun(broker)
         self._go_on()
 
     def _notice_losses(self, decided: list[Decided], heard: list[Term], told: Mapping[str, Known]) -> bool:
         """Whether something may have been decided that nobody here knows of.
 
-        Terms that were lost before are *ghosts*. What was published before they were noticed, and was out of reach then,
-        may be among what they have decided: as long as they are remembered, who comes into reach makes them count again.
+        Terms that were lost before are *ghosts*. What was out of reach when they were noticed may be among what they
+        have decided: as long as they are remembered, a broker that comes into reach makes them count again.
         """
         now = self._host.now()
         known, ghosts = set(self.lineage.terms), dict(ghost for one in decided for ghost in one.ghosts)
@@ -369,6 +369,7 @@ class Group:
     def _unsubscribe(self) -> None:
         if (inner := self._inner) is not None:
             self._inner = None
+            self.settled = False
             self._inbox.clear()
             inner.close()
 

@@ -61,7 +61,7 @@ class Checker:
         self._stretches = Stretches()
         self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
-        self._groups = GroupJudge(self._observer, self._faults, self._promises)
+        self._groups = GroupJudge(self._observer, self._faults, self._promises, self.excuses)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:

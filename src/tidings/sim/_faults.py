@@ -131,6 +131,12 @@ class Faults:
         reachability = self.reachability
         return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
 
+    def crashed_while_apart(self, since: Record, now: Record) -> bool:
+        """Whether something was broken at a time, and a broker has died since."""
+        apart = any(one.begun.seq < since.seq and one.end(now) + PAUSE > since.time for one in self._outages)
+        died = any(one.kind == "crash" and since.seq < one.begun.seq < now.seq for one in self._outages)
+        return apart and died
+
     def is_dead(self, origin: str) -> bool:
         """Whether a broker has died and is not back."""
         return any((outage.kind, outage.where, outage.ended) == ("crash", origin, None) for outage in self._outages)

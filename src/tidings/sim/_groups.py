@@ -13,6 +13,7 @@ from tidings.model import Matches
 from tidings.wire import Quality
 
 from ._details import Joined, Missing, Notified, Settlement, Unnoticed
+from ._excuses import Excuse, Excuses
 from ._faults import MEMBER_LEAVES, NONE, PUBLISHER_LEAVES, UNDER_WAY, Faults
 from ._observer import Observer, Publication, Violation
 from ._promises import Outcome, Promises
@@ -46,10 +47,11 @@ class _Group:
 class GroupJudge:
     """Follows who is a member of what."""
 
-    def __init__(self, observer: Observer, faults: Faults, promises: Promises) -> None:
+    def __init__(self, observer: Observer, faults: Faults, promises: Promises, excuses: Excuses) -> None:
         self._observer = observer
         self._faults = faults
         self._promises = promises
+        self._excuses = excuses
         self._one = promises.holds(ONE_MEMBER, FEATURE)
         self._members: dict[tuple[str, str], _Membership] = {}
         self._groups: dict[str, _Group] = {}
@@ -102,7 +104,9 @@ class GroupJudge:
         before = group.got.get(event)
         if before is None and published is not None and not self._handed_over_again(published):
             before = group.publications.get(publication)
-        if before is not None and self._one:
+        if before is not None and self._faults.crashed_while_apart(before, record):
+            self._excuses.grant(Excuse.DECIDED_APART, [record])
+        elif before is not None and self._one:
             yield Violation(ONE_MEMBER, record, f"{before.component} got it before, in record {before.seq}")
         group.got[event] = group.publications[publication] = record
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from tidings.aggregation import Aggregation
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
@@ -102,7 +103,8 @@ def _features(authority: str) -> tuple[Feature, ...]:
     hosts, aggregation = Hosts(), Aggregation()
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
-    return Scopes(authority), Strict(HistoryOptions()), aggregation, hosts, following, neighbourhood, Arrivals()
+    moving = (hosts, following, neighbourhood, Arrivals())
+    return (Scopes(authority), Strict(HistoryOptions()), aggregation, *moving, Groups())
 
 
 class World(Mishaps):
