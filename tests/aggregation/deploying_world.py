@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,10 +21,9 @@ from tidings.aggregation.deploying import (
     signed,
 )
 from tidings.aggregation.deploying.messages import FEATURE, AnyMessage, Declined, Deploy, Surveyed, decode, encode
-from tidings.aggregation.workers import Answer, Batch, Check, Code, Job
-from tidings.aggregation.workers._child import Definitions
 from tidings.broker import Feature, Link
 from tidings.sim import Network
+from tidings.sim._code_workers import SimWorkers
 from tidings.wire import Extension, Frame
 
 KEYS, OTHERS, OPERATOR = keygen(), keygen(), keygen()
@@ -171,29 +169,6 @@ class World:
         return "".join(one.judge(place).phase[0] if place in one else "-" for one in found)
 
 
-class SimWorkers:
-    """What stands for worker processes: the same answers, a millisecond later, without walls."""
-
-    unavailable = ""
-    layers = ("none",)
-
-    def __init__(self, world: World, broker: str) -> None:
-        self._world = world
-        self._broker = broker
-        self._definitions = Definitions()
-        self._number = 0
-
-    def submit(
-        self, place: Place, code: Code, jobs: Sequence[Job], done: Callable[[Sequence[Answer] | str], None]
-    ) -> None:
-        self._number += 1
-        jobs = [Check(one.seed, 0.02) if isinstance(one, Check) else one for one in jobs]
-        answers = self._definitions.answer(
-            Batch(self._number, f"{place} {hash(code.source)}", list(jobs), code)
-        ).answers
-        self._world.network.runtime(self._broker).call_later(1_000, lambda: done(answers))
-
-    def strikes(self, place: Place) -> int:
-        return 0
-
-    def forget(self, place: Place) -> None: ...
+def workers(world: World, broker: str) -> SimWorkers:
+    """What stands for worker processes."""
+    return SimWorkers(lambda: world.network, broker)

@@ -127,6 +127,25 @@ def test_what_is_deployed_survives_a_restart_and_so_does_its_end() -> None:
     assert here.phases("acme.m") == "rrrr"
 
 
+def test_a_full_disk_stops_no_end_on_its_way_and_takes_no_deployment_from_a_client() -> None:
+    here = world()
+    first = here.question()
+    here.deploy(first)
+    here.network.fill("b")
+    here.deploy(here.end(first))
+    assert here.phases() == "rrrr"
+    assert "cannot take more" in here.refusal(here.question(name="acme.m"), "cb")
+    assert here.phases("acme.m") == "----"
+    here.network.fill("b", full=False)
+    here.deploy(here.question(name="acme.o"))
+    for name in "abcd":
+        here.network.crash(name)
+    here.network.run(1)
+    here.network.restart("b")  # alone, so nobody tells it
+    here.network.run(20)
+    assert here.deployments("b").registry.judge(Place("acme.n", "1.0.0")).phase is Phase.REMOVED
+
+
 @pytest.mark.req("AGG-187")
 @pytest.mark.parametrize(
     ("changed", "said"),

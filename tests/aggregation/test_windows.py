@@ -255,3 +255,21 @@ def test_what_is_published_outside_the_root_scope_is_not_measured() -> None:
     outside.publish(n=3)
     network.run(5)
     assert {result.value for result in final(watch.results)} == {0, 2}
+
+
+def test_a_sum_beyond_64_bits_is_told_as_a_float_and_stops_no_broker() -> None:
+    network, _ = world()
+    watch = network.clients["client of a"].watch("sum(load), max(load) WINDOW 1s")
+    for _ in range(30):
+        network.clients["client of c"].publish(type="load", rack="r", load=2**62)
+        network.run(0.1)
+    network.run(3)
+    values = [result.value for result in watch.results if result.complete and result.value[1] is not None]
+    assert values
+    for total, largest in values:
+        assert largest == 2**62
+        assert total % 2**62 == 0
+    assert any(type(total) is float and total > 2**64 for total, _ in values)
+    network.clients["client of a"].unwatch("w1")
+    network.run()
+    assert kept_aggregates(network) == []

@@ -160,6 +160,10 @@ def test_publish_prints_the_key_of_the_event(address: str) -> None:
     assert plain.stdout.startswith("cli/")
     stored = tidings_("pub", "--broker", address, "--quality", "stored", "--json", "n=1")
     assert json.loads(stored.stdout)["event"]["origin"] == "cli"
+    counted = tidings_("pub", "--broker", address, "--count-receivers", "n=1")
+    assert counted.stdout.splitlines()[1] == "received by 0 clients"
+    said = json.loads(tidings_("pub", "--broker", address, "--count-receivers", "--json", "n=1").stdout)
+    assert said["receivers"] == {"handled": 0, "unknown": 0, "complete": True, "withheld": False}
     fired = tidings_("pub", "--quality", "fire", "n=1", env={"TIDINGS_BROKER": address})
     assert fired.stdout == "sent\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from client.transports import brokers, on_both, on_sockets, options, serve, url, way_to
@@ -13,7 +14,7 @@ from serving import serving
 import tidings
 from tidings import sync
 from tidings.aggregation import AggregationOptions, Exported
-from tidings.client import AggregateValue, AggregateWatch
+from tidings.client import AggregateValue, AggregateWatch, ReceiverCount
 from tidings.net import Access, AccessEntry, Options
 
 TOKEN = "a-token-for-the-tests"
@@ -339,3 +340,76 @@ def test_what_is_exported_is_checked_when_the_configuration_is_read() -> None:
     ):
         with pytest.raises(tidings.TidingsError, match=problem):
             Exported.parse(text)
+
+
+@pytest.mark.req("AGG-142")
+@on_both
+async def test_a_publisher_is_told_how_many_got_it() -> None:
+    async with brokers("ab", ["ab"]) as servers:
+        async with tidings.connect(url(servers["a"])) as one, tidings.connect(url(servers["b"])) as two:
+            assert (await one.publish(type="quote", count_receivers=True)).receivers == ReceiverCount(0, 0, True)
+            await two.subscribe("type = 'quote'")
+            await one.subscribe("type = 'quote'")
+            receipt = await one.publish(type="quote", count_receivers=True)
+            assert receipt.receivers == ReceiverCount(2, 0, complete=True)
+            assert (await receipt) is not None
+            assert (await one.publish(type="quote")).receivers is None
+
+
+@on_both
+async def test_counting_receivers_of_what_cannot_be_published_is_refused_before() -> None:
+    async with serve(options()) as server, tidings.connect(url(server)) as client:
+        with pytest.raises(tidings.ArgumentRefused, match="fire"):
+            await client.publish(type="t", quality="fire", count_receivers=True)
+        with pytest.raises(tidings.ArgumentRefused, match="count_within"):
+            await client.publish(type="t", count_receivers=True, count_within=-1)
+        with pytest.raises(tidings.ArgumentRefused, match="count_receivers"):
+            await client.publish(type="t", count_receivers=7)  # type: ignore[arg-type]
+        with pytest.raises(tidings.ScopeError, match="no scope 'nowhere'"):
+            await client.publish(type="t", count_receivers="nowhere")
+        with pytest.raises(tidings.ValueRefused):
+            await client.publish(type=object(), count_receivers=True)
+        assert client.statistics().published == 0
+
+
+@pytest.mark.req("AGG-142")
+@on_sockets
+async def test_who_may_not_count_publishes_nothing_and_who_may_is_not_told_small_numbers() -> None:
+    counter = AccessEntry("counter", count=("root",))
+    access = Access(
+        {TOKEN: AccessEntry("someone"), TOKEN * 2: AccessEntry("boss", administer=True), TOKEN * 3: counter}
+    )
+    async with sockets.serve(Options(name="closed", port=0, access=access)) as server:
+        async with (
+            tidings.connect(url(server), token=TOKEN) as client,
+            tidings.connect(url(server), token=TOKEN * 2) as boss,
+            tidings.connect(url(server), token=TOKEN * 3) as guest,
+        ):
+            got = await boss.subscribe("TRUE")
+            with pytest.raises(tidings.AccessDenied, match="'someone' may not count"):
+                await client.publish(n=1, count_receivers=True)
+            receipt = await guest.publish(n=2, count_receivers=True)
+            assert receipt.receivers == ReceiverCount(None, None, complete=True, withheld=True)
+            async for notification in got:
+                assert notification["n"] == 2
+                break
+
+
+def test_a_blocking_client_is_told_how_many_got_it() -> None:
+    with serving(Options(port=0)) as address, sync.connect(address) as client, client.subscribe("TRUE"):
+        receipt = client.publish(n=1, count_receivers=True)
+        assert receipt is not None
+        assert receipt.receivers == ReceiverCount(1, 0, complete=True)
+
+
+@on_sockets
+async def test_a_broker_with_a_store_leaves_the_secret_of_pseudonyms_in_a_file(tmp_path: Path) -> None:
+    async with sockets.serve(Options(name="kept", port=0, data=tmp_path)) as server:
+        async with tidings.connect(url(server)) as client:
+            assert not (tmp_path / "pseudonyms.key").exists()
+            async with client.aggregates.watch("publishers() WINDOW 200ms") as watch:
+                async for _ in watch:
+                    await client.publish(n=1)
+                    if (tmp_path / "pseudonyms.key").exists():
+                        break
+            assert len(bytes.fromhex((tmp_path / "pseudonyms.key").read_text())) == 32

@@ -189,6 +189,9 @@ def test_it_works_where_a_loop_is_running(address: str) -> None:
 # --- the facade offers what the asynchronous client does ------------------------------------------------
 
 INTERNAL = {
+    "taken": "for the client",
+    "enter": "for the client",
+    "leave": "for the client",
     "durable": "whether it is, the caller has said itself",
     "past": "the same",
     "receive_own": "the same",

@@ -20,7 +20,7 @@ from net import world as sockets
 from net.proxy import proxy
 from net.world import options, take, until
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, Role, RoutingOptions
 from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
@@ -69,8 +69,9 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
-    following, remembering = Following(hosts.epoch_of), Strict(HistoryOptions())
-    return Scopes(name), remembering, Aggregation(), hosts, following, Arrivals(), Groups()
+    counting = Aggregation(), Receivers(AggregationOptions())
+    moving = hosts, Following(hosts.epoch_of), Arrivals()
+    return (Scopes(name), Strict(HistoryOptions()), *counting, *moving, Groups())
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

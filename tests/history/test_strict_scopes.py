@@ -96,6 +96,30 @@ def test_what_an_edge_no_longer_admits_is_not_replayed_and_what_it_did_not_admit
     assert prices(customer) == [7, 9]
 
 
+def test_what_was_published_under_a_version_that_is_not_active_here_yet_is_of_the_past(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = market()
+    guest = network.add_client("guest", "c")
+    network.run()
+    scoping = network.brokers["c"].scoping
+    activate, late = scoping.activate, list[int]()
+    monkeypatch.setattr(scoping, "activate", late.append)  # it takes its time, and everybody else goes on
+    network.change("b", (Join("@guest", "customers"),))
+    network.run(1)
+    assert scoping.newest.version == network.brokers["a"].scoping.active.version > scoping.active.version
+    for value in (100, 200):
+        network.clients["market"].publish(price=value)
+    network.run(1)
+    guest.subscribe("price > 0", past=last(10))
+    network.run(1)
+    assert prices(guest) == [1, 2]
+    with network.brokers["c"].turn():
+        activate(late[0])
+    network.run()
+    assert not check(network.trace)
+
+
 def test_what_was_published_before_there_were_scopes_went_through_the_root_scope() -> None:
     network = Network(5, features=lambda name: [Scopes("a"), Strict()])
     network.add_brokers("ab", links=["ab"])

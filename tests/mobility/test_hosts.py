@@ -11,8 +11,9 @@ import pytest
 import tidings
 from tidings.broker import Link, LinkKind
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.mobility import _hosts as module
+from tidings.mobility._claiming import MAX_WAVES
 from tidings.mobility._claims import Claim, Claims, Held, Ruling, combined
+from tidings.mobility._hosts import CLOCK_OFFSET
 from tidings.sim import Network, Op, Weather, World, check
 from tidings.wire import Frame, Routed, Wave, pack
 
@@ -283,7 +284,7 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     phone.attach("c")
     world.run(1)
     assert at(world) == ["a", "c"]
-    hosts(world, "c")._waves = module.MAX_WAVES  # so many are under way that its claim has to wait
+    hosts(world, "c")._claiming.waves = MAX_WAVES  # so many are under way that its claim has to wait
     world.heal("a", "b")
     world.run(1)
     phone.vanish(noticed=600, kept=600)
@@ -348,7 +349,7 @@ def test_an_epoch_from_the_future_is_refused_before_anything_changes() -> None:
     world = network()
     world.add_client("phone", "a")
     world.run()
-    future = world.scheduler.now + module.CLOCK_OFFSET + 1
+    future = world.scheduler.now + CLOCK_OFFSET + 1
     [verdict] = entering(world, "b", Newcomer("phone", "phone", future, "a"))
     assert isinstance(verdict, Denied)
     assert "60 seconds in the future" in verdict.reason

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from net.proxy import proxy
 from net.world import Raw, brokers, running, until, url
 
 import tidings
 from tidings.net import Server
-from tidings.wire import TAKEN_OVER, Reject, Welcome
+from tidings.wire import TAKEN_OVER, Reject, Welcome, ack
 
 
 def _has(server: Server, name: str) -> bool:
@@ -38,6 +39,32 @@ async def test_a_connection_that_answers_no_ping_makes_room() -> None:
         async with tidings.connect(url(servers["b"]), name="phone") as client:
             assert client.connected
             await until(lambda: not _has(servers["a"], "phone"))
+
+
+@running
+async def test_the_name_of_a_client_that_has_left_is_free() -> None:
+    async with brokers("a") as servers, proxy(servers["a"].port) as way:
+        async with tidings.connect(way.url, name="phone") as phone:
+            way.bytes_per_second = 20_000
+            await phone.publish_many([{"n": n} for n in range(80)], quality="fire")  # it leaves behind them
+            assert _has(servers["a"], "phone")
+        assert not _has(servers["a"], "phone")
+
+
+@running
+async def test_what_a_client_had_sent_before_it_was_asked_is_no_answer() -> None:
+    async with brokers("ab", ["ab"]) as servers, await Raw.open(servers["a"]) as silent:
+        assert isinstance(await silent.hello("phone"), Welcome)
+
+        async def arrive() -> None:
+            for _ in range(10):  # as from a client that has gone since
+                silent.write(ack(0))
+                await asyncio.sleep(0.02)
+
+        arriving = asyncio.create_task(arrive())
+        async with tidings.connect(url(servers["b"]), name="phone") as client:
+            assert client.connected
+        await arriving
 
 
 @running

@@ -7,16 +7,24 @@ import net.test_flow
 import net.test_links
 import pytest
 import sim.test_aggregate_scenarios
+import sim.test_deploying_scenarios
 from promised import READ
-from sim.traces import BAD, F, Writer
+from sim.traces import BAD, GOOD, F, Writer
 
 from tidings.model import last
+from tidings.scopes import SESSION_ID, CreateScope, Graph, Join, apply
 from tidings.sim import Op, Promises, _faults, check
 from tidings.wire import Ending, Past, Quality
 
 PROMISES = Promises.load()
 Cell = tuple[str, str, str]
-ELSEWHERE = (client.test_durable, net.test_flow, net.test_links, sim.test_aggregate_scenarios)
+ELSEWHERE = (
+    client.test_durable,
+    net.test_flow,
+    net.test_links,
+    sim.test_aggregate_scenarios,
+    sim.test_deploying_scenarios,
+)
 """The tests that read cells of `net`, `durable` and `aggregation`: what happens there must be what the cell says."""
 
 
@@ -34,8 +42,27 @@ def unsafe(guarantee: str) -> Writer:
         case "one-host":
             writer = Writer().add(Op.HOSTED, "Y", detail=("b", 1)).add(Op.HOSTED, "Y", detail=("c", 2))
             return writer.later(20).quiesce()
+        case "in-session":
+            return reaction_elsewhere()
         case _:
             return Writer().sub().pub(1).unsub().notify(1)
+
+
+def reaction_elsewhere() -> Writer:
+    """X is in two session scopes, Z and Y in one each; X reacts to Z, and Y gets the reaction."""
+    joined = [Join("@X", "s"), Join("@X", "t"), Join("@Z", "s"), Join("@Y", "t")]
+    scopes = [CreateScope(name, attributes={SESSION_ID: name}) for name in ("s", "t")]
+    graph = apply(Graph(), (*scopes, *joined))
+    writer = Writer().add(Op.ATTACH, "Z", detail=("a", 1))
+    writer.add(Op.ACTIVE, "a", detail=(1, graph)).add(Op.ACTIVE, "b", detail=(1, graph)).sub()
+    writer.add(Op.SUB, "X", subscription="x", filter=F, detail=(True,)).pub(1, who="Z")
+    cause = len(writer.records)
+    got = ("a", 1, 1, 0, 1)
+    writer.add(Op.NOTIFY, "X", subscription="x", publication=1, publisher="Z", notification=GOOD, detail=got)
+    how = (Quality.ACCEPTED, cause)
+    writer.add(Op.PUB, "X", publication=1, publisher="X", notification=GOOD, detail=how)
+    got = ("a", 1, 2, 0, 1)
+    return writer.add(Op.NOTIFY, "Y", subscription="s", publication=1, publisher="X", notification=GOOD, detail=got)
 
 
 def silent(guarantee: str, fault: str) -> Writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -97,16 +98,16 @@ def test_what_brokers_owe_is_what_the_definition_says(seed: int) -> None:
 
 # --- a mistake of one is noticed by the other -----------------------------------------------------------
 
-Seeing = Callable[[Graph, str, Notification, str], list[Sighting]]
+Seeing = Callable[..., list[Sighting]]
 
 
-def too_much(graph: Graph, publisher: str, notification: Notification, reader: str) -> list[Sighting]:
+def too_much(graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any) -> list[Sighting]:
     """As if those who see nothing of a publication saw it in the root scope."""
     outside = Sighting(reader, notification, (publisher, ROOT_SCOPE, reader))
     return sightings(graph, publisher, notification, reader) or [outside]
 
 
-def too_little(graph: Graph, publisher: str, notification: Notification, reader: str) -> list[Sighting]:
+def too_little(graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any) -> list[Sighting]:
     """As if nothing came by more than one scope."""
     return [at for at in sightings(graph, publisher, notification, reader) if len(at.path) <= 3]
 

@@ -35,6 +35,7 @@ from tidings.wire import (
     MobilityRequest,
     Notify,
     Offers,
+    Opening,
     Page,
     Part,
     Past,
@@ -141,6 +142,7 @@ MESSAGES: list[AnyMessage] = [
     Routed("b3", "b1", "history", b"\x01"),
     MobilityRequest("q8", "forget", old="b1", new="b2"),
     MobilityReply("q8", b"{}"),
+    Publish(11, BODY, cause=("in:0123456789abcdef",), opens=Opening("a1", 0, 5_000_000)),
 ]
 
 HELLO = Hello((1,), PeerRole.CLIENT, "alice")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
     from ._options import AggregationOptions, Isolation
+    from ._receivers import Receivers
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
     from ._subject import Subject
@@ -27,6 +28,7 @@ _MODULES = {
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
     "_options": ("AggregationOptions", "Isolation"),
+    "_receivers": ("Receivers",),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
     "_subject": ("Subject",),
@@ -54,6 +56,7 @@ __all__ = [
     "Range",
     "Ranges",
     "Read",
+    "Receivers",
     "Request",
     "Riding",
     "Sample",

@@ -30,7 +30,7 @@ from tidings.broker import Timer
 from tidings.model import Filter, Notification, PartialRefused
 from tidings.wire import encode_body
 
-from ._forms import Read
+from ._forms import Read, tellable
 from ._windows import LATEST, MAX_BYTES, MAX_GROUPS, Known, Measured, Shown, Windows
 from .definitions import JP, Aggregate, group_key
 from .deploying import Manifest
@@ -218,7 +218,7 @@ class CodeWindows(Windows):
                 errors.append(error)
         end = self._window.ends_at(shown.window)
         value = values if grouped else values.get("")
-        return Read(value, max(errors), shown.final, (end - self._window.size_ms, end))
+        return Read(tellable(value), max(errors), shown.final, (end - self._window.size_ms, end))
 
     def _final(self, known: Known) -> int | None:
         """A window that cannot be presented yet is not final yet."""

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from tidings.broker import Feature, Link, WaveKind
-from tidings.model import DeploymentRefused, TidingsError
+from tidings.model import DeploymentRefused, StoreFull, TidingsError
 from tidings.wire import UNREADABLE, pack, unpacker
 
 from ._acceptance import Acceptance, check_answers, identity
@@ -126,6 +126,8 @@ class Deployments(Feature):
         self.refused = 0
         """Statements that were refused, from clients and neighbours."""
         self._signers = {signer.identity: signer for signer in options.signer}
+        self._unkept: dict[str, Signed] = {}
+        """Statements that the disk has not taken."""
         self._testing: dict[Place, str] = {}
         """Whose laws are being tested, by digest."""
 
@@ -163,6 +165,7 @@ class Deployments(Feature):
 
     def neighbour_ready(self, link: Link) -> None:
         """Compare what is known."""
+        self._keep()
         self._send(link, Have(self.registry.marks()))
 
     def on_message(self, link: Link, body: bytes) -> None:
@@ -196,8 +199,8 @@ class Deployments(Feature):
     def _taken(self, who: str, statement: Signed, place: Place, source: Link | None) -> None:
         """Keep a statement, act on it, and only then pass it on."""
         manifest = statement.manifest
-        if (log := self.context.log) is not None:
-            log.put(_TABLE, f"{place} {manifest.act} {manifest.digest}".strip(), pack(statement))
+        self._unkept[f"{place} {manifest.act} {manifest.digest}".strip()] = statement
+        self._keep()
         everything = Judged(Phase.QUARANTINED, "everything up to now")
         judged = everything if place.name == EVERY else self.registry.judge(place)
         if self.workers is not None:
@@ -210,6 +213,21 @@ class Deployments(Feature):
         for link in self.context.neighbours:
             if link is not source:
                 self._send(link, Spread(statement))
+
+    def _keep(self) -> None:
+        """Put on disk what is not there yet.
+
+        A disk that takes nothing now must not stop an end on its way: it is tried again with the next statement and
+        the next neighbour, and after a crash the neighbours know it.
+        """
+        log = self.context.log
+        for key, statement in list(self._unkept.items()):
+            if log is not None:
+                try:
+                    log.put(_TABLE, key, pack(statement))
+                except TidingsError:
+                    return
+            del self._unkept[key]
 
     def struck(self, place: Place, reason: str) -> None:
         """The code of a definition has failed too often here."""
@@ -318,6 +336,11 @@ class Deployments(Feature):
     def _apply(self, link: Link, deploy: Deploy) -> None:
         """Take the statement, pass it on, and say where it arrived. What is unsigned is the client's own word."""
         statement = deploy.statement
+        if (log := self.context.log) is not None and log.full:
+            raise StoreFull(
+                f"the store of broker '{self.context.name}' cannot take more for now, and nothing was changed; deploy "
+                "again later"
+            )
         if not statement.signature:
             statement = msgspec.structs.replace(statement, signer=identity(link))
         if self.registry.take(statement, From.CLIENT):

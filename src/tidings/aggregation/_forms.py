@@ -18,6 +18,7 @@ import msgspec
 
 from tidings.model import PartialRefused
 
+_WORD = 2**63
 MAX_COUNT = 2**53
 """The largest end of a range: what every language can hold."""
 MAX_PARTIAL = 4_096
@@ -50,6 +51,26 @@ class Arithmetic(Protocol):
     def decode(self, data: bytes, /) -> Any:
         """The partial in these bytes; raises if there is none."""
         ...
+
+
+def tellable(value: Any) -> Any:
+    """A value as it can be told: integers beyond 64 bits as floats, and None for what no float holds.
+
+    >>> tellable([2**63 - 1, 2**64, {"a": -(10**400)}])
+    [9223372036854775807, 1.8446744073709552e+19, {'a': None}]
+    """
+    if type(value) is int:
+        if -_WORD <= value < _WORD:
+            return value
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    if isinstance(value, dict):
+        return {key: tellable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [tellable(one) for one in value]
+    return value
 
 
 class Read(NamedTuple):
@@ -219,7 +240,7 @@ class Points:
 
     def read(self, shown: Any, bound: float) -> Read:
         """The value of the partial; the shares keep it within the bound."""
-        return Read(self._definition.present(shown), bound)
+        return Read(tellable(self._definition.present(shown)), bound)
 
     def encode(self, told: Any) -> bytes:
         """As the definition does."""

@@ -25,7 +25,7 @@ import msgspec
 
 from tidings.model import EVERYTHING, AggregateError, Filter, Notification, PartialRefused
 
-from ._forms import Read
+from ._forms import Read, tellable
 from .definitions import JP, Aggregate, Panes, Record
 from .expressions import OF_SUBSCRIPTIONS, PEOPLE, compiled, parse
 
@@ -160,7 +160,7 @@ class Windows:
         end = self._window.ends_at(shown.window)
         grouped = bool(getattr(definition, "by", ()))
         value = values if grouped else values.get("", definition.present(definition.zero()))
-        return Read(value, error, shown.final, (end - self._window.size_ms, end))
+        return Read(tellable(value), error, shown.final, (end - self._window.size_ms, end))
 
     def _final(self, known: Known) -> int | None:
         brokers = self._brokers()
@@ -236,6 +236,12 @@ class Measuring:
     def begin(self, now_ms: int) -> None:
         """From now on nothing is missed."""
         self._since = now_ms
+
+    def restart(self, now_ms: int) -> None:
+        """Drop what was measured until now: windows that have begun are not contributed to."""
+        self._since = now_ms
+        self._groups.clear()
+        self._closed = {window: Measured(0, {}) for window in self._closed}
 
     @property
     def next_at(self) -> int:

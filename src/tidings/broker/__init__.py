@@ -2,6 +2,7 @@
 
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
+from ._causes import Cause, during, enter, leave, reaction, session_tag
 from ._context import Context
 from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
@@ -20,6 +21,7 @@ from .interest import (
     OPEN_PASSAGE,
     Announcement,
     Book,
+    Climbing,
     Covering,
     Delta,
     Entry,
@@ -53,6 +55,8 @@ __all__ = [
     "Announcing",
     "Book",
     "Broker",
+    "Cause",
+    "Climbing",
     "Context",
     "Covering",
     "Debt",
@@ -103,9 +107,14 @@ __all__ = [
     "check_tree",
     "debts",
     "delivering",
+    "during",
+    "enter",
     "from_past",
     "is_located",
+    "leave",
     "owed",
     "point_of",
+    "reaction",
+    "session_tag",
     "version_of",
 ]

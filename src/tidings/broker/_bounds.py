@@ -8,6 +8,8 @@ from typing import TypeGuard
 from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Location, Matches, Position, TidingsError
 from tidings.wire import CLIENT_COST, MAX_POSITIONS, Advertise, Publish, Subscribe, UnreadableFilter
 
+from ._causes import check_cause
+
 MAX_NUMBER = 2**63 - 1
 """The largest number of anything: what disks and other languages can hold."""
 MAX_ID = 256
@@ -30,6 +32,10 @@ def check_publication(message: Publish) -> None:
         raise TidingsError(f"{message.seq} is not the number of a publication; they count from 1")
     if message.ttl is not None and not 0 <= message.ttl <= MAX_NUMBER:
         raise TidingsError(f"{message.ttl} is not a time to live; give microseconds")
+    if message.cause:
+        check_cause(message.cause)
+    if message.opens is not None:
+        raise TidingsError("requests are not carried out by this broker; publish, and subscribe to the answer")
 
 
 def check_readable(filter: Matches) -> None:

@@ -12,7 +12,7 @@ from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._runtime import Log, Timer
-from .forwarding import Publications
+from .forwarding import Noting, Publications
 from .interest import Entry, Registration, RoutingOptions, Scoping, Settling
 from .outlets import Holds
 from .overlay import WAVE_DEADLINE, Tree
@@ -194,6 +194,31 @@ class Context:
         it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
         """
         self._broker.doors.ride(link, self._feature.name, produce, within, carries)
+
+    def follow(self, client: Link, seq: int, begin: Callable[[Envelope], None]) -> None:
+        """Call `begin` when an attached client publishes something by this number of its own.
+
+        That is in the step that sends it, before it is sent: the place for `note_receivers`. A client that leaves, or
+        is refused, is forgotten.
+        """
+        self._broker.delivery.follow(client, seq, begin)
+
+    def unfollow(self, client: Link, seq: int) -> None:
+        """Wait for a publication no longer."""
+        self._broker.delivery.unfollow(client, seq)
+
+    def note_receivers(self, onward: bytes, noted: Callable[[Link, bool], None]) -> None:
+        """Hear of each client that gets the notification of this step; it carries `onward` to the neighbours.
+
+        To be called in `begin` of `follow`, and in `on_attached`: there it is about the message that is handled next.
+        `noted(client, sent)`: whether it was sent the notification, or that is kept back from it; the same client may
+        be noted more than once.
+        """
+        self._broker.delivery.following.noting = Noting(self._feature.name, onward, noted)
+
+    def tell_marks(self) -> None:
+        """Tell neighbours and clients now how far this broker has come, and not only when that is due."""
+        self._broker.progress.tell()
 
     def send_to(self, broker: str, body: bytes) -> bool:
         """Send a message of this feature to any broker; it gets it in `on_routed`. False: it cannot be reached now.

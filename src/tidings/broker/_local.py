@@ -16,6 +16,7 @@ border broker has another number; it is recognised by the publisher's own, among
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -62,6 +63,7 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place, is_located, resolved
+from ._causes import NO_TAGS, Cause, handling, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription, Membership
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -138,6 +140,9 @@ class LocalBroker:
         self.delivering_past = False
         """Whether that notification comes from the past."""
 
+        self.delivering_tags = NO_TAGS
+        """The sessions that it belongs to, if it belongs to any: what is published in reaction repeats them."""
+
     # --- what the application calls -------------------------------------------------------------------
 
     def publish(
@@ -160,11 +165,16 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = seq
-        message = Publish(seq, body, quality, ttl)
+        message = Publish(seq, body, quality, ttl, reaction())
         if quality is not Quality.FIRE:
             self._unacknowledged[seq] = message
         self._send(Frame(message))
         return seq
+
+    @property
+    def published(self) -> int:
+        """The number of the latest publication."""
+        return self._published
 
     @property
     def unacknowledged(self) -> int:
@@ -428,11 +438,12 @@ class LocalBroker:
         notification = decode_body(envelope.body)
         route = envelope.routes[0]
         self.delivering_past = FROM_PAST in route.tags
+        tags = self.delivering_tags = session_tags(route.tags) if route.tags else NO_TAGS
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
                 if (membership := self._memberships.get(id)) is not None:
-                    membership.callback(notification)
+                    self._hand(membership.callback, notification, tags)
                 continue
             if subscription.awaits_past:
                 continue  # an earlier subscription has had this id
@@ -444,7 +455,15 @@ class LocalBroker:
                 if passed or self._repetitions.known(source, identity.publisher_seq):
                     self.duplicates += 1
                     continue
-            subscription.callback(notification)
+            if not tags:
+                subscription.callback(notification)
+            else:
+                self._hand(subscription.callback, notification, tags)
+
+    def _hand(self, callback: Callback, notification: Notification, tags: tuple[str, ...]) -> None:
+        """Call the application; what it publishes meanwhile is a reaction to what has these tags."""
+        with handling(self, Cause(tags)) if tags else contextlib.nullcontext():
+            callback(notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import enum
 import json
 import sys
@@ -81,6 +82,13 @@ def pub(
             help="Give up if the broker has not answered within this time.",
         ),
     ] = TIMEOUT,
+    count_receivers: Annotated[
+        bool,
+        typer.Option(
+            "--count-receivers",
+            help="Wait until those who get it have acknowledged it, and print how many did. Needs the right to count.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish a notification and print the key of the event.
@@ -88,15 +96,34 @@ def pub(
     Example: tidings pub type=quote symbol=SAP price=182.4
     """
     if attributes == ["-"]:
+        if count_receivers:
+            raise UsageError("--count-receivers counts for one notification; give its attributes instead of -")
         count = asyncio.run(_publish_lines(client, quality, ttl, advertise, timeout))
         print(json.dumps({"published": count}) if as_json else f"published {count:,}")
         return
     notification = notification_of(attributes)
-    event, reached = asyncio.run(_publish(client, notification, quality, ttl, advertise, timeout))
+    published = _publish(client, notification, quality, ttl, advertise, timeout, count_receivers=count_receivers)
+    event, receipt = asyncio.run(published)
     if as_json:
-        print(json.dumps({"event": None if event is None else event._asdict(), "quality": str(reached)}))
+        said = {"event": None if event is None else event._asdict(), "quality": str(receipt.quality)}
+        if receipt.receivers is not None:
+            said["receivers"] = dataclasses.asdict(receipt.receivers)
+        print(json.dumps(said))
     else:
         print("sent" if event is None else f"{event.origin}/{event.epoch}/{event.seq}")
+        if receipt.receivers is not None:
+            print(_received(receipt.receivers))
+
+
+def _received(count: tidings.ReceiverCount) -> str:
+    """How many have got it, for people."""
+    if count.withheld:
+        return "received by some clients, too few to be told"
+    if count.handled is None:
+        return "received by an unknown number of clients: the connection was lost"
+    unknown = "" if count.unknown == 0 else f", unknown of {'some' if count.unknown is None else count.unknown} more"
+    missing = "" if count.complete else "; not every broker has answered"
+    return f"received by {counted(count.handled, 'client')}{unknown}{missing}"
 
 
 async def _publish(
@@ -106,11 +133,14 @@ async def _publish(
     ttl: float | None,
     advertise: str | None,
     timeout: float,
-) -> tuple[EventKey | None, tidings.Quality]:
+    *,
+    count_receivers: bool,
+) -> tuple[EventKey | None, tidings.Receipt]:
     async with client:
         if advertise is not None:
             await _advertised(timeout, client, advertise)
-        receipt = await client.publish(notification, quality=quality.value, ttl=ttl)
+        publishing = client.publish(notification, quality=quality.value, ttl=ttl, count_receivers=count_receivers)
+        receipt = await _in_time(timeout, publishing, lambda: _silence(client, timeout))
 
         def problem() -> str:
             why = f": {receipt.waits_for}" if receipt.waits_for else ""
@@ -118,7 +148,7 @@ async def _publish(
 
         event = await _in_time(timeout, receipt, problem)
         assert receipt.quality is not None, "it was not refused"
-        return event, receipt.quality
+        return event, receipt
 
 
 async def _in_time(limit: float, work: Awaitable[_T], problem: Callable[[], str]) -> _T:

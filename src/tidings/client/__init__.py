@@ -1,5 +1,6 @@
 """The library that an application imports: async first, with a blocking facade in `tidings.sync`."""
 
+from tidings.broker import Cause
 from tidings.model import guard_log
 
 from ._address import ClientNotOpen, ConnectionFailed, NotAdmitted, TakenOver
@@ -10,9 +11,10 @@ from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
-from ._deploying import Deployment
+from ._deploying import Deployment, Signing
 from ._moves import Move, Moves
-from ._receipt import Receipt, RefusedByService
+from ._receipt import Receipt, ReceiverCount, RefusedByService
+from ._receivers import COUNT_WITHIN
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
 from ._state import State
@@ -23,6 +25,7 @@ from ._typed import Misfit
 
 __all__ = [
     "ADMIN_TIMEOUT",
+    "COUNT_WITHIN",
     "MAX_UNACKNOWLEDGED",
     "Admin",
     "AggregateValue",
@@ -30,6 +33,7 @@ __all__ = [
     "Aggregates",
     "AnyPast",
     "AnyState",
+    "Cause",
     "Changed",
     "Client",
     "ClientNotOpen",
@@ -46,7 +50,9 @@ __all__ = [
     "OnReconnect",
     "Readings",
     "Receipt",
+    "ReceiverCount",
     "RefusedByService",
+    "Signing",
     "State",
     "Subscription",
     "TakenOver",

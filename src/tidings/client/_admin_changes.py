@@ -8,6 +8,8 @@ from tidings.model import Duplicates
 from tidings.scopes import (
     CLOSED,
     OPEN,
+    SESSION_ID,
+    SESSION_MODE,
     Anchor,
     AnyChange,
     CreateScope,
@@ -18,6 +20,7 @@ from tidings.scopes import (
     Leave,
     Mode,
     Placement,
+    SessionMode,
     SetAdministration,
     SetAttributes,
     SetDelivery,
@@ -42,6 +45,7 @@ from ._admin_arguments import (
     texts_of,
 )
 from ._admin_link import ADMIN_TIMEOUT, AdminLink, Changed
+from ._arguments import choice_of
 
 
 class AdminChanges(AdminLink):
@@ -157,6 +161,27 @@ class AdminChanges(AdminLink):
         What is set here stays when the client disconnects, and wins over what the client brings when it connects.
         """
         return await self.change(SetAttributes(node, attributes_of(attributes)), timeout=timeout)
+
+    async def make_session(
+        self,
+        scope: str,
+        id: str = "auto",
+        *,
+        mode: SessionMode | str = SessionMode.DEFAULT,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Make a scope a session scope: reactions to what is in it appear in no other session scope.
+
+        With mode "origin_only" they appear in the scope that handed over what they react to, and nowhere else. Ids are
+        unique; the broker chooses one unless you do.
+        """
+        mode = choice_of(SessionMode, mode, "mode of a session")
+        said = {SESSION_ID: id, SESSION_MODE: None if mode is SessionMode.DEFAULT else mode.value}
+        return await self.set_attributes(scope, said, timeout=timeout)
+
+    async def end_session(self, scope: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
+        """Make a session scope a scope like others; reactions to what was in it appear in no session scope."""
+        return await self.set_attributes(scope, {SESSION_ID: None, SESSION_MODE: None}, timeout=timeout)
 
     async def set_roles(self, node: str, *roles: str, timeout: float = ADMIN_TIMEOUT) -> Changed:
         """Set the roles of a scope or a client, in place of those that it had."""

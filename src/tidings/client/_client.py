@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
+from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.broker import MAX_NUMBER, LocalBroker
 from tidings.model import ArgumentRefused, Duplicates, Location, Matches, Notification, ValueRefused, object_attributes
 from tidings.wire import Consistency, Extension, Frame, Gap, Quality, Welcome
@@ -33,6 +34,7 @@ from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
+from ._receivers import COUNT_WITHIN, Counting, CountTerms
 from ._settings import Settings
 from ._state import Lifecycle, State, Trigger
 from ._subscription import Subscription
@@ -108,6 +110,7 @@ class Client(Inquiries):
             lambda body: self._link.send(Frame(Extension(DEPLOYMENTS, body))),
         )
         """Questions about the traffic: how many would hear this?"""
+        self._counting = Counting(lambda body: self._link.send(Frame(Extension(RECEIVERS, body))))
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)
         self._local.observer = Incoming(
@@ -117,6 +120,7 @@ class Client(Inquiries):
             self._questions,
             admin=self.admin,
             aggregates=self.aggregates,
+            counting=self._counting,
             moves=self._moves,
         )
         self._keeping = Keeping(settings.state) if settings.state is not None else None
@@ -297,6 +301,8 @@ class Client(Inquiries):
         quality: Quality | str = Quality.DEFAULT,
         ttl: float | None = None,
         publisher_seq: int | None = None,
+        count_receivers: bool | str = False,
+        count_within: float = COUNT_WITHIN,
         **attributes: object,
     ) -> Receipt:
         """Publish attributes, a mapping, a dataclass or a msgspec Struct; return once the publication is on its way.
@@ -305,11 +311,16 @@ class Client(Inquiries):
         receipt to wait for the acknowledgement; then `receipt.quality` says what was reached.
 
         While too many publications are unacknowledged, or while the broker takes no more, this call waits: a fast
-        publisher is slowed down. Pass a mapping for attributes whose names are not Python names, or are `quality`,
-        `ttl` or `publisher_seq`. For an object, `type` holds the names of its class and superclasses, unless it has a
-        field of that name.
+        publisher is slowed down. Pass a mapping for attributes whose names are not Python names, or those of other
+        arguments. For an object, `type` holds the names of its class and superclasses, unless it has a field of that
+        name.
 
         `publisher_seq` is the number of this publication, for clients that were connected with `own_numbers`.
+
+        With `count_receivers`, this call waits until the clients that get the publication have acknowledged it, at most
+        `count_within` seconds, and `receipt.receivers` says how many did. True counts in the root scope; give the name
+        of another one to count there. This needs the right to count in that scope: without it, `AccessDenied` is
+        raised, and nothing is published.
         """
         content: Mapping[str, object]
         if notification is None:
@@ -325,11 +336,40 @@ class Client(Inquiries):
         lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
         if not self._link.flowing or self._publications.full:
             await self._may_publish()
+        if count_receivers:
+            terms = CountTerms.checked(count_receivers, count_within, quality)
+            return await self._publish_counted(content, quality, lifetime, publisher_seq, terms)
         number = self._local.publish(content, quality=quality, ttl=lifetime, seq=publisher_seq)
         self._published += 1
         if quality is _FIRE:
             return Receipt(number, _FIRE, UNHEARD)
         return self._publications.add(number)
+
+    async def _publish_counted(
+        self,
+        content: Mapping[str, object],
+        quality: Quality,
+        ttl: int | None,
+        seq: int | None,
+        terms: CountTerms,
+    ) -> Receipt:
+        """Publish something, and wait until its receivers are counted."""
+        body = Notification(content)  # what cannot be published is refused before anybody is asked
+        id = await self._counting.reserve(terms)
+        try:
+            await self._may_publish()
+            number = seq if seq is not None else self._local.published + 1
+            self._counting.follow(id, number)
+            self._local.publish(body, quality=quality, ttl=ttl, seq=number)
+            self._published += 1
+            receipt = self._publications.add(number)
+            await receipt
+        except BaseException:
+            if self._link.failure is None:
+                self._counting.abandon(id)
+            raise
+        receipt.receivers = await self._counting.received(id, terms)
+        return receipt
 
     async def _may_publish(self) -> None:
         """Wait until the broker takes more; raise the reason if it never will."""
@@ -369,6 +409,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: None = None,
         on_misfit: None = None,
+        keep_context: bool = False,
     ) -> Subscription[Notification]: ...
 
     @overload
@@ -389,6 +430,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[_T],
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[_T]: ...
 
     def subscribe(
@@ -408,6 +450,7 @@ class Client(Inquiries):
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[Any]:
         """Subscribe to what passes a filter. Iterate over the result, or pass a `callback`.
 
@@ -426,6 +469,10 @@ class Client(Inquiries):
         goes live as soon as there is enough, even if that is new. `history_report` says what was found. With
         `respect_ttl`, notifications that have outlived their time to live are left out. With `with_origin`, each
         notification has `from_past`, `published_at` and `identity`.
+
+        What is published while a notification is handled is a reaction to it: where there are session scopes, it stays
+        in those that the notification was in. With `keep_context`, that holds for tasks that were started meanwhile
+        until they end; without it, until the notification is handled.
 
         `on_gap` is called with each loss; without it, losses are logged as warnings. With `durable`, a name, the broker
         records how far the application has come, under this client's name and that one: after a crash, or after
@@ -451,6 +498,7 @@ class Client(Inquiries):
             duplicates=duplicates,
             as_=as_,
             on_misfit=on_misfit,
+            keep_context=keep_context,
         )
         if durable is not None and self._settings.name is None:
             raise ArgumentRefused(
@@ -518,6 +566,7 @@ class Client(Inquiries):
         self._local.announce()
         self._questions.ask_again()
         self.aggregates.renewed()
+        self._counting.renewed()
 
     def _lost(self, error: ConnectionFailed) -> None:
         """No broker takes this client any more."""
@@ -532,6 +581,7 @@ class Client(Inquiries):
         self._questions.answers.failed(error)
         self.admin.failed(error)
         self.aggregates.failed(error)
+        self._counting.failed(error)
 
 
 def _place(welcome: Welcome) -> Location | None:

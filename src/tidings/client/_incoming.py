@@ -8,6 +8,7 @@ import msgspec
 
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
+from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.model import EventKey
 from tidings.wire import ARRIVALS, UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
 
@@ -18,6 +19,7 @@ from ._pending import Pending
 from ._publications import Publications
 from ._questions import Questions
 from ._receipt import error_of
+from ._receivers import Counting
 from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
@@ -38,6 +40,7 @@ class Incoming:
         *,
         admin: Admin,
         aggregates: Aggregates,
+        counting: Counting,
         moves: Moves,
     ) -> None:
         self._publications = publications
@@ -46,6 +49,7 @@ class Incoming:
         self._questions = questions
         self._admin = admin
         self._aggregates = aggregates
+        self._counting = counting
         self._moves = moves
 
     def settled(self, id: str, advertisement: bool) -> None:
@@ -97,6 +101,8 @@ class Incoming:
             self._aggregates.heard(message.body)
         elif message.feature == DEPLOYMENTS:
             self._aggregates.deployment_heard(message.body)
+        elif message.feature == RECEIVERS:
+            self._counting.heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
         elif message.feature == ARRIVALS:

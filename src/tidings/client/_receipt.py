@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -13,6 +14,21 @@ from tidings.wire import Quality, Refused
 
 class RefusedByService(TidingsError):
     """The service refused a request with an error that this version has no class for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverCount:
+    """How many clients have got one publication."""
+
+    handled: int | None
+    """Clients that have acknowledged it; None: that is not known, or withheld."""
+    unknown: int | None
+    """Clients that were sent it or will be, and have not acknowledged it in time; None: that is not known, or
+    withheld."""
+    complete: bool
+    """Whether every broker has answered."""
+    withheld: bool = False
+    """Whether there are some, and so few that this client is not told how many."""
 
 
 class Receipt(msgspec.Struct, eq=False):
@@ -28,6 +44,8 @@ class Receipt(msgspec.Struct, eq=False):
     _failures: list[TidingsError] | None = None
     waits_for: str = ""
     """What the publication waits for at the broker, if it has waited for more than a moment."""
+    receivers: ReceiverCount | None = None
+    """How many have got it, if it was published with `count_receivers`."""
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True

@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
+from tidings.broker import Cause, during, enter, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
@@ -42,6 +43,13 @@ COMPLAINT_SECONDS = 60.0
 """How often the log says that notifications do not fit the class that was asked for."""
 
 
+class _Caused(NamedTuple):
+    """A notification that waits, and what it is the cause of."""
+
+    item: Any
+    cause: Cause
+
+
 class Subscription(AsyncIterator[_T], Generic[_T]):
     """A subscription, as `Client.subscribe` returns it.
 
@@ -59,7 +67,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """Called with each notification, until it turns out that it has to be awaited."""
         self._calls: Callbacks[_T] | None = None
         """The calls of a callback that has to be awaited."""
-        self._queue: deque[_T] = deque()
+        self._queue: deque[Any] = deque()
         self._news = asyncio.Event()
         self._settled = asyncio.Event()
         self._error: TidingsError | None = None
@@ -76,6 +84,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.misfits = 0
         """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
+        self._causes: set[Cause] = set()
+        """What the application may be handling."""
 
     # --- for applications -----------------------------------------------------------------------------
 
@@ -90,7 +100,25 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         return await self.next()
 
     async def next(self) -> _T:
-        """Wait for the next notification; asking for it counts the one before as handled."""
+        """Wait for the next notification; asking for it counts the one before as handled.
+
+        Until the next is asked for, what this task publishes is a reaction to this one: see docs/sessions.md.
+        """
+        leave(self)
+        item, cause = await self.taken()
+        enter(self, cause)
+        return item
+
+    def enter(self, cause: Cause | None) -> None:
+        """From now on, what is published in this task or thread is a reaction to what `taken` has returned."""
+        enter(self, cause)
+
+    def leave(self) -> None:
+        """The notification before is handled."""
+        leave(self)
+
+    async def taken(self) -> tuple[_T, Cause | None]:
+        """Wait for the next notification, and for what it is the cause of, without making it one here."""
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
@@ -100,13 +128,16 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
                 raise StopAsyncIteration
             self._news.clear()
             await self._news.wait()
-        notification = self._queue.popleft()
+        item, cause = self._queue.popleft(), None
+        if type(item) is _Caused:
+            item, cause = item
+            self._causes = {cause, *(one for one in self._causes if one.holds)}
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
             self._paused = False
             self._subscriptions.keeps_up(self)
-        return notification
+        return item, cause
 
     def __await__(self) -> Generator[None, None, Subscription[_T]]:
         return self._wait().__await__()
@@ -187,6 +218,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Ending it again does nothing.
         """
+        self._end_causes()
         if not self._ended:
             self._subscriptions.end(self)
             if self._calls is not None:
@@ -214,10 +246,14 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             if type(item) is Misfit:
                 self._does_not_fit(item)
                 return
+        tags = self._subscriptions.delivering_tags
         if self._callback is not None:
-            self._call(item)
+            if tags:
+                self._call_in_context(item, Cause(tags, kept=self._terms.keep_context))
+            else:
+                self._call(item)
             return
-        self._queue.append(item)
+        self._queue.append(_Caused(item, Cause(tags, kept=self._terms.keep_context)) if tags else item)
         if self.durable is not None:
             self.durable.queued(self._subscriptions.delivering)
         waiting = len(self._queue)
@@ -243,6 +279,13 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             self._subscriptions.calls(self._calls)
         elif self.durable is not None:
             self.durable.moved()
+
+    def _call_in_context(self, item: _T, cause: Cause) -> None:
+        """Call the callback; what it publishes, until it has returned or was awaited, reacts to this."""
+        with during(self, cause):
+            self._call(item)
+        if self._calls is None:  # or else it has to be awaited, and what it was begun with ends then
+            cause.end()
 
     def _does_not_fit(self, misfit: Misfit) -> None:
         """Tell the application, or else the log, once in a while."""
@@ -311,11 +354,18 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             log.exception("`on_gap` failed; subscription %s goes on", self.id)
         return True
 
+    def _end_causes(self) -> None:
+        """Whatever was handed over is handled: a program that goes on without this subscription reacts to nothing."""
+        for cause in self._causes:
+            cause.end()
+        self._causes = set()
+
     def finish(self, error: TidingsError | None) -> None:
         """End the subscription, with an error if the client failed."""
         if self._ended:
             return
         self._ended = True
+        self._end_causes()
         self._error = error
         if self._paused:
             self._paused = False

@@ -126,6 +126,11 @@ class Subscriptions:
         """Whether what is being handed over comes from the past."""
         return self._local.delivering_past
 
+    @property
+    def delivering_tags(self) -> tuple[str, ...]:
+        """The sessions that what is being handed over belongs to."""
+        return self._local.delivering_tags
+
     def calls(self, callbacks: Callbacks[Any]) -> None:
         """A callback is awaited from now on."""
         self._calls.add(callbacks)

@@ -45,6 +45,7 @@ class Terms(Generic[_T]):
     duplicates: Duplicates = Duplicates.DEFAULT
     typed: Typed[_T] | None = None
     on_misfit: Callable[[Misfit], object] | None = None
+    keep_context: bool = False
 
     @classmethod
     def checked(
@@ -64,6 +65,7 @@ class Terms(Generic[_T]):
         duplicates: Duplicates | str,
         as_: type[_T] | None,
         on_misfit: Callable[[Misfit], object] | None,
+        keep_context: bool,
     ) -> Terms[_T]:
         """The terms, or the error that says what is wrong with them."""
         wanted = filter_of(filter)
@@ -104,6 +106,7 @@ class Terms(Generic[_T]):
             choice_of(Duplicates, duplicates, "rule for second copies"),
             None if as_ is None else Typed(as_),
             on_misfit,
+            flag_of(keep_context, "keep_context"),
         )
 
 

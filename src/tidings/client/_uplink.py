@@ -46,6 +46,8 @@ _T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
 
+GOODBYE = 0.5
+"""Seconds for which a client that leaves waits until its broker has let it go, and its name is free."""
 FIRST_RETRY = 0.05
 """Seconds before the first new attempt; each further round waits twice as long, with jitter."""
 OFFLINE_SOON = 5.0
@@ -219,6 +221,8 @@ class Uplink:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.write(part(Part.BYE))
+            connection.unpause()
+            await asyncio.wait((connection.gone,), timeout=GOODBYE)
             connection.close()
             await connection.gone
 

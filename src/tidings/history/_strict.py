@@ -326,7 +326,10 @@ class _Request:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""
         scoping = self._context.scoping
         then = scoping.active if scoping.flat else scoping.view(envelope.identity.graph_epoch)
-        return [] if then is None else owed(self._registration, envelope, then, scoping.active)
+        if then is None:
+            return []
+        # Its origin may judge by a version already that is prepared here and not active yet: then that one is of now.
+        return owed(self._registration, envelope, then, max(then, scoping.active, key=lambda view: view.version))
 
     # --- going on -------------------------------------------------------------------------------------
 

@@ -1,10 +1,12 @@
 """Mobility: clients that roam from broker to broker, each attached at one of them at a time."""
 
+from ._admission import Admitted, Denied, Newcomer, Verdict
 from ._arrivals import Arrivals
 from ._following import Following
 from ._graph_file import EdgeLine, GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
-from ._hosts import Admitted, Denied, HostedClient, Hosts, Moved, Newcomer, Verdict
+from ._hosted import HostedClient, Moved
+from ._hosts import Hosts
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
 from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme

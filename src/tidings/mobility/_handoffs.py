@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from ._hosts import Moved
+from ._hosted import Moved
 from ._neighbour_graph import Outcome
 
 PSEUDONYM_DIGITS = 16

@@ -17,23 +17,12 @@ its epoch is newer than the one that this broker gave it, and the broker that ga
 Whoever hosts the name pings that connection. If it is silent, away or out of reach, the newcomer is let in; if it
 answers, the newcomer is refused, unless it takes over.
 
-What the host of a client says to a claim, the first row that fits:
+    _admission     what newcomers are told          _claiming      how claims reach others
+    _questions     those who have to wait           _judging       what a host says to a claim: the table
+    _hosted        a client that is attached        _departures    where clients have gone
 
-| the claim                                                      | answer                               |
-|----------------------------------------------------------------|--------------------------------------|
-| is of another identity                                         | held, and said in the log            |
-| shows the epoch of this host, or a newer one                   | ceded                                |
-| is forced                                                      | ceded                                |
-| is of a host with an older epoch                               | held                                 |
-| is of a newer host, while the claim of this one is open        | ceded                                |
-| is of a newer host, and fencing                                | ceded                                |
-| is any other, and the client is away                           | ceded                                |
-| is any other                                                   | held if the client answers a ping    |
-
-Of two that ask at the same time the first one wins, or the last one if both force it; whoever asks while another broker
-claims loses. A broker that has let a client go remembers for a while where to, because a question may have passed the
-new host before the client was there. A host whose claim is not granted ends its own connection: it was the stale one.
-Whatever is ceded ends with the reason that it was taken over.
+A host whose claim is not granted ends its own connection: it was the stale one. Whatever is ceded ends with the reason
+that it was taken over.
 
 Brokers that cannot be reached hear nothing. A client without an epoch is let in then, and its claim is *fencing*: the
 newer epoch wins. A claim that did not reach everybody is repeated. When brokers meet that
@@ -43,152 +32,39 @@ have never met, the smaller group claims all its clients.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, field
 
 import msgspec
 
 from tidings.broker import Advice, Feature, Joinpoint, Link, Tree, WaveKind
-from tidings.wire import TAKEN_OVER, pack
+from tidings.wire import pack
 
+from ._admission import Admitted, Newcomer, Verdict, denied, taken_over, too_early
+from ._claiming import Answer, Claiming
 from ._claims import MAX_CLAIMS, MAX_UNREACHED, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
+from ._departures import Departures
+from ._hosted import Hosted, HostedClient, Moved, Watcher
+from ._judging import Judging
+from ._questions import Questions
 
-ASK_TIME = 2_000_000
-"""Microseconds within which a client without an epoch is answered."""
-SOON = 200_000
-"""Microseconds after which the host is not asked again, if the answer was incomplete."""
-AGAIN_SOON = 50_000
-"""Microseconds after which it is asked again."""
-PING_TIME = 1_000_000
-"""Microseconds for which a host waits until the connection of its client answers a ping."""
-PING_LOOK = 50_000
-"""Microseconds between two looks whether it has."""
-LAST_TIME = 1_000_000
-"""Microseconds for which the last broker of a client is waited for, before everybody is told."""
-AGAIN = 1_000_000
-"""Microseconds after which a claim is repeated that did not reach everybody."""
-MAX_REPEATS = 3
-"""How often it is repeated; after that, when brokers join."""
-MAX_WAVES = 4
-"""The waves of one broker that are under way at a time; more claims wait and go together."""
-MAX_ASKING = 10_000
-"""The most clients without an epoch that wait at one broker; more are refused."""
 PARTING = 60_000_000
 """Microseconds that may pass before a broker notices that another one is out of reach."""
-MOVED_TIME = 10_000_000
-"""Microseconds for which a broker remembers where a client has gone: longer than a question is under way."""
-MAX_MOVED = 100_000
-"""The most clients of which it does."""
 CLOCK_OFFSET = 60_000_000
 """Microseconds by which the epoch that a client shows may lie in the future."""
 
 
-class Newcomer(NamedTuple):
-    """Who wants to begin a session."""
+@dataclass(slots=True)
+class _Said:
+    """What this broker says to several claims."""
 
-    name: str
-    owner: str
-    epoch: int = 0
-    """The one it was given last; 0: it has none."""
-    last: str = ""
-    """The broker that gave it."""
-    take_over: bool = False
-    fresh: bool = False
-    """Whether this broker has just made the name up, so that nobody else can have it."""
-
-
-class Admitted(NamedTuple):
-    """It may come in."""
-
-    epoch: int
-    """The one under which it is hosted."""
-    shown: int = 0
-    last: str = ""
-    sure: bool = False
-    """Whether nobody else can host it."""
-    fencing: bool = False
-    """Whether it is let in because somebody could not be asked."""
-
-
-class Denied(NamedTuple):
-    """It may not."""
-
-    code: str
-    reason: str
-
-
-Verdict: TypeAlias = Admitted | Denied
-
-
-class HostedClient(NamedTuple):
-    """A client that is attached here, for those who look."""
-
-    client: str
-    epoch: int
-    since: int
-    away: bool
-    last: str
-
-
-class Moved(NamedTuple):
-    """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
-
-    client: str
-    owner: str
-    old: str
-    new: str
-    epoch: int
-    """Under which the new broker hosts it."""
-    away: int
-    """Microseconds for which it was away, as far as its old broker had noticed."""
-    edge_known: bool = False
-    """At the new broker: whether the old one knows the edge now,"""
-    learned_at: int = 0
-    """and when the client made its last new edge; 0: not lately."""
-
-
-@dataclass(slots=True, eq=False)
-class _Hosted:
-    """A client that is attached here."""
-
-    link: Link
-    owner: str
-    epoch: int
-    at: int
-    shown: int
-    last: str
-    sure: bool
-    """Whether nobody else hosts it, as far as brokers could be reached."""
-    away: bool = False
-    away_since: int = 0
-    ended: bool = False
-    """Whether its connection is about to end."""
-
-
-@dataclass(slots=True, eq=False)
-class _Asking:
-    """A client that waits until the host was asked."""
-
-    newcomer: Newcomer
-    at: int
-    decide: Callable[[Verdict], None]
-    beaten: Held | None = None
-    """Whoever asked at the same time, and wins."""
-    again: bool = False
-    """Whether it asks for the second time."""
-
-
-class Watcher(Protocol):
-    """Who wants to know where clients go."""
-
-    def arrived(self, link: Link, admitted: Admitted) -> None:
-        """A client has been attached here, and says nothing yet."""
-
-    def claimed(self, claim: Claim) -> None:
-        """Another broker hosts a client; this one may have hosted it."""
+    left: int
+    """How many are not judged yet."""
+    held: list[Held] = field(default_factory=list)
+    ceded: dict[str, int] = field(default_factory=dict)
+    unsure: list[str] = field(default_factory=list)
+    away: dict[str, int] = field(default_factory=dict)
+    edges: dict[str, tuple[bool, int]] = field(default_factory=dict)
 
 
 class Hosts(Feature):
@@ -198,16 +74,11 @@ class Hosts(Feature):
 
     def __init__(self, warn: Callable[[str], None] = lambda text: None) -> None:
         self._warn = warn
-        self._hosted: dict[str, _Hosted] = {}
-        self._asking: dict[str, _Asking] = {}
-        self._queue: deque[tuple[Claim, int]] = deque()
-        """Claims that wait for a wave, each with how often it was repeated."""
-        self._waves = 0
-        self._number = 0
-        self._told_last: dict[int, Claim] = {}
-        """Claims that the last broker of a client was told, by number."""
-        self._moved: dict[str, Held] = {}
-        """Where clients have gone, and when, the earliest first."""
+        self._hosted: dict[str, Hosted] = {}
+        self._claiming = Claiming(self)
+        self._questions = Questions(self, self._claiming)
+        self._departures = Departures()
+        self._judging = Judging(self, self._questions, self._departures, warn)
         self._parted: dict[str, int] = {}
         """When each broker that is out of reach was last in reach."""
         self.end: Callable[[Link, str], None] = lambda link, reason: None
@@ -258,6 +129,10 @@ class Hosts(Feature):
         hosted = self._hosted.get(name)
         return hosted.epoch if hosted is not None else 0
 
+    def attached(self, name: str) -> Hosted | None:
+        """A client that is attached here."""
+        return self._hosted.get(name)
+
     def hosted(self) -> list[HostedClient]:
         """Who is attached here, the earliest first."""
         return [
@@ -276,24 +151,22 @@ class Hosts(Feature):
         if newcomer.fresh:
             decide(Admitted(now, sure=True))
         elif newcomer.epoch > now + CLOCK_OFFSET:
-            decide(Denied("epoch", _from_the_future(newcomer, now)))
+            decide(too_early(newcomer, now))
         elif here is not None:
             self._enter_again(newcomer, here, decide)
         elif newcomer.epoch:
             decide(Admitted(max(newcomer.epoch + 1, now), newcomer.epoch, newcomer.last))
         else:
-            self._ask(newcomer, decide)
+            self._questions.ask(newcomer, decide)
 
-    def _enter_again(self, newcomer: Newcomer, here: _Hosted, decide: Callable[[Verdict], None]) -> None:
+    def _enter_again(self, newcomer: Newcomer, here: Hosted, decide: Callable[[Verdict], None]) -> None:
         """It is hosted here already."""
 
         def judge(alive: bool) -> None:
             if self._hosted.get(newcomer.name, here) is not here:
                 self.enter(newcomer, decide)  # somebody else was faster
             elif alive:
-                self.refused += 1
-                held = Held(newcomer.name, self.context.name, here.epoch, here.at)
-                decide(_denied(held, newcomer))
+                self.refuse(Held(newcomer.name, self.context.name, here.epoch, here.at), newcomer, decide)
             else:
                 epoch = max(newcomer.epoch + 1, here.epoch + 1, self.context.now())
                 sure = here.sure and not here.ended and newcomer.epoch <= here.epoch  # else it was elsewhere meanwhile
@@ -304,26 +177,17 @@ class Hosts(Feature):
         elif newcomer.epoch >= here.epoch or newcomer.take_over or here.away:
             judge(alive=False)
         else:
-            self._probe(here, judge)
+            self._judging.probe(here, judge)
 
-    def _ask(self, newcomer: Newcomer, decide: Callable[[Verdict], None]) -> None:
-        other = self._asking.get(newcomer.name)
-        if other is not None or len(self._asking) >= MAX_ASKING:
-            what = f"client '{newcomer.name}' is being connected" if other else "many clients are being connected"
-            decide(Denied("busy", f"{what} to broker '{self.context.name}'; try again"))
-            return
-        asking = _Asking(newcomer, self.context.now(), decide)
-        self._asking[newcomer.name] = asking
-        self._tell_all(self._question(asking))
-
-    def _question(self, asking: _Asking) -> Claim:
-        newcomer = asking.newcomer
-        return Claim(newcomer.name, newcomer.owner, self.context.name, asking.at, forced=newcomer.take_over)
+    def refuse(self, held: Held, newcomer: Newcomer, decide: Callable[[Verdict], None]) -> None:
+        """The name is in use."""
+        self.refused += 1
+        decide(denied(held, newcomer))
 
     def host(self, link: Link, admitted: Admitted) -> None:
         """A client that was admitted is being attached."""
         now = self.context.now()
-        hosted = _Hosted(link, link.owner, admitted.epoch, now, admitted.shown, admitted.last, admitted.sure)
+        hosted = Hosted(link, link.owner, admitted.epoch, now, admitted.shown, admitted.last, admitted.sure)
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
         if self.watcher is not None:
@@ -331,102 +195,28 @@ class Hosts(Feature):
         if admitted.sure:
             return
         self.unsettled[link.name] = link
-        claim = self._claim(hosted, fencing=admitted.fencing)
-        last = admitted.last
-        if last and last != self.context.name and len(self._told_last) < MAX_ASKING:
-            self._number += 1
-            number = self._number
-            if self.context.send_to(last, pack(Claims((claim,), number))):
-                self._told_last[number] = claim
-                self.context.call_later(LAST_TIME, lambda: self._last_is_silent(number))
-                return
-        self._tell_all(claim)
-
-    def _claim(self, hosted: _Hosted, *, fencing: bool = False) -> Claim:
-        return Claim(
-            hosted.link.name, hosted.owner, self.context.name, hosted.at, hosted.epoch, hosted.shown, fencing=fencing
-        )
-
-    def _last_is_silent(self, number: int) -> None:
-        if (claim := self._told_last.pop(number, None)) is not None:
-            self._tell_all(claim)
+        self._claiming.tell(admitted.last, hosted.claim(self.context.name, fencing=admitted.fencing))
 
     # --- claims that are made -------------------------------------------------------------------------
 
-    def _tell_all(self, claim: Claim, repeats: int = 0) -> None:
-        self._queue.append((claim, repeats))
-        self._start_wave()
-
-    def _start_wave(self) -> None:
-        while self._queue and self._waves < MAX_WAVES:
-            sent = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_CLAIMS))]
-            sent = [one for one in sent if self._stands(one[0])]
-            if not sent:
-                continue
-            self._waves += 1
-            body = pack(Claims(tuple(claim for claim, _ in sent)))
-
-            def done(answer: bytes, complete: bool, sent: list[tuple[Claim, int]] = sent) -> None:
-                self._waves -= 1
-                self._heard(sent, answer, complete)
-                self._start_wave()
-
-            self.context.wave("claim", body, done, ASK_TIME)
-
-    def _stands(self, claim: Claim) -> bool:
+    def stands(self, claim: Claim) -> bool:
         """Whether whoever the claim is for is still here, or still asks."""
-        if claim.epoch:
-            return self.epoch_of(claim.name) == claim.epoch
-        asking = self._asking.get(claim.name)
-        return asking is not None and asking.at == claim.at
+        return self.epoch_of(claim.name) == claim.epoch if claim.epoch else self._questions.stands(claim)
 
-    def _heard(self, sent: list[tuple[Claim, int]], answer: bytes, complete: bool) -> None:
-        try:
-            ruling = read_ruling(answer) if answer else Ruling()
-        except (msgspec.MsgspecError, ValueError):
-            self.context.refused()
-            ruling, complete = Ruling(), False
-        held = {one.name: one for one in ruling.held}
-        for claim, repeats in sent:
-            if not self._stands(claim):
-                continue
-            objection = held.get(claim.name)
-            if not claim.epoch:
-                self._answered(self._asking[claim.name], objection, ruling.ceded.get(claim.name, 0), complete)
-                continue
-            self._came_from(self._hosted[claim.name].last, claim, ruling)
-            if objection is not None:
-                self._give_way(claim, objection)
-            elif complete:
-                self._hosted[claim.name].sure = True
-                self._settle(claim.name)
-            elif repeats < MAX_REPEATS:
-                self._repeat(claim, repeats + 1)
-            else:
-                self._settle(claim.name)
-
-    def _repeat(self, claim: Claim, repeats: int) -> None:
-        def again() -> None:
-            if self._stands(claim):
-                self._tell_all(claim, repeats)
-
-        self.context.call_later(AGAIN, again)
-
-    def _answered(self, asking: _Asking, objection: Held | None, ceded: int, complete: bool) -> None:
-        """The host of a name was asked, if there is one."""
-        newcomer, objection = asking.newcomer, objection or asking.beaten
-        if objection is None and not complete and not asking.again and self.context.now() < asking.at + SOON:
-            asking.again = True  # the tree has changed under it
-            self.context.call_later(AGAIN_SOON, lambda: self._tell_all(self._question(asking)))
-            return
-        del self._asking[newcomer.name]
-        if newcomer.name in self._hosted:
-            self.enter(newcomer, asking.decide)  # somebody else was faster
-        elif objection is not None:
-            self.refused += 1
-            asking.decide(_denied(objection, newcomer))
+    def answered(self, claim: Claim, answer: Answer) -> bool:
+        """Everybody was told; whether the claim is to be repeated."""
+        if not claim.epoch:
+            self._questions.answered(claim, answer)
+            return False
+        self._came_from(self._hosted[claim.name].last, claim, answer.ruling)
+        if answer.objection is not None:
+            self._give_way(claim, answer.objection)
+        elif not answer.complete and not answer.final:
+            return True
         else:
-            asking.decide(Admitted(max(self.context.now(), ceded + 1), ceded, sure=complete, fencing=not complete))
+            self._hosted[claim.name].sure |= answer.complete
+            self._settle(claim.name)
+        return False
 
     def _give_way(self, claim: Claim, objection: Held) -> None:
         """Another broker has this client, and it is that one's."""
@@ -436,7 +226,7 @@ class Hosts(Feature):
                 f"client '{claim.name}' of '{claim.owner}' is connected to broker '{objection.broker}' under another "
                 "identity; compare what `tidings config names FILE` prints for both brokers"
             )
-        self._end(hosted, _taken_over(claim.name, objection.broker, objection.since))
+        self._end(hosted, taken_over(claim.name, objection.broker, objection.since))
 
     # --- claims of others -----------------------------------------------------------------------------
 
@@ -468,11 +258,11 @@ class Hosts(Feature):
         self.context.send_to(source, pack(msgspec.structs.replace(ruling, number=number)))
 
     def _last_answered(self, source: str, ruling: Ruling) -> None:
-        claim = self._told_last.get(ruling.number)
+        claim = self._claiming.told(ruling.number)
         if claim is None or self._hosted.get(claim.name) is None or self._hosted[claim.name].last != source:
             return
-        del self._told_last[ruling.number]
-        if not self._stands(claim):
+        self._claiming.forget(ruling.number)
+        if not self.stands(claim):
             return
         self._came_from(source, claim, ruling)
         if ruling.held:
@@ -481,7 +271,7 @@ class Hosts(Feature):
             self._hosted[claim.name].sure = True
             self._settle(claim.name)
         else:
-            self._tell_all(claim)  # it was not the host: somebody else may be
+            self._claiming.tell_all(claim)  # it was not the host: somebody else may be
 
     def _came_from(self, old: str, claim: Claim, ruling: Ruling) -> None:
         """Whoever has let a client go under the epoch that it shows is the broker that gave it that epoch."""
@@ -509,120 +299,49 @@ class Hosts(Feature):
 
     def _rule(self, claims: Claims, done: Callable[[Ruling], None]) -> None:
         """Judge each claim, some after a ping; then say what came of it."""
-        held: list[Held] = []
-        ceded: dict[str, int] = {}
-        unsure: list[str] = []
-        away: dict[str, int] = {}
-        edges: dict[str, tuple[bool, int]] = {}
         foreign = [claim for claim in claims.claims if claim.broker != self.context.name]
-        left = len(foreign) + 1
+        said = _Said(len(foreign) + 1)
 
         def one_less() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if ceded else ()
-                done(Ruling(tuple(held), ceded, unsure=tuple(unsure), unreached=unreached, away=away, edges=edges))
+            said.left -= 1
+            if not said.left:
+                unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if said.ceded else ()
+                done(Ruling(tuple(said.held), said.ceded, 0, tuple(said.unsure), unreached, said.away, said.edges))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
-                held.append(objection)
+                said.held.append(objection)
             elif (hosted := self._hosted.get(claim.name)) is not None:
-                ceded[claim.name] = hosted.epoch
-                if not hosted.sure or len(self._parted) > MAX_UNREACHED:
-                    unsure.append(claim.name)
-                away[claim.name] = max(self.context.now() - hosted.away_since, 0) if hosted.away else 0
-                self.taken_over += 1
-                self._note_move(claim)
-                if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
-                    moved = Moved(*_way(claim, self.context.name), away[claim.name])
-                    self._tell_move(moved)
-                    edges[claim.name] = self.edge_of(moved)
-                self._end(hosted, _taken_over(claim.name, claim.broker, claim.at))
+                self._cede(hosted, claim, said)
             if objection is None and claim.epoch and self.watcher is not None:
                 self.watcher.claimed(claim)
             one_less()
 
         for claim in foreign:
-            self._judge(claim, lambda objection, claim=claim: judged(claim, objection))  # type: ignore[misc]
+            self._judging.judge(claim, lambda objection, claim=claim: judged(claim, objection))  # type: ignore[misc]
         one_less()
 
-    def _judge(self, claim: Claim, judged: Callable[[Held | None], None]) -> None:
-        hosted = self._hosted.get(claim.name)
-        if hosted is None or hosted.ended:
-            judged(self._compete(claim))
-            return
-        mine = Held(claim.name, self.context.name, hosted.epoch, hosted.at)
-        if hosted.owner != claim.owner:
-            self._warn(
-                f"broker '{claim.broker}' claims client '{claim.name}' for '{claim.owner}', but here it belongs to "
-                f"'{hosted.owner}'; compare what `tidings config names FILE` prints for both brokers"
-            )
-            judged(msgspec.structs.replace(mine, stranger=True))
-        elif claim.before >= hosted.epoch or claim.forced:
-            judged(None)
-        elif claim.epoch and (claim.epoch, claim.broker) < (hosted.epoch, self.context.name):
-            judged(mine)
-        elif claim.fencing or hosted.away or (claim.epoch and not hosted.sure):
-            judged(None)
-        else:
-            self._probe(hosted, lambda alive: judged(mine if alive else None))
-
-    def _compete(self, claim: Claim) -> Held | None:
-        """Nobody hosts it here; but somebody may ask for the same name at the same time."""
-        asking = self._asking.get(claim.name)
-        if asking is None:
-            return None if claim.epoch else self._moved_from(claim)
-        mine, theirs = (asking.at, self.context.name), (claim.at, claim.broker)
-        forced = asking.newcomer.take_over
-        if forced and claim.forced:
-            wins = mine > theirs
-        elif forced != claim.forced:
-            wins = forced
-        else:
-            wins = not claim.epoch and mine < theirs
-        if wins:
-            return Held(claim.name, self.context.name, 0, asking.at)
-        asking.beaten = Held(claim.name, claim.broker, claim.epoch, claim.at)
-        return None
-
-    def _note_move(self, claim: Claim) -> None:
-        """A client goes to another broker, which a question may have passed before."""
-        now = self.context.now()
-        while self._moved and (
-            len(self._moved) >= MAX_MOVED or next(iter(self._moved.values())).since < now - MOVED_TIME
-        ):
-            del self._moved[next(iter(self._moved))]
-        self._moved.pop(claim.name, None)
-        self._moved[claim.name] = Held(claim.name, claim.broker, claim.epoch, now)
-
-    def _moved_from(self, claim: Claim) -> Held | None:
-        """Where a client is that somebody asks for, if it has just gone there from here."""
-        moved = self._moved.get(claim.name)
-        if moved is None or moved.broker == claim.broker or moved.since < self.context.now() - MOVED_TIME:
-            return None
-        return moved
-
-    def _probe(self, hosted: _Hosted, judged: Callable[[bool], None]) -> None:
-        """Find out whether a client that is attached is there."""
-        answered = self.ping(hosted.link)
-        until = self.context.now() + PING_TIME
-
-        def look() -> None:
-            alive = answered() if self._hosted.get(hosted.link.name) is hosted and not hosted.away else False
-            if alive is None and self.context.now() < until:
-                self.context.call_later(PING_LOOK, look)
-            else:
-                judged(bool(alive))
-
-        self.context.call_later(0, look)
+    def _cede(self, hosted: Hosted, claim: Claim, said: _Said) -> None:
+        """Let a client go to the broker that claims it."""
+        name, now = claim.name, self.context.now()
+        said.ceded[name] = hosted.epoch
+        if not hosted.sure or len(self._parted) > MAX_UNREACHED:
+            said.unsure.append(name)
+        said.away[name] = max(now - hosted.away_since, 0) if hosted.away else 0
+        self.taken_over += 1
+        self._departures.note(claim, now)
+        if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
+            moved = Moved(*_way(claim, self.context.name), said.away[name])
+            self._tell_move(moved)
+            said.edges[name] = self.edge_of(moved)
+        self._end(hosted, taken_over(name, claim.broker, claim.at))
 
     def _settle(self, name: str) -> None:
         """Nobody else hosts a client, as far as anybody can be asked."""
         if (link := self.unsettled.pop(name, None)) is not None:
             self.settled(link)
 
-    def _end(self, hosted: _Hosted, reason: str) -> None:
+    def _end(self, hosted: Hosted, reason: str) -> None:
         if not hosted.ended:
             hosted.ended = True
             self.ceded(hosted.link)
@@ -657,46 +376,13 @@ class Hosts(Feature):
         if not parted:
             return
         since = min(parted) - PARTING
+        claims: list[Claim] = []
         for hosted in self._hosted.values():
             if hosted.at >= since and not hosted.ended:
                 hosted.sure = False  # until those who came were told; the next host tells them if this one does not
-                self._queue.append((self._claim(hosted, fencing=True), 0))
-        if self._queue:
-            self.context.call_later(0, self._start_wave)  # the tree is being adopted
+                claims.append(hosted.claim(self.context.name, fencing=True))
+        self._claiming.tell_all_soon(claims)
 
 
 def _way(claim: Claim, old: str) -> tuple[str, str, str, str, int]:
     return claim.name, claim.owner, old, claim.broker, claim.epoch
-
-
-def _from_the_future(newcomer: Newcomer, now: int) -> str:
-    ahead = (newcomer.epoch - now) / 1_000_000
-    return (
-        f"client '{newcomer.name}' shows the epoch {newcomer.epoch}, which lies {ahead:,.0f} seconds in the future; "
-        "compare the clocks of the brokers, or begin without the kept state"
-    )
-
-
-def _denied(held: Held, newcomer: Newcomer) -> Denied:
-    """The name is in use. Who was attached before hears that it was taken over, and does not try again."""
-    if newcomer.epoch and newcomer.epoch < held.epoch:
-        return Denied(TAKEN_OVER, _taken_over(held.name, held.broker, held.since))
-    return Denied("duplicate", _in_use(held, newcomer))
-
-
-def _in_use(held: Held, newcomer: Newcomer) -> str:
-    where = f"client '{held.name}' is already connected, to broker '{held.broker}' since {_time(held.since)}"
-    if newcomer.take_over and not held.epoch:
-        return f"{where}; it took the name over at the same time"
-    return f"{where}; choose another name, disconnect that client, or take its place with take_over=True"
-
-
-def _taken_over(name: str, broker: str, at: int) -> str:
-    return f"client '{name}' was taken over: it has been connected to broker '{broker}' since {_time(at)}"
-
-
-def _time(microseconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):  # another broker says so
-        return "a time that no clock shows"

@@ -29,7 +29,8 @@ from tidings.wire import pack, unpacker
 
 from ._graph_file import edges_of, read_graph
 from ._handoffs import HandOff, seen
-from ._hosts import Hosts, Moved
+from ._hosted import Moved
+from ._hosts import Hosts
 from ._kept_edges import KeptEdges
 from ._neighbour_graph import SECOND, Change, Edge, GraphMode, GraphOptions, NeighbourGraph
 

@@ -13,11 +13,13 @@ import msgspec
 from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Tree
 from tidings.model import EventKey
 
+from ._admission import Admitted
 from ._claims import Claim
 from ._controlling import Controlling
 from ._copies import Announced, Missing, Standing, Whose, read_saying
 from ._handoffs import seen
-from ._hosts import Admitted, Hosts, Moved
+from ._hosted import Moved
+from ._hosts import Hosts
 from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme

@@ -19,7 +19,6 @@ from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Ro
 from tidings.model import Location, TidingsError, Value
 from tidings.wire import (
     TAKEN_OVER,
-    AnyMessage,
     Deliver,
     Frame,
     Part,
@@ -27,6 +26,7 @@ from tidings.wire import (
     Reject,
     Serialiser,
     Session,
+    Written,
     encode_words,
     part,
 )
@@ -49,6 +49,8 @@ log = logging.getLogger("tidings.net")
 
 MANY_IDS = 64
 """A notification for more subscriptions of one client than these takes long to encode."""
+UNDER_WAY = 0.5
+"""Seconds for which what a client has sent before it left may still arrive, and is no sign that it is there."""
 
 
 class _Timer:
@@ -165,7 +167,7 @@ class Host:
             self._touched.append(peer)
             if not self.flushing:
                 self._flush_soon()
-        elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1].message, frame.message)):
+        elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1], frame.message)):
             peer.outbox[-1] = Frame(joined)
             return
         peer.outbox.append(frame)
@@ -186,6 +188,26 @@ class Host:
             return
         self._end_group()
         self._group, self._group_frames = links, [frame]
+        if not self.flushing:
+            self._flush_soon()
+
+    def send_written(self, links: Mapping[Link, None], written: Written) -> None:
+        """Send frames that are written already to several."""
+        if self._inside and not self._inside.keys().isdisjoint(links):
+            for frame in written.frames():
+                self.send_all(links, frame)
+            return
+        if self.ledger is not None:
+            for frame in written.frames():
+                self.ledger.sent_to_all(links, frame.message)
+        self._end_group()
+        peers = self._peers
+        for link in links:
+            if (peer := peers.get(link)) is not None:
+                if not peer.outbox:
+                    self._touched.append(peer)
+                peer.outbox.append(written)
+                peer.has_written = True
         if not self.flushing:
             self._flush_soon()
 
@@ -423,7 +445,8 @@ class Host:
         def answered() -> bool | None:
             if peer.stream is not stream:
                 return peer.stream is not None
-            return True if stream.paused or stream.last_heard > asked else None  # paused: this side does not listen
+            heard = peer.last_pong > asked or stream.last_heard > asked + UNDER_WAY
+            return True if stream.paused or heard else None  # paused: this side does not listen
 
         return answered
 
@@ -470,6 +493,7 @@ class Host:
                 )
 
 
-def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:
+def _joined(last: Frame | Written, new: PublishAck) -> PublishAck | None:
     """One acknowledgement for two: a publisher hears at once of all that one read brought."""
-    return last.joined(new) if type(last) is PublishAck else None
+    message = last.message if type(last) is Frame else None
+    return message.joined(new) if type(message) is PublishAck else None

@@ -71,6 +71,7 @@ from ._outlook import (
 from ._passage import Passage
 from ._planning import THOROUGH_EFFORT, Planning, plan_change
 from ._readers import Reading, readers_named, what_sees, who_sees
+from ._sessions import SESSION_ID, SESSION_MODE, SessionMode
 from ._undoing import inverse
 from ._warnings import warnings
 from .mappings import (
@@ -90,6 +91,8 @@ __all__ = [
     "CLOSED",
     "GRAPH_TABLE",
     "OPEN",
+    "SESSION_ID",
+    "SESSION_MODE",
     "THOROUGH_EFFORT",
     "Admission",
     "Anchor",
@@ -151,6 +154,7 @@ __all__ = [
     "ScopeEnded",
     "Scopes",
     "Seen",
+    "SessionMode",
     "SetAdministration",
     "SetAttributes",
     "SetDelivery",

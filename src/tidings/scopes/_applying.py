@@ -36,6 +36,7 @@ from ._changes import (
 from ._draft import Draft
 from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
 from ._interface import Interface
+from ._sessions import check_session
 
 MAX_SCOPES = 10_000
 """The most scopes of one graph."""
@@ -133,12 +134,14 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
         raise ScopeError(f"there are {MAX_SCOPES:,} scopes already; destroy some first")
     check_attributes(change.attributes)
     _check_roles(id, change.roles)
+    attributes = attributes_of({}).merged(change.attributes)
+    check_session(graph, id, attributes)
     scope = Scope(
         id,
         change.interface,
         change.imposed,
         change.abstract,
-        attributes_of({}).merged(change.attributes),
+        attributes,
         change.administrators,
         change.hidden,
         change.trusted,
@@ -208,7 +211,10 @@ def _check_length(change: Define | Redefine) -> None:
 
 
 def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
-    """The graph with other attributes or roles of a scope or client. Nobody sees anything else by it."""
+    """The graph with other attributes or roles of a scope or client.
+
+    Nobody sees anything else by it, unless a session begins or ends.
+    """
     known = graph.described(change.node)
     if isinstance(change, SetRoles):
         _check_roles(change.node, change.roles)
@@ -216,6 +222,8 @@ def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
     else:
         attributes = attributes_of(known.attributes).merged(change.attributes)
         check_attributes(attributes)
+        if isinstance(known, Scope):
+            check_session(graph, change.node, attributes)
         said = msgspec.structs.replace(known, attributes=attributes)
     if isinstance(said, Scope):
         return graph.with_scope(said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tidings.broker import Climbing
 from tidings.model import ROOT_SCOPE, Notification
 
 from ._graph import Graph, is_client
@@ -66,22 +67,33 @@ def _climbs(graph: Graph, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield from _climbs(graph, (*path, scope))
 
 
-def reach(graph: Graph, publisher: str, notification: Notification, *, clients: bool = True) -> list[Sighting]:
+def reach(
+    graph: Graph,
+    publisher: str,
+    notification: Notification,
+    *,
+    clients: bool = True,
+    climbing: Climbing | None = None,
+) -> list[Sighting]:
     """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
 
-    Without `clients`, only scopes are looked into.
+    Without `clients`, only scopes are looked into. `climbing`: where it may climb, interfaces aside.
     """
     found: list[Sighting] = []
-    if own(graph, publisher, notification):
+    if own(graph, publisher, notification, climbing):
         found.append(Sighting(publisher, notification, (publisher,)))
     for scope in superscopes(graph, publisher):
+        if climbing is not None and not climbing((), scope):
+            continue
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None:
-            _arrive(graph, Sighting(scope, shown, (publisher, scope)), True, found, clients)
+            _arrive(graph, Sighting(scope, shown, (publisher, scope)), found, climbing, upward=True, clients=clients)
     return found
 
 
-def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting], clients: bool) -> None:
+def _arrive(
+    graph: Graph, at: Sighting, found: list[Sighting], climbing: Climbing | None, *, upward: bool, clients: bool
+) -> None:
     found.append(at)
     for member in members(graph, at.node) if clients else graph.subscopes(at.node):
         if member not in at.path and at.node in graph.upward(member):
@@ -92,18 +104,22 @@ def _arrive(graph: Graph, at: Sighting, climbing: bool, found: list[Sighting], c
             if is_client(member):
                 found.append(seen)
             else:
-                _arrive(graph, seen, False, found, clients)
-    if climbing:
+                _arrive(graph, seen, found, climbing, upward=False, clients=clients)
+    if upward:
         for scope in superscopes(graph, at.node):
-            if scope not in at.path:
+            if scope not in at.path and (climbing is None or climbing(at.path[1:], scope)):
                 shown = _outward(graph, at.node, scope, at.notification)
                 if shown is not None:
-                    _arrive(graph, Sighting(scope, shown, (*at.path, scope)), True, found, clients)
+                    _arrive(
+                        graph, Sighting(scope, shown, (*at.path, scope)), found, climbing, upward=True, clients=clients
+                    )
 
 
-def sightings(graph: Graph, publisher: str, notification: Notification, client: str) -> list[Sighting]:
+def sightings(
+    graph: Graph, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+) -> list[Sighting]:
     """Every form in which one client may see a publication, once for each path."""
-    found = reach(graph, publisher, notification)
+    found = reach(graph, publisher, notification, climbing=climbing)
     if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
         return [at for at in found if at.node == client]
     # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by.
@@ -111,9 +127,11 @@ def sightings(graph: Graph, publisher: str, notification: Notification, client: 
     return [Sighting(client, one, (*path, client)) for path, one in shown if one is not None]
 
 
-def own(graph: Graph, publisher: str, notification: Notification) -> bool:
+def own(graph: Graph, publisher: str, notification: Notification, climbing: Climbing | None = None) -> bool:
     """Whether a publisher gets its own publication back: some passage lets it out and would let it in again."""
     for scope in superscopes(graph, publisher):
+        if climbing is not None and not climbing((), scope):
+            continue
         shown = _outward(graph, publisher, scope, notification)
         if shown is not None and _inward(graph, publisher, scope, shown) is not None:
             return True

@@ -14,7 +14,8 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     replay = commands.add_parser("replay", help="replay one random scenario and print everything that happened")
     replay.add_argument(
-        "seed", help="the seed as a report names it: a number, perhaps with letters (a, h, l, w, s, m, p, r) before it"
+        "seed",
+        help="the seed as a report names it: a number, perhaps with letters (of dahlcwsmpr) before it",
     )
     replay.add_argument("--quiet", action="store_true", help="print only the violations")
     arguments = parser.parse_args()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from tidings.aggregation.deploying import Signed
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import AnyChange, Mode
 from tidings.wire import Past, Quality
@@ -39,6 +40,10 @@ class Verb(enum.Enum):
     TUNE = "tune"
     """Give a watch another bound."""
     UNWATCH = "unwatch"
+    REACT = "react"
+    """From now on, publish something in reaction to what passes a filter."""
+    DEPLOY = "deploy"
+    """Make a statement about something deployed: install a version, or end one."""
 
 
 class Action(NamedTuple):
@@ -61,6 +66,8 @@ class Action(NamedTuple):
     scope: str = ROOT_SCOPE
     away: bool = False
     group: str = ""
+    times: int = 0
+    statement: Signed | None = None
 
 
 def take(network: Network, step: Action) -> None:
@@ -120,6 +127,13 @@ def _act(network: Network, step: Action) -> None:
             client.watches[step.id].tune(step.bound)
         case Verb.UNWATCH:
             client.unwatch(step.id)
+        case Verb.REACT:
+            assert step.filter is not None
+            assert step.notification is not None
+            client.react(step.filter, step.notification, step.times)
+        case Verb.DEPLOY:
+            assert step.statement is not None
+            client.deploy(step.statement)
         case Verb.DETACH:
             client.detach()
         case Verb.VANISH:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidings.aggregation import Aggregation, State, Subject
+from tidings.aggregation._named import is_name
 from tidings.broker import Broker, Link, Passage
 from tidings.broker.interest import Scoping
 from tidings.model import Filter, Matches, Notification, ScopeError
@@ -38,7 +39,7 @@ def broken_aggregates(network: Network, promises: Promises | None = None) -> lis
             found += (f"{broker.name}: {text}" for text in _at(network, broker, feature))
     for client in network.clients.values():
         if client.connected and client.broker is not None:
-            for watch in client.watches.values():
+            for watch in (one for one in client.watches.values() if not is_name(one.aggregate)):
                 found += (f"{WATCHED_VALUE}: {client.name} {text}" for text in _told(network, client.broker, watch))
     return found
 
@@ -131,6 +132,8 @@ def _at(network: Network, broker: Broker, feature: Aggregation) -> Iterator[str]
         yield f"{failures} failures of aggregation"
     hops = broker.adjacency.tree.hops
     for subject, state in feature.engine.states.items():
+        if is_name(subject.aggregate):
+            continue  # `_versions` judges what is deployed
         local = _truth_of(network, broker.name, subject)
         if not state.ready or state.local != (local, local):
             yield f"{subject}: {state.local} is known of its own clients, and it is {local}"

@@ -27,7 +27,8 @@ from ._trace_file import read
 MATCHING = "matching-only"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
-GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST)
+IN_SESSION = "in-session"
+GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, IN_SESSION)
 """Those that hold in every run, or in none."""
 
 
@@ -109,7 +110,10 @@ class Checker:
         elif not self._has_judged(version := _version(record), published):
             self._broken(MATCHING, record, f"version {version} of the graph was not active where it was published")
         elif record.notification not in self._observer.visibility.forms(version, published.record, record.component):
-            self._broken(MATCHING, record, f"what was published is {published.record.notification}")
+            if record.notification in self._observer.visibility.unconfined(version, published.record, record.component):
+                self._broken(IN_SESSION, record, "it reacts to something that was in another session")
+            else:
+                self._broken(MATCHING, record, f"what was published is {published.record.notification}")
         elif published.refused and published.resent:
             self.excuses.grant(Excuse.REFUSED_THE_SECOND_TIME, [record])
         elif published.refused:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidings.aggregation.deploying import Signed
+from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
+from tidings.aggregation.deploying.messages import Deploy, encode
 from tidings.broker import Link, LocalBroker, LocalSubscription
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
@@ -31,6 +35,15 @@ from ._watch import FEATURE, SimWatch, read_result
 
 if TYPE_CHECKING:
     from ._network import Network
+
+
+@dataclass(slots=True)
+class Reaction:
+    """What a client publishes in reaction to what passes a filter, and how many times more."""
+
+    filter: Filter
+    notification: Notification
+    times: int
 
 
 class SimClient:
@@ -73,6 +86,9 @@ class SimClient:
         """How often each subscription has begun anew at another place."""
         self.memberships: dict[str, str] = {}
         """The groups that it has joined, by the id of the subscription."""
+        self._reactions: list[Reaction] = []
+        self._handling: int | None = None
+        """The record of the notification that is being handled."""
         self.watches: dict[str, SimWatch] = {}
         """What it watches, by id."""
 
@@ -158,9 +174,8 @@ class SimClient:
         """Publish these attributes; return the number of the publication."""
         whole = notification if isinstance(notification, Notification) else Notification(notification, **attributes)
         number = self._local.publish(whole, quality=quality)
-        self._trace.add(
-            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=Published(quality)
-        )
+        how = Published(quality, self._handling)
+        self._trace.add(Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=how)
         return number
 
     def subscribe(
@@ -276,6 +291,10 @@ class SimClient:
         if (watch := self.watches.pop(id, None)) is not None:
             watch.end()
 
+    def deploy(self, statement: Signed) -> None:
+        """Make a statement about something deployed, whoever watches it; what is said to that is not kept."""
+        self._send(Frame(Extension(DEPLOYMENTS, encode(Deploy("d", statement, force=True)))))
+
     def _extend(self, body: bytes) -> None:
         self._send(Frame(Extension(FEATURE, body)))
 
@@ -307,6 +326,19 @@ class SimClient:
                 self._local.delivering_past and not self._remembers,
             ),
         )
+        self._react(notification)
+
+    def react(self, filter: Filter, notification: Notification, times: int) -> None:
+        """From now on, publish this in reaction to whatever passes a filter, so many times."""
+        self._reactions.append(Reaction(filter, notification, times))
+
+    def _react(self, notification: Notification) -> None:
+        self._handling = len(self._trace.records) - 1
+        for one in self._reactions:
+            if one.times and one.filter.matches(notification):
+                one.times -= 1
+                self.publish(one.notification)
+        self._handling = None
 
     def broker_settled(self, reach: frozenset[str]) -> None:
         """Note which brokers this client's broker reached when it reported that something has settled."""

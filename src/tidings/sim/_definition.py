@@ -20,7 +20,7 @@ Of the graph only its data is used: scopes, memberships, filters and mappings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from tidings.model import ROOT_SCOPE, Filter, Notification
@@ -58,11 +58,22 @@ class Definition:
             self._edges.setdefault(edge.member, []).append(edge)
         self._ways: dict[tuple[str, str], list[Way]] = {}
 
-    def forms(self, publisher: str, notification: Notification, reader: str) -> dict[tuple[str, ...], Notification]:
-        """In which form a reader sees a publication, by the nodes on its way; both are nodes of the graph."""
+    def forms(
+        self,
+        publisher: str,
+        notification: Notification,
+        reader: str,
+        climbs: Callable[[Chain], bool] = lambda chain: True,
+    ) -> dict[tuple[str, ...], Notification]:
+        """In which form a reader sees a publication, by the nodes on its way; both are nodes of the graph.
+
+        `climbs`: up which chains of edges it goes, interfaces aside.
+        """
         if publisher == reader:
-            return {(publisher,): notification} if self._returns(publisher, notification) else {}
-        seen = {way.nodes: self._along(way, notification) for way in self.ways(publisher, reader)}
+            back = any(climbs((edge,)) for edge in self.returning(publisher, notification))
+            return {(publisher,): notification} if back else {}
+        ways = [way for way in self.ways(publisher, reader) if climbs(way.up)]
+        seen = {way.nodes: self.along(way, notification) for way in ways}
         return {nodes: form for nodes, form in seen.items() if form is not None}
 
     def ways(self, publisher: str, reader: str) -> list[Way]:
@@ -81,12 +92,12 @@ class Definition:
         return known
 
     def _chains(self, node: str) -> Iterator[Chain]:
-        for edge in self._above(node):
+        for edge in self.above(node):
             yield (edge,)
             for chain in self._chains(edge.scope):
                 yield (edge, *chain)
 
-    def _above(self, node: str) -> list[Membership]:
+    def above(self, node: str) -> list[Membership]:
         """The edges that lead up from a node and carry notifications."""
         joined = self._edges.get(node, [])
         if not is_client(node) and self._scopes[node].abstract:
@@ -98,14 +109,13 @@ class Definition:
 
     # --- one edge -------------------------------------------------------------------------------------
 
-    def _returns(self, publisher: str, notification: Notification) -> bool:
-        for edge in self._above(publisher):
-            outside = self._up(edge, notification)
-            if outside is not None and self._down(edge, outside) is not None:
-                return True
-        return False
+    def returning(self, publisher: str, notification: Notification) -> list[Membership]:
+        """The edges by which a publisher gets its own publication back."""
+        outside = ((edge, self._up(edge, notification)) for edge in self.above(publisher))
+        return [edge for edge, shown in outside if shown is not None and self._down(edge, shown) is not None]
 
-    def _along(self, way: Way, notification: Notification) -> Notification | None:
+    def along(self, way: Way, notification: Notification) -> Notification | None:
+        """What is left of a notification at the end of a way; None: nothing."""
         shown: Notification | None = notification
         for edge in way.up:
             shown = None if shown is None else self._up(edge, shown)

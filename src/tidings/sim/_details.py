@@ -31,6 +31,8 @@ class Published(NamedTuple):
     """PUB."""
 
     quality: Quality
+    cause: int | None = None
+    """The record of the notification that it reacts to; -1: there is one, and it is not known which."""
 
 
 class Acknowledged(NamedTuple):

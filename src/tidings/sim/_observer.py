@@ -175,6 +175,7 @@ class Observer:
 
     def note(self, record: Record) -> None:
         """Take one record into account."""
+        self.visibility.reactions.note(record)
         client = self.client(record.component) if record.component else Client()
         match record.op:
             case Op.SUB:

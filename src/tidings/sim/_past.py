@@ -319,7 +319,10 @@ class PastJudge:
             return False  # which of the copies comes is not said
         if publication is None or (client == event.record.publisher and not _receives_own(asked.record)):
             return False
-        forms = self._observer.visibility.unchanged(event.version, publication.record, client)
+        see = self._observer.visibility.unchanged
+        forms = see(event.version, publication.record, client)
+        if forms != see(event.version, publication.record, client, possible=False):
+            return False  # a reaction, and it is left open where it appears
         return any(asked.filter.matches(form) for form in forms)
 
     def _publication(self, event: _Event) -> Publication | None:

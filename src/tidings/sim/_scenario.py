@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import random
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tidings.aggregation import Aggregation, AggregationOptions, Riding
+from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
+from tidings.aggregation.deploying import Act
 from tidings.broker import Feature, RoutingOptions
 from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
@@ -25,6 +26,8 @@ from tidings.scopes import Scopes
 from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._checker import Checker
+from ._code_workers import SimWorkers
+from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
 from ._group_plan import GroupPlan
 from ._invariants import broken_invariants, overgrown, waste
@@ -37,8 +40,10 @@ from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import roaming
 from ._scope_plan import NAMES, ScopePlan
+from ._session_plan import SessionPlan
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
+from ._versions import Versions, broken_versions
 from ._watch_plan import WatchPlan
 from ._workload import random_notification
 
@@ -79,6 +84,10 @@ class Scenario:
     """Whether clients watch aggregates."""
     grouped: bool = False
     """Whether clients join groups."""
+    sessions: bool = False
+    """Whether scopes are session scopes, and clients react to what they get."""
+    deploying: bool = False
+    """Whether clients deploy versions of an aggregate, and watch it by its name."""
     places: Mapping[str, Location] = field(default_factory=dict)
     """Where brokers stand; empty: nowhere."""
 
@@ -86,8 +95,10 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        shared, located = "g" * self.grouped, "l" * bool(self.places)
-        return f"{shared}{'a' * self.watching}{'h' * self.history}{located}{'w' * self.roaming}{kind}{self.seed}"
+        asked = "g" * self.grouped + "d" * self.deploying + "a" * self.watching
+        located = "l" * bool(self.places)
+        roaming = f"{'c' * self.sessions}{'w' * self.roaming}"
+        return f"{asked}{'h' * self.history}{located}{roaming}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -123,12 +134,16 @@ class Scenario:
         """Return the scenario that a report has named."""
         if name.startswith("g"):
             return cls.named(name[1:]).with_groups()
+        if name.startswith("d"):
+            return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
             return cls.named(name[1:]).with_watching()
         if name.startswith("h"):
             return cls.named(name[1:]).with_past()
         if name.startswith("l"):
             return cls.named(name[1:]).with_places()
+        if name.startswith("c"):
+            return cls.named(name[1:]).with_sessions()
         if name[:2] in ("ws", "wm"):
             return cls.scoped(int(name[2:]), mirrored=name.startswith("wm"), roaming=True)
         if name[:1] in ("s", "m", "p"):
@@ -161,6 +176,14 @@ class Scenario:
         where = places(rng, tuple(self.shape.brokers))
         return dataclasses.replace(self, steps=located(rng, self.steps), places=where)
 
+    def with_sessions(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with sessions, and clients that react."""
+        rng = random.Random(f"sessions {self.seed}")
+        plan = SessionPlan(rng, self.shape.brokers, [client for client, _ in self.clients], NAMES)
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), sessions=True)
+
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""
         rng = random.Random(f"watching {self.seed}")
@@ -177,6 +200,13 @@ class Scenario:
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), grouped=True)
+
+    def with_deploying(self) -> Scenario:
+        """Return the same scenario, but with clients that deploy, upgrade and end code, and watch it by its name."""
+        plan = DeployingPlan(random.Random(f"deploying {self.seed}"), [client for client, _ in self.clients])
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), deploying=True)
 
     def with_roaming(self) -> Scenario:
         """Return the same scenario, but with clients that roam from broker to broker."""
@@ -205,7 +235,7 @@ class Scenario:
             self.seed,
             routing=self.routing,
             weather=self.weather,
-            features=lambda name: self._features(),
+            features=lambda name: self._features(lambda: network, name),
         )
         if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
             network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
@@ -219,7 +249,7 @@ class Scenario:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
         return network
 
-    def _features(self) -> Iterator[Feature]:
+    def _features(self, network: Callable[[], Network], broker: str) -> Iterator[Feature]:
         if self.authority:
             yield Scopes(self.authority)
         hosts = Hosts()
@@ -233,10 +263,29 @@ class Scenario:
             yield Strict(HistoryOptions(timer=PATIENCE))
         if self.grouped:
             yield Groups()
-        if self.watching:
-            aggregation = Aggregation(AggregationOptions(ride_on=self._riding))
+        if self.deploying:
+            options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))
+            deployments = Deployments(options, SimWorkers(network, broker))
+            yield deployments
+        if self.watching or self.deploying:
+            aggregation = (
+                Aggregation(options, deployments)
+                if self.deploying
+                else Aggregation(AggregationOptions(ride_on=self._riding))
+            )
             aggregation.serve(hosts)
             yield aggregation
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether nothing fails, nobody roams, and no version is ended or has two sources."""
+        quiet = {Verb.SUBSCRIBE, Verb.UNSUBSCRIBE, Verb.ADVERTISE, Verb.UNADVERTISE, Verb.PUBLISH, Verb.WATCH}
+        deployed = [step.statement.manifest for step in self.steps if step.statement is not None]
+        return (
+            all(step.verb in quiet | {Verb.TUNE, Verb.UNWATCH, Verb.DEPLOY} for step in self.steps)
+            and all(one.act is Act.INSTALL for one in deployed)
+            and len({one.version for one in deployed}) == len(deployed)
+        )
 
     def _edges(self) -> list[Edge]:
         """The neighbour graph that brokers begin with: all of it, or nothing."""
@@ -263,6 +312,7 @@ class Scenario:
 
     def _judge(self, result: Result, promises: Promises | None) -> None:
         network, violations = result.network, result.violations
+        versions = Versions(network, calm=self._is_calm) if self.deploying else None
         network.run()
         checker = Checker(promises, advertisements=self.routing.advertisements)
         for record in network.trace.records:
@@ -278,11 +328,13 @@ class Scenario:
             result.excuses.grant(Excuse.UNMENDED_SCOPES, broken)
         if self.watching:
             violations += broken_aggregates(network, promises)
+        if versions is not None:
+            violations += broken_versions(network, versions, promises)
         for client in network.clients.values():
             client.detach()
         network.run()
         violations += waste(network)
-        if self.watching:
+        if self.watching or self.deploying:
             violations += kept_aggregates(network)
 
 

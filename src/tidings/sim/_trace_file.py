@@ -75,6 +75,7 @@ COLUMNS = {
     "graph_epoch": "int64",
     "from_past": "bool",
     "quality": "string",
+    "cause": "int64",
     "receive_own": "bool",
     "past": "binary",
     "advertisement": "bool",
@@ -187,8 +188,8 @@ def _columns(detail: Detail) -> dict[str, object]:
             return {"advertisement": advertisement, "reach": sorted(reach)}
         case Joined(group):
             return {"reference": group}
-        case Published(quality):
-            return {"quality": quality.name}
+        case Published(quality, cause):
+            return {"quality": quality.name, "cause": cause}
         case Acknowledged(origin, epoch, number, quality):
             reached = None if quality is None else quality.name
             return {"origin": origin, "epoch": epoch, "number": number, "quality": reached}
@@ -246,7 +247,7 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             return Settlement(row["advertisement"], frozenset(row["reach"]))
         case Op.PUB:
             assert quality is not None
-            return Published(quality)
+            return Published(quality, row["cause"])
         case Op.ACK:
             return Acknowledged(*event, quality)
         case Op.NOTIFY | Op.SHARE:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from tidings.model import Notification
 from tidings.scopes import Graph, Placement, client_node
+from tidings.wire import Quality
 
 from ._definition import Definition
-from ._details import Activated
+from ._details import Activated, Published
+from ._reactions import Reactions
 from ._trace import Record
 
 
@@ -23,7 +25,8 @@ class Visibility:
         self._since: dict[int, int] = {}
         """When each version was first active anywhere."""
         self._definitions: dict[int, Definition] = {}
-        self._forms: dict[tuple[int, str, int, str], frozenset[Notification]] = {}
+        self._forms: dict[tuple[int, str, int, str, bool], frozenset[Notification]] = {}
+        self.reactions = Reactions(self.graphs, self._definitions)
 
     def activated(self, record: Record) -> int:
         """A broker judges by a version from now on."""
@@ -45,48 +48,60 @@ class Visibility:
         """Whether what one publisher publishes arrives in order: nothing takes a detour, or all scopes wait for it."""
         return all(map(_keeps_order, self.graphs.values()))
 
-    def forms(self, version: int, published: Record, client: str) -> frozenset[Notification]:
-        """Every form in which a client may see a publication under one version."""
+    def forms(self, version: int, published: Record, client: str, *, possible: bool = True) -> frozenset[Notification]:
+        """Every form in which a client may see a publication under one version; unless `possible`, must see it."""
         assert published.notification is not None
         graph = self.graphs.get(version)
         if graph is None or not version:  # before the first change there are no scopes
             return frozenset((published.notification,))
-        key = (version, published.publisher, published.publication, client)
+        key = (version, published.publisher, published.publication, client, possible)
         if key not in self._forms:
-            self._forms[key] = frozenset(self._seen(version, published, client).values())
+            self._forms[key] = frozenset(self._seen(version, published, client, possible=possible).values())
         return self._forms[key]
 
-    def _seen(self, version: int, published: Record, client: str) -> dict[tuple[str, ...], Notification]:
+    def unconfined(self, version: int, published: Record, client: str) -> frozenset[Notification]:
+        """Every form in which a client might see a publication under one version, if it reacted to nothing."""
+        alone = published._replace(detail=Published(Quality.DEFAULT))
+        return frozenset(self._seen(version, alone, client, possible=True).values())
+
+    def _seen(
+        self, version: int, published: Record, client: str, *, possible: bool
+    ) -> dict[tuple[str, ...], Notification]:
         """In which form a client may see a publication under one version, by the nodes on its way."""
         assert published.notification is not None
         definition = self._definitions.get(version)
         if definition is None:
             definition = self._definitions[version] = Definition(self.graphs[version])
-        return definition.forms(client_node(published.publisher), published.notification, client_node(client))
+        climbs = self.reactions.climbing(version, published, possible=possible)
+        return definition.forms(client_node(published.publisher), published.notification, client_node(client), climbs)
 
-    def unchanged(self, since: int, published: Record, client: str) -> frozenset[Notification]:
+    def unchanged(
+        self, since: int, published: Record, client: str, *, possible: bool = True
+    ) -> frozenset[Notification]:
         """The forms in which a client may see what was published under a version, on ways that all later ones leave."""
         assert published.notification is not None
         if since not in self.graphs:
             return frozenset((published.notification,))
         ways: dict[tuple[str, ...], Notification] = {}
         for version in sorted(version for version in self.graphs if version >= since):
-            seen = self._seen(version, published, client)
+            seen = self._seen(version, published, client, possible=possible)
             if version == since:
                 ways = seen
             ways = {way: ways[way] for way in seen.keys() & ways.keys()}
         return frozenset(ways.values())
 
     def ever(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
-        """The forms that some of these versions let a client see."""
-        return frozenset().union(*(self.forms(version, published, client) for version in versions or {0}))
+        """The forms that some of these versions let a client see, whatever is left open."""
+        return frozenset().union(
+            *(self.forms(version, published, client, possible=False) for version in versions or {0})
+        )
 
     def always(self, versions: set[int], published: Record, client: str) -> frozenset[Notification]:
         """The forms that every one of these versions lets a client see."""
         assert published.notification is not None
         if not versions:
             return frozenset((published.notification,))
-        return frozenset.intersection(*(self.forms(version, published, client) for version in versions))
+        return frozenset.intersection(*(self.forms(version, published, client, possible=False) for version in versions))
 
 
 def _keeps_order(graph: Graph) -> bool:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.broker import LocalBroker, LocalSubscription, Observer
+from tidings.broker import LocalBroker, LocalSubscription, Observer, reaction
 from tidings.history.caching import RememberingLocalBroker
 from tidings.model import EventKey, Filter, Location, Matches, Notification
 from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
 
 from ._details import Acknowledged, Attached, Missing, Notified, Published, Refusal, Remembered, Settlement, Subscribed
 from ._guest import Guest
+from ._reactions import UNKNOWN
 from ._trace import Op, Trace, stretch
 
 
@@ -115,9 +116,8 @@ class Witness:
     def publish(self, notification: Mapping[str, object], *, quality: Quality = Quality.DEFAULT, **more: Any) -> int:
         whole = notification if isinstance(notification, Notification) else Notification(notification)
         number = self._publish(whole, quality=quality, **more)
-        self._trace.add(
-            Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=Published(quality)
-        )
+        how = Published(quality, UNKNOWN if reaction() else None)
+        self._trace.add(Op.PUB, self.name, publication=number, publisher=self.name, notification=whole, detail=how)
         return number
 
     def subscribe(

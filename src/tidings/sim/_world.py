@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from tidings.aggregation import Aggregation
+from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
@@ -103,8 +103,9 @@ def _features(authority: str) -> tuple[Feature, ...]:
     hosts, aggregation = Hosts(), Aggregation()
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
+    counting = aggregation, Receivers(AggregationOptions())
     moving = (hosts, following, neighbourhood, Arrivals())
-    return (Scopes(authority), Strict(HistoryOptions()), aggregation, *moving, Groups())
+    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups())
 
 
 class World(Mishaps):

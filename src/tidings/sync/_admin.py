@@ -25,6 +25,8 @@ class Admin:
     extend = waiting_for(asynchronous.Admin.extend)
     retract = waiting_for(asynchronous.Admin.retract)
     set_attributes = waiting_for(asynchronous.Admin.set_attributes)
+    make_session = waiting_for(asynchronous.Admin.make_session)
+    end_session = waiting_for(asynchronous.Admin.end_session)
     set_roles = waiting_for(asynchronous.Admin.set_roles)
     set_administration = waiting_for(asynchronous.Admin.set_administration)
     join = waiting_for(asynchronous.Admin.join)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 from tidings import client as asynchronous
 from tidings.client import (
+    COUNT_WITHIN,
     MAX_UNACKNOWLEDGED,
     AnyPast,
     AnyState,
@@ -113,6 +114,8 @@ class Client:
         quality: Quality | str = Quality.DEFAULT,
         ttl: float | None = None,
         publisher_seq: int | None = None,
+        count_receivers: bool | str = False,
+        count_within: float = COUNT_WITHIN,
         **attributes: object,
     ) -> Receipt | None:
         """Publish, wait until the publication has reached its quality, and return the key of the event.
@@ -123,10 +126,16 @@ class Client:
 
         async def work() -> Receipt | None:
             receipt = await self._twin.publish(
-                notification, quality=quality, ttl=ttl, publisher_seq=publisher_seq, **attributes
+                notification,
+                quality=quality,
+                ttl=ttl,
+                publisher_seq=publisher_seq,
+                count_receivers=count_receivers,
+                count_within=count_within,
+                **attributes,
             )
             key = await receipt
-            return None if key is None or receipt.quality is None else Receipt(key, receipt.quality)
+            return None if key is None or receipt.quality is None else Receipt(key, receipt.quality, receipt.receivers)
 
         return self._thread.call(work())
 
@@ -173,6 +182,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: None = None,
         on_misfit: None = None,
+        keep_context: bool = False,
     ) -> Subscription[Notification]: ...
 
     @overload
@@ -193,6 +203,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[_T],
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[_T]: ...
 
     def subscribe(
@@ -212,6 +223,7 @@ class Client:
         duplicates: Duplicates | str = Duplicates.DEFAULT,
         as_: type[Any] | None = None,
         on_misfit: Callable[[Misfit], object] | None = None,
+        keep_context: bool = False,
     ) -> Subscription[Any]:
         """Subscribe, and wait until the whole network knows. Everything else is as in `tidings.Client.subscribe`.
 
@@ -233,6 +245,7 @@ class Client:
             "duplicates": duplicates,
             "as_": as_,
             "on_misfit": on_misfit,
+            "keep_context": keep_context,
         }
 
         async def work() -> asynchronous.Subscription[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from tidings.client import ReceiverCount
 from tidings.model import EventKey
 from tidings.wire import Quality
 
@@ -19,8 +20,11 @@ class Receipt(EventKey):
     """
 
     quality: Quality
+    receivers: ReceiverCount | None
+    """How many have got it, if it was published with `count_receivers`."""
 
-    def __new__(cls, key: EventKey, quality: Quality) -> Self:
+    def __new__(cls, key: EventKey, quality: Quality, receivers: ReceiverCount | None = None) -> Self:
         receipt = super().__new__(cls, *key)
         receipt.quality = quality
+        receipt.receivers = receivers
         return receipt

@@ -30,7 +30,7 @@ class Subscription(Iterator[_T], Generic[_T]):
     def __init__(self, thread: LoopThread, twin: asynchronous.Subscription[_T]) -> None:
         self._thread = thread
         self._twin = twin
-        self._here: deque[_T] = deque()
+        self._here: deque[tuple[_T, asynchronous.Cause | None]] = deque()
 
     @property
     def id(self) -> str:
@@ -91,24 +91,28 @@ class Subscription(Iterator[_T], Generic[_T]):
             yield notification
 
     def _next(self, timeout: float | None) -> _T:
+        self._twin.leave()
         while True:
             try:
-                return self._here.popleft()
+                item, cause = self._here.popleft()
             except IndexError:
                 if not self._thread.call(self._fetch(timeout)):
                     raise StopIteration from None
+            else:
+                self._twin.enter(cause)  # in this thread: what it publishes now, the loop publishes with its context
+                return item
 
     async def _fetch(self, timeout: float | None) -> bool:
         """Bring what has come, at least one; False at the end. What came is kept here, so cancelling loses nothing."""
         try:
             async with asyncio.timeout(timeout):
-                self._here.append(await anext(self._twin))
+                self._here.append(await self._twin.taken())
         except StopAsyncIteration:
             return False
         if self._twin.durable is not None:
             return True  # asking for more would say that this one has been handled
         for _ in range(min(self._twin.waiting, BATCH)):
-            self._here.append(await anext(self._twin))
+            self._here.append(await self._twin.taken())
         return True
 
     acknowledge = waiting_for(asynchronous.Subscription.acknowledge)

@@ -27,7 +27,7 @@ from ._frame import (
     Frame,
     Hop,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
 from ._groups import GROUPS, Join, Leave, read_membership
 from ._hello import (
     BEATS,
@@ -62,6 +62,7 @@ from ._messages import (
     Marks,
     Message,
     Notify,
+    Opening,
     Publish,
     PublishAck,
     Refused,
@@ -108,6 +109,7 @@ from ._questions import (
     StatusReply,
     StatusRequest,
 )
+from ._run import MAX_RUN, Run, array_head
 from ._session import Session
 from ._status import (
     MAX_CLIENTS,
@@ -124,6 +126,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
+from ._written import Written
 
 __all__ = [
     "ARRIVALS",
@@ -140,6 +143,7 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_RUN",
     "MAX_SILENCE",
     "MAX_TABLES",
     "MIN_SILENCE",
@@ -192,6 +196,7 @@ __all__ = [
     "MoveStatus",
     "Notify",
     "Offers",
+    "Opening",
     "Page",
     "Parser",
     "Part",
@@ -208,6 +213,7 @@ __all__ = [
     "Refused",
     "Reject",
     "Routed",
+    "Run",
     "ScopeStatus",
     "Serialiser",
     "Session",
@@ -228,8 +234,10 @@ __all__ = [
     "WaveAnswer",
     "Welcome",
     "WireError",
+    "Written",
     "ack",
     "ack_number",
+    "array_head",
     "attribute_decoder",
     "attribute_decoder_of_many",
     "body_test",
@@ -252,6 +260,7 @@ __all__ = [
     "is_local",
     "pack",
     "part",
+    "part_size",
     "read_arrival",
     "read_membership",
     "read_times",

@@ -22,6 +22,13 @@ Positions = Annotated[dict[str, Position], msgspec.Meta(max_length=MAX_POSITIONS
 """How far a client has seen each origin, as (epoch, number); more are refused before they are decoded."""
 _MAX_DIGITS = 20
 """The digits of the largest number of a publication."""
+MAX_CAUSES = 256
+"""The most tags of the cause of a publication."""
+MAX_TAG = 128
+"""The most characters of one of them."""
+Tag = Annotated[str, msgspec.Meta(max_length=MAX_TAG)]
+Causes = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=MAX_CAUSES)]
+"""What a publication reacts to, as the notification said that came with it."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -68,6 +75,17 @@ class TreeMarks(Message, frozen=True):
 # --- notifications ------------------------------------------------------------------------------------
 
 
+class Opening(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A request opens a session, in which replies come back."""
+
+    id: Tag
+    """Chosen by the client, so that nobody guesses it."""
+    replies: Number = 1
+    """After how many replies the session ends; 0: when the client says so."""
+    idle: Number = 0
+    """After how many microseconds without a reply it ends; 0: as the broker says."""
+
+
 class Publish(Message, frozen=True, gc=False):
     """A client publishes. The border broker adds identity; nothing else of the header can be claimed."""
 
@@ -75,6 +93,10 @@ class Publish(Message, frozen=True, gc=False):
     body: bytes
     quality: Quality = Quality.DEFAULT
     ttl: int | None = None
+    cause: Causes = ()
+    """What it reacts to: it appears in no session scope that this was not in. Nothing: it is no reaction."""
+    opens: Opening | None = None
+    """Of a request: the session that it opens."""
 
 
 class PublishAck(Message, frozen=True, gc=False):

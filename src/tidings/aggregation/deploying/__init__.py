@@ -2,7 +2,7 @@
 
 from ._manifest import EVERY, INTERFACE, MAX_SOURCE, QUESTION, Act, Manifest, Tier, digest_of
 from ._registry import SIDE_BY_SIDE, From, Judged, Phase, Place, Registry, check_unsigned, place_of
-from ._signing import Keys, Signed, Signer, keygen, signed, verify
+from ._signing import Keys, Signed, Signer, keygen, keys_of, signed, verify
 from ._standing import Stage, Standing, joined, standing
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "digest_of",
     "joined",
     "keygen",
+    "keys_of",
     "place_of",
     "signed",
     "standing",

@@ -54,7 +54,15 @@ class Signed(msgspec.Struct, frozen=True):
 
 def keygen() -> Keys:
     """A new pair of keys. The private one belongs into a file that only its owner reads."""
-    private = _library().Ed25519PrivateKey.generate()
+    return _keys(_library().Ed25519PrivateKey.generate())
+
+
+def keys_of(secret: bytes) -> Keys:
+    """The pair of keys that belongs to 32 secret bytes: for simulated worlds, in which nothing is drawn twice."""
+    return _keys(_library().Ed25519PrivateKey.from_private_bytes(secret))
+
+
+def _keys(private: Any) -> Keys:
     return Keys(_text(_PRIVATE, private.private_bytes_raw()), _text(_PUBLIC, private.public_key().public_bytes_raw()))
 
 

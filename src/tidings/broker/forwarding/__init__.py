@@ -6,6 +6,7 @@ from scope to scope.
 
 from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL, Crossing, from_past, version_of
 from ._delivery import Delivery
+from ._following import Noting
 from ._lane import NO_HOP, Lane
 from ._ordering import Ordering
 from ._owed import owed
@@ -21,6 +22,7 @@ __all__ = [
     "Crossing",
     "Delivery",
     "Lane",
+    "Noting",
     "Ordering",
     "Publications",
     "Remembering",

@@ -28,6 +28,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple, TypeAlias
 
+from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
 from tidings.broker.interest import Entry, Gate, Passage, Registration, View
 from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
@@ -78,15 +79,21 @@ class Crossing:
         self._broker = broker
         self._copies: list[Copy] = []
 
-    def entering(self, passages: tuple[Passage, ...], envelope: Envelope, source: Link) -> list[Copy]:
-        """The copies of a publication, one for each scope of its publisher that lets it in."""
+    def entering(self, view: View, passages: tuple[Passage, ...], envelope: Envelope, source: Link) -> list[Copy]:
+        """The copies of a publication, one for each scope of its publisher that lets it in.
+
+        A reaction enters no session scope that its cause was not in (see `_causes`).
+        """
         copies = []
+        tags = envelope.routes[0].tags
         for passage in passages:
+            if tags and not climbs((), passage.scope, tags, view):
+                continue
             shown = passage.outward(envelope.notification)
             if shown is not None:
-                mapped, version, tags = _mapped(envelope, shown, passage.route)
-                route = passage.route if not version else _in_form(passage.route, version, tags)
-                copies.append(Copy(route, mapped, source))
+                route = passage.route if not tags else _in_form(passage.route, 0, tags)
+                mapped, version, marked = _mapped(envelope, shown, route)
+                copies.append(Copy(route if not version else _in_form(route, version, marked), mapped, source))
         return copies
 
     def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
@@ -120,7 +127,7 @@ class Crossing:
     def _up(self, view: View, copy: Copy, frames: _Frames) -> None:
         route, envelope, inbound = copy
         for scope, passage in view.supers(route.scope).items():
-            if scope in route.path:
+            if scope in route.path or (route.tags and not climbs(route.path, scope, route.tags, view)):
                 continue
             gateway = view.gateway(route.scope, scope)
             if gateway is None and inbound.is_broker:
@@ -180,14 +187,21 @@ class _Handed:
         self._tags = tags
         self._forms: dict[_Form, Envelope] = {}
         self._got: dict[Link, dict[_Form, dict[Registration, None]]] = {}
+        self._causes: dict[tuple[Link, _Form], dict[str, None]] = {}
+        """What a client is told of sessions, where there are some."""
 
     def own(self, view: View, publisher: Link) -> None:
         """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""
         subscriptions = self._broker.registrations.subscriptions(publisher).values()
-        if subscriptions and any(map(self._returns, view.memberships(publisher.principal).values())):
-            for subscription in subscriptions:
-                if subscription.receive_own and subscription.filter.matches(self._published.notification):
-                    self._add(publisher, _Form((0, ()), 0), self._published, subscription)
+        if not subscriptions:
+            return
+        tags, passages = self._published.routes[0].tags, view.memberships(publisher.principal).values()
+        back = [one.scope for one in passages if climbs((), one.scope, tags, view) and self._returns(one)]
+        for subscription in subscriptions if back else ():
+            if subscription.receive_own and subscription.filter.matches(self._published.notification):
+                self._add(publisher, form := _Form((0, ()), 0), self._published, subscription)
+                for scope in back if tags or view.sessions else ():
+                    self._caused(publisher, form, told_of((scope,), tags, view))
 
     def _returns(self, passage: Passage) -> bool:
         outside = passage.outward(self._published.notification)
@@ -211,30 +225,42 @@ class _Handed:
                 passage = then
             elif passage.exact:
                 told = _told_of(copy.route.version, copy.route.path, registration, passage)
-                self._add(link, _Form(told, copy.route.version, passage.ordered), copy.envelope, registration)
+                form = _Form(told, copy.route.version, passage.ordered)
+                self._add(link, form, copy.envelope, registration)
+                if copy.route.tags or view.sessions:
+                    self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
                 continue
             shown = passage.inward(copy.envelope.notification)
             if shown is not None and registration.filter.matches(shown):
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 told = _told_of(version, copy.route.path, registration, passage)
-                self._add(link, _Form(told, version, passage.ordered), envelope, registration)
+                form = _Form(told, version, passage.ordered)
+                self._add(link, form, envelope, registration)
+                if copy.route.tags or view.sessions:
+                    self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
 
     def _add(self, link: Link, form: _Form, envelope: Envelope, registration: Registration) -> None:
         self._forms.setdefault(form, envelope)
         self._got.setdefault(link, {}).setdefault(form, {})[registration] = None
 
+    def _caused(self, link: Link, form: _Form, tags: dict[str, None]) -> None:
+        if tags:
+            self._causes.setdefault((link, form), {}).update(tags)
+
     def send(self) -> None:
         """Hand it over. Clients are told nothing of the graph, only which form and which path this is."""
-        shown: dict[tuple[_Form, bool], Envelope] = {}
+        shown: dict[tuple[_Form, bool, tuple[str, ...]], Envelope] = {}
         publisher = self._published.identity.publisher
         for link, forms in self._got.items():
             for form, registrations in forms.items():
                 waits = form.ordered and self._broker.ordering.applies(link, publisher)
-                envelope = shown.get((form, waits))
+                causes = tuple(self._causes.get((link, form), ()))
+                envelope = shown.get((form, waits, causes))
                 if envelope is None:
                     tags = _DETOURED if waits else self._tags  # others will have come before it
-                    envelope = _with_routes(self._forms[form], (_anonymous(form.told, tags),))
-                    shown[form, waits] = envelope
+                    envelope = _with_routes(self._forms[form], (_anonymous(form.told, (*tags, *causes)),))
+                    shown[form, waits, causes] = envelope
+                self._broker.delivery.following.reached(link, sent=False)
                 if waits:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
                 else:
@@ -295,10 +321,12 @@ def _mapped(envelope: Envelope, shown: Notification, route: Route) -> tuple[Enve
     """
     if shown is envelope.notification or shown == envelope.notification:
         return envelope, route.version, route.tags
-    tags = route.tags if route.version else (f"{_ORIGINAL}{_digest(envelope.notification):x}",)
+    tags = route.tags if route.version else (*route.tags, f"{_ORIGINAL}{_digest(envelope.notification):x}")
     version = _digest(shown)
     mapped = Envelope.of(envelope.identity, envelope.routes, encode_body(shown), envelope.quality, shown)
-    return (mapped, 0, ()) if f"{_ORIGINAL}{version:x}" in tags else (mapped, version, tags)
+    if f"{_ORIGINAL}{version:x}" in tags:
+        return mapped, 0, tuple([tag for tag in tags if not tag.startswith(_ORIGINAL)])
+    return mapped, version, tags
 
 
 def version_of(shown: Notification, published: Notification) -> int:

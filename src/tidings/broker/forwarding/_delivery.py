@@ -22,6 +22,7 @@ from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
 from tidings.model import ROOT_ROUTE, EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
 from tidings.wire import (
+    HEADER,
     Advertise,
     Deliver,
     Envelope,
@@ -38,6 +39,8 @@ from tidings.wire import (
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
 from ._crossing import Copy
+from ._feeding import Feeding, Passed
+from ._following import Begin, Following
 from ._host import Host
 from ._lane import NO_HOP, Surroundings, Taken, routed
 from ._lanes import Lanes
@@ -45,6 +48,8 @@ from ._owed import owed as owed_to
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
+_TAG, _TAG_AT = b"\xa7Publish", HEADER.size + 2
+"""How a part with a publication is recognised before it is decoded."""
 NOTE_INTERVAL = 1_000_000
 """Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -63,7 +68,10 @@ class Delivery:
         doors = broker.doors
         self._attached = doors.attached
         self._apart = Apart(broker.held, broker.owing, broker.owed, doors.attached, doors.riding)
-        self.lanes = Lanes(self._surroundings(broker), broker.scoping, floods=self._floods)
+        self.following = Following()
+        self.lanes = Lanes(
+            self._surroundings(broker), broker.scoping, floods=self._floods, followed=self.following.awaited
+        )
         broker.scoping.changed = self.lanes.changed
         self.waiting = Waiting(broker.name)
         self.release = Release(broker, self.waiting, self._lets_go)
@@ -115,6 +123,34 @@ class Delivery:
             return False
         self._carry_out(link, taken)
         return True
+
+    def feeding(self, link: Link, data: bytes) -> Feeding | None:
+        """What takes many publications of a client at once; None: they are to come one by one.
+
+        Who has not published yet has no lane, and gets one when its bytes begin with a publication.
+        """
+        lanes = self.lanes.publishing
+        if link not in lanes and data.startswith(_TAG, _TAG_AT):
+            self.lanes.for_publisher(link)
+        lane = lanes.get(link)
+        return None if lane is None or link in self.waiting else lane.feeding
+
+    def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
+        """Publish what a client has sent, from this place in its bytes on, as far as it is plain; None: it is not."""
+        lane = self.lanes.publishing.get(link)
+        if lane is None or lane.feeding is None or link in self.waiting:
+            return None
+        passed = lane.feeding.feed(link, data, at, self._now())
+        if passed is None:
+            return None
+        lane.taken += passed.taken
+        lane.fed += passed.taken
+        runtime = self._broker.runtime
+        if passed.answer is not None:
+            runtime.send(link, passed.answer)
+        for links, written in passed.written:
+            runtime.send_written(links, written)
+        return passed
 
     def _carry_out(self, link: Link, taken: Taken) -> None:
         """Send what a lane has made of something that came in on a link."""
@@ -204,10 +240,39 @@ class Delivery:
             broker.progress.published()
         if view.gateways:
             broker.progress.advance(broker.name, broker.epoch, identity.seq)
+        if self.following.awaited:
+            self._begin(link, envelope)
         if flat:
             self.route(envelope, link)
         else:
-            broker.crossing.spread(view, broker.crossing.entering(passages, envelope, link), envelope, link)
+            broker.crossing.spread(view, broker.crossing.entering(view, passages, envelope, link), envelope, link)
+        self.following.noting = None
+
+    # --- following ------------------------------------------------------------------------------------
+
+    def follow(self, link: Link, seq: int, begin: Begin) -> None:
+        """Call `begin` when a client publishes something by this number; nobody else's publication is."""
+        self.following.awaited.setdefault(link, {})[seq] = begin
+        self.lanes.forget(link)
+
+    def unfollow(self, link: Link, seq: int) -> None:
+        """Wait for it no longer."""
+        if self.following.take(link, seq) is not None:
+            self.lanes.forget(link)
+
+    def _begin(self, link: Link, envelope: Envelope) -> None:
+        begin = self.following.take(link, envelope.identity.publisher_seq)
+        if begin is not None:
+            if link not in self.following.awaited:
+                self.lanes.forget(link)
+            begin(envelope)
+
+    def followed(self, link: Link, message: Notify) -> None:
+        """A notification has come from a neighbour that a feature follows: the full path notes who gets it."""
+        try:
+            self._pass_on(link, message.envelope)
+        finally:
+            self.following.noting = None
 
     # --- what waits -----------------------------------------------------------------------------------
 
@@ -254,6 +319,7 @@ class Delivery:
     def abandon(self, link: Link) -> None:
         """A client has gone. What waits was never acknowledged: whoever wants to be sure hands it over again."""
         self.waiting.abandon(link)
+        self.following.awaited.pop(link, None)
         self.lanes.forget(link)
         self.forget()
 
@@ -312,6 +378,10 @@ class Delivery:
         """Send a notification to these links."""
         if type(targets) is not Targets:
             targets = Targets(targets)
+        if (noting := self.following.noting) is not None:
+            for link in targets:
+                if link.is_broker:
+                    self._broker.doors.attach(link, noting.feature, noting.onward)
         special = self._apart
         if special.held or special.owing or special.advised != () or special.attached or special.riding:
             apart = special.among(envelope.identity.origin, targets)
@@ -331,6 +401,7 @@ class Delivery:
                 self._broker.send(link, Notify(envelope))
             else:
                 subscriptions = [entry.registration for entry in entries if entry.registration is not None]
+                self.following.reached(link, sent=False)
                 self._broker.at_deliver(route, envelope, link, subscriptions)
 
     def _send_groups(self, envelope: Envelope, targets: Targets, route: Route) -> None:
@@ -344,6 +415,9 @@ class Delivery:
             else:
                 frame = Frame(Deliver(envelope, ids), NO_HOP)
                 broker.statistics.sent[Deliver] += len(links)
+                if self.following.noting is not None:
+                    for link in links:
+                        self.following.reached(link, sent=True)
             runtime.send_all(links, frame)
 
     def deliver(self, route: Route, envelope: Envelope, link: Link, subscriptions: list[Registration]) -> None:
@@ -351,6 +425,7 @@ class Delivery:
         if self._broker.recovery.active:
             subscriptions = self._broker.recovery.hold(envelope, subscriptions)
         if subscriptions:
+            self.following.reached(link, sent=True)
             self._broker.send(link, Deliver(envelope, tuple([subscription.id for subscription in subscriptions])))
 
     def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> None:

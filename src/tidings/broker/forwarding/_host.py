@@ -52,6 +52,10 @@ class Attachments(Protocol):
         """What waits for the next message to each link."""
         ...
 
+    def attach(self, link: Link, feature: str, data: bytes) -> None:
+        """Let the next message to a link carry something, if it leaves in this step."""
+        ...
+
 
 class Host(Protocol):
     """A broker, as forwarding sees it."""

@@ -31,6 +31,7 @@ from tidings.wire import Deliver, Envelope, Frame, Hop, Notify, Publish, Publish
 
 from ._apart import Apart, Left
 from ._crossing import told
+from ._feeding import Feeding
 from ._publications import Publications
 from ._targets import NOBODY, Forwarding, Targets
 
@@ -105,6 +106,10 @@ class Lane:
         """Whether it may be taken."""
         self.taken = 0
         """How many notifications it has taken."""
+        self.fed = 0
+        """How many of these it has taken as bytes."""
+        self.feeding: Feeding | None = None
+        """Takes many publications at once, if it may now; see `_feeding`."""
         self._around = around
         self._publications = around.publications
         self._numbers = around.publications.numbers
@@ -129,14 +134,18 @@ class Lane:
         self._version, self._several, self._gateways = view.version, view.several, bool(view.gateways)
         self._supers = tuple(view.supers(self.table.scope).values())
         self._shown = told(view)
+        self._sessions = view.sessions.keys()
         around = self._around
         self._announced, self._observed = around.announced, around.observed
         self._looked_into = not flat or self._announced is not None
         self._decoded = self._looked_into or woven or self._observed is not None
+        plane = None if self._decoded or self._gateways else self.table.plane
+        self.feeding = None if plane is None else Feeding(self.table, plane, around, view.version)
 
     def disarm(self) -> None:
         """Everything goes the full path."""
         self.armed = False
+        self.feeding = None
         self._publishers.clear()
 
     def admit(self, link: Link, passage: Passage) -> None:
@@ -177,7 +186,7 @@ class Lane:
             return None
         if not isinstance(message, Publish):
             return self._pass_on(link, message)
-        if not self._may_enter(link, message):
+        if message.cause or message.opens is not None or not self._may_enter(link, message):
             return None
         around, route, targets = self._around, ROOT_ROUTE, NOBODY
         notification = matching = None
@@ -239,8 +248,10 @@ class Lane:
     def _pass_on(self, link: Link, message: Notify) -> Taken | None:
         envelope, around = message.envelope, self._around
         identity, route = envelope.identity, envelope.routes[0]
-        if self._scoped and (route.version or identity.graph_epoch != self._version):
+        if self._scoped and (route.version or identity.graph_epoch != self._version or route.tags):
             return None
+        if self._sessions and not self._sessions.isdisjoint(route.path):
+            return None  # whoever gets it is told which sessions it belongs to
         matching = None if self._scoped or self._match_body is None else self._match_body(envelope.body)
         if matching is None:
             matching = self._match(envelope.notification)

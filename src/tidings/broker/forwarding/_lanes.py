@@ -5,16 +5,17 @@ disarms all of them, and the next message finds out again. A lane is armed if
 
     weaving      nobody advises PUB_MATCH or PUB_SEND, nor DELIVER for everybody
     routing      is not flooding
-    the graph    has one version, and this table is in it
+    the graph    has one version, and this table is in it, and is not that of a session scope
 
-and a client publishes by it if it is a member of this one scope, which shows it everything, and if nothing holds its
-publications up. Where there are no scopes, publications enter by it even if steps are advised or notifications flood;
-then they go on through these steps. Where PUB_SEND alone is advised, the lane still says where they go.
+and a client publishes by it if it is a member of this one scope, which shows it everything, if nothing holds its
+publications up, and if none of them is to be followed. Where there are no scopes, publications enter by it even if
+steps are advised or notifications flood; then they go on through these steps. Where PUB_SEND alone is advised, the lane
+still says where they go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from tidings.broker._links import Link
@@ -54,8 +55,12 @@ class Graph(Protocol):
 class Lanes:
     """The lanes of one broker: which of them may be taken, by whom."""
 
-    def __init__(self, around: Surroundings, graph: Graph, *, floods: bool) -> None:
+    def __init__(
+        self, around: Surroundings, graph: Graph, *, floods: bool, followed: Collection[Link] = frozenset()
+    ) -> None:
+        """`followed`: the clients of which a publication is to be followed; looked at when a lane is asked for."""
         self.around = around
+        self._followed = followed
         self._graph = graph
         self._floods = floods
         self.plain = True
@@ -87,7 +92,8 @@ class Lanes:
         """The lane by which an attached client publishes; None: the full path."""
         passages = self._graph.passages(link)
         lane = None
-        if passages is not None and len(passages) == 1 and passages[0].exact:
+        plain = passages is not None and len(passages) == 1 and passages[0].exact and link not in self._followed
+        if passages is not None and plain and passages[0].scope not in self._graph.active.sessions:
             scope = passages[0].scope
             lane = self.passing[scope] if scope in self.passing else self.for_scope(scope)
             if lane is None and self._graph.flat:
@@ -103,7 +109,7 @@ class Lanes:
         table = graph.tables.get(scope)
         if table is None:
             return None  # nothing is noted of scopes that only neighbours know
-        plain = self.plain and not self._floods and graph.steady
+        plain = self.plain and not self._floods and graph.steady and scope not in graph.active.sessions
         lane = self._armed(table) if plain else None
         self.passing[scope] = lane
         return lane

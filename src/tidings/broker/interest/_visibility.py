@@ -9,8 +9,8 @@ Without scopes there is one version, `FLAT`: everybody is a member of the root s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_COST
 from tidings.broker.overlay import Tree
@@ -122,6 +122,10 @@ def _either(filters: list[Matches]) -> Matches:
     return either
 
 
+Climbing: TypeAlias = Callable[[tuple[str, ...], str], bool]
+"""Whether what has climbed through these scopes may climb into the next one, interfaces aside."""
+
+
 class Sighting(NamedTuple):
     """A notification as it is visible somewhere, and how it came there."""
 
@@ -150,6 +154,16 @@ class View(Protocol):
     @property
     def gateways(self) -> frozenset[str]:
         """The brokers that are designated as gateways: what crosses there takes a detour, and may be overtaken."""
+        ...
+
+    @property
+    def sessions(self) -> Mapping[str, str]:
+        """The session scopes, each with the tag of its session."""
+        ...
+
+    @property
+    def confined(self) -> frozenset[str]:
+        """Those of the tags whose sessions keep reactions to themselves."""
         ...
 
     def knows(self, scope: str) -> bool:
@@ -188,8 +202,13 @@ class View(Protocol):
         """Whether what is in `scope` at a neighbour crosses into `sub` there, rather than here."""
         ...
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
-        """Every form in which a client may see what a publisher published, one for each path."""
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+    ) -> Iterable[Sighting]:
+        """Every form in which a client may see what a publisher published, one for each path.
+
+        `climbing`: where it may climb, if not wherever interfaces let it.
+        """
         ...
 
     def visible_in(self, publisher: str) -> Iterable[str]:
@@ -251,7 +270,9 @@ class _FlatView:
     version = 0
     several = False
     gateways: frozenset[str] = frozenset()
+    confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
+    sessions: Mapping[str, str] = {}
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}
 
@@ -281,7 +302,9 @@ class _FlatView:
     def admits(self, sub: str, scope: str, neighbour: str) -> bool:
         return False
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> Iterable[Sighting]:
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+    ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 
     def visible_in(self, publisher: str) -> Iterable[str]:

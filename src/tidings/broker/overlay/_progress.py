@@ -127,6 +127,10 @@ class Progress:
 
     def _tick(self) -> None:
         self.due = False
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell neighbours and clients how far everything has come."""
         host, last = self._host, self._sources.last
         if last > self._emitted:
             self._emitted = last

@@ -307,7 +307,7 @@ def _system(one: Scope | Client) -> Iterator[tuple[str, Value]]:
 def _path(name: str) -> AnyPath:
     parts = tuple(name.split("."))
     plain = all(NAME.fullmatch(part) and part not in KEYWORDS for part in parts)
-    return Path(parts) if plain and name not in SYSTEM and name != "session-id" else Quoted(name)
+    return Path(parts) if plain and name not in SYSTEM else Quoted(name)
 
 
 def _root(graph: Graph) -> Iterator[Statement]:

@@ -122,10 +122,6 @@ def refuse_unknown(feature: Feature | Property, extensions: Extensions) -> None:
                 feature.at,
                 "A definition may hold this one, but it cannot be deployed until brokers carry out rules.",
             )
-        case Settings():
-            for one in feature.settings:
-                if isinstance(one.path, Path) and str(one.path) == "session-id":
-                    raise Misfit("session scopes are not carried out yet", one.at, "Leave session-id out to deploy it.")
 
 
 def _set(one: Setting, attributes: dict[str, Value], system: dict[str, Any]) -> None:

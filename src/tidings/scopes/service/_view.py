@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tidings.broker import OPEN_PASSAGE, Sighting, Tree
+from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree, session_tag
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Notification
 from tidings.scopes import _oracle
@@ -12,6 +12,7 @@ from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
+from tidings.scopes._sessions import SessionMode, sessions_of
 
 from ._rights import administers
 
@@ -30,6 +31,9 @@ class Plan:
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
         self._passages: dict[tuple[str, str], Passage] = {}
+        sessions = {scope: (session_tag(text), mode) for scope, text, mode in sessions_of(graph)}
+        self.sessions = {scope: tag for scope, (tag, _) in sessions.items()}
+        self.confined = frozenset(tag for tag, mode in sessions.values() if mode is SessionMode.ORIGIN_ONLY)
         if before is None or moved is None:
             self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
             self.several = _mapped(graph.memberships())
@@ -77,6 +81,7 @@ class View:
         self.version = plan.version
         self.several = plan.several
         self.gateways = plan.gateways
+        self.sessions, self.confined = plan.sessions, plan.confined
         root = plan.graph.scopes[ROOT_SCOPE]
         self._root_is_open = root.imposed == OPEN and not root.duplicates and not root.ordered
         self._graph = plan.graph
@@ -202,7 +207,9 @@ class View:
             found = self._visible_in[above] = tuple(seen)
         return found
 
-    def sightings(self, publisher: str, notification: Notification, client: str) -> list[Sighting]:
+    def sightings(
+        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+    ) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path."""
-        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client))
+        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), climbing)
         return [Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node))) for seen in found]

@@ -1,0 +1,70 @@
+"""A client that is attached to a broker, as that broker and others see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from tidings.broker import Link
+
+from ._admission import Admitted
+from ._claims import Claim
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """A client that is attached here."""
+
+    link: Link
+    owner: str
+    epoch: int
+    at: int
+    shown: int
+    last: str
+    sure: bool
+    """Whether nobody else hosts it, as far as brokers could be reached."""
+    away: bool = False
+    away_since: int = 0
+    ended: bool = False
+    """Whether its connection is about to end."""
+
+    def claim(self, broker: str, *, fencing: bool = False) -> Claim:
+        """What this broker tells others of it."""
+        return Claim(self.link.name, self.owner, broker, self.at, self.epoch, self.shown, fencing=fencing)
+
+
+class HostedClient(NamedTuple):
+    """A client that is attached here, for those who look."""
+
+    client: str
+    epoch: int
+    since: int
+    away: bool
+    last: str
+
+
+class Moved(NamedTuple):
+    """A client has gone from one broker to another; the old one hosted it under the epoch that the client showed."""
+
+    client: str
+    owner: str
+    old: str
+    new: str
+    epoch: int
+    """Under which the new broker hosts it."""
+    away: int
+    """Microseconds for which it was away, as far as its old broker had noticed."""
+    edge_known: bool = False
+    """At the new broker: whether the old one knows the edge now,"""
+    learned_at: int = 0
+    """and when the client made its last new edge; 0: not lately."""
+
+
+class Watcher(Protocol):
+    """Who wants to know where clients go."""
+
+    def arrived(self, link: Link, admitted: Admitted) -> None:
+        """A client has been attached here, and says nothing yet."""
+
+    def claimed(self, claim: Claim) -> None:
+        """Another broker hosts a client; this one may have hosted it."""
