@@ -92,6 +92,8 @@ class _Local:
         self.heard: Term | None = None
         self.answered = -1
         self.settled = False
+        self.begun_with = 0
+        """The version in which there were members again: what the point says of earlier ones is about an earlier group."""
         self.taken: dict[Term, Taken] = {}
         self.unconfirmed = 0
         self.back: list[int] = []
@@ -142,8 +144,9 @@ class Members:
             raise TidingsError(
                 f"group '{name}' has {len(group.members):,} members at this broker, the maximum; connect to another one"
             )
-        if not group.members:
+        if not group.members:  # the point may end the group before it hears of this one
             group.terms, group.since = terms, self._host.now()
+            group.settled, group.begun_with = False, self._versions + 1
         group.members[link.name, id] = joined = _Joined(link, id, number)
         self._of.setdefault(link, {})[id] = key
         if group.settled and group.answered >= 0:
@@ -248,8 +251,8 @@ class Members:
             return
         group.heard = begun.term
         group.answered = max(begun.version, group.answered)
-        group.settled = begun.settled
-        if begun.settled:
+        group.settled = begun.settled and begun.version >= group.begun_with
+        if group.settled:
             for one in group.members.values():
                 if not one.told:
                     one.told = True
