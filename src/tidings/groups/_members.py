@@ -93,7 +93,7 @@ class _Local:
         self.answered = -1
         self.settled = False
         self.begun_with = 0
-        """The version in which there were members again: what the point says of earlier ones is about an earlier group."""
+        """The version in which there were members again: what the point says of earlier ones is of an earlier group."""
         self.taken: dict[Term, Taken] = {}
         self.unconfirmed = 0
         self.back: list[int] = []
