@@ -434,7 +434,7 @@ def test_an_oversized_attachment_is_refused() -> None:
         feature.context.attach(targets[0], b"x" * 100_000)
 
     feature = Heavy(Joinpoint.SUB_SEND, heavy)
-    with pytest.raises(FeatureError, match="100,000 bytes, which is too large"):
+    with pytest.raises(FeatureError, match="100,000 bytes as an attachment, which is too large"):
         deliveries_with(feature)
 
 

@@ -57,8 +57,9 @@ from tidings.wire import (
 
 from ._bounds import TURN_STEPS
 from ._context import Context
-from ._doors import Doors
-from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Proceed, observe, ordered, weave
+from ._doors import SENDS, Doors
+from ._failures import Answering, Failures
+from ._joinpoints import Advice, Feature, For, Joinpoint, Proceed, advice_of, observe, ordered, start, weave
 from ._links import Link
 from ._runtime import Runtime, Timer
 from ._statistics import Statistics
@@ -244,20 +245,26 @@ class Broker:
             Joinpoint.LINK: self._link,
             Joinpoint.TREE: self._tree,
         }
+        self.failures = Failures()
+        self.features: dict[str, Feature] = {}
+        self._advice: dict[Feature, dict[Joinpoint, Advice]] = {}
+        self._weave(Joinpoint)
         self._add_features(ordered(features), shuffle)
-        for feature in self.features.values():
-            feature.start()
 
     def _add_features(self, features: list[Feature], shuffle: Callable[[list[Feature]], None] | None) -> None:
-        self.failures = Failures()
+        """Start the features, and weave their advice when all have started."""
+        failures = self.failures
         self.features = {feature.name: feature for feature in features}
         for feature in features:
             feature.context = Context(self, feature)
-            for kind, handler in feature.wave_kinds().items():
-                self.waves.register(f"{feature.name}.{kind}", handler)
+            kinds = failures.guarded(feature, "in wave_kinds", feature.wave_kinds, {})()
+            for kind, handler in kinds.items():
+                self.waves.register(f"{feature.name}.{kind}", Answering(handler, feature, failures))
         if shuffle is not None:
             shuffle(features)
-        self._advice = {feature: dict(feature.advice()) for feature in features}
+        advice = {feature: failures.guarded(feature, "in advice", advice_of, {})(feature) for feature in features}
+        started = [one for one in self.features.values() if failures.guarded(one, "in start", start, False)(one)]
+        self._advice = {feature: own if feature in started else {} for feature, own in advice.items()}
         self._weave(Joinpoint)
 
     def _weave(self, joinpoints: Iterable[Joinpoint]) -> None:
@@ -268,6 +275,8 @@ class Broker:
                 self.at_published = observe(advice, self.failures)
             else:
                 step = weave(joinpoint, self._defaults[joinpoint], advice, self.failures)
+                if advice and joinpoint in SENDS:
+                    step = self.doors.sending(step)
                 setattr(self, f"at_{joinpoint.label}", step)
         delivery = self.delivery
         advised = [own[Joinpoint.DELIVER] for own in self._advice.values() if Joinpoint.DELIVER in own]
@@ -423,7 +432,7 @@ class Broker:
         """Features hear of what rides on a message before it is handled."""
         for name, data in attachments.items():
             if (feature := self.features.get(name)) is not None:
-                feature.on_attached(link, data)
+                self.failures.hear(feature, "in on_attached", feature.on_attached, link, data)
 
     def refuse(self, link: Link, message: AnyMessage, error: TidingsError) -> None:
         """Tell a client that what it asked for was not done."""
@@ -560,7 +569,7 @@ class Broker:
             self.entries.forget(link)
             self.holds.restart()
         for feature in self.features.values():
-            feature.neighbour_ready(link)
+            self.failures.guarded(feature, "in neighbour_ready", feature.neighbour_ready)(link)
         self.entries.tell_all(link)
         self.waves.neighbour_ready(link)
         self.gathering.neighbour_ready()
@@ -573,4 +582,4 @@ class Broker:
         if feature is None:
             self.statistics.refused += 1
         else:
-            feature.on_message(link, message.body)
+            self.failures.hear(feature, "in on_message", feature.on_message, link, message.body)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import Position
+from tidings.model import FeatureError, Position
 from tidings.wire import Advertise, AnyMessage, Envelope, Extension, Frame, Subscribe
 
+from ._doors import bounded
+from ._failures import checked
 from ._inside import InnerClient, adopt, guard_of
-from ._joinpoints import Advice, Feature, Joinpoint
+from ._joinpoints import Advice, Feature, Joinpoint, checked_advice
 from ._links import Guard, Link, LinkKind
 from ._runtime import Log, Timer
 from .forwarding import Noting, Publications
@@ -26,11 +29,15 @@ class Context:
 
     What is there to be read is the broker's own state and no copy: a feature looks at it, and changes it only by what
     it offers, such as `holds.begin`.
+
+    Functions that a feature gives are called by the rule of `_failures`: an error in one stops the broker, or is
+    counted and logged. Whatever cannot be done as it is asked raises `FeatureError` at once.
     """
 
     def __init__(self, broker: Broker, feature: Feature) -> None:
         self._broker = broker
         self._feature = feature
+        self._guarded = functools.partial(broker.failures.guarded, feature)
         self._opened: set[Link] = set()
 
     @property
@@ -165,17 +172,18 @@ class Context:
         return self._broker.now()
 
     def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
-        """Call `action` in a turn of its own."""
-        return self._broker.call_later(delay, action)
+        """Call `action` in a turn of its own, `delay` microseconds from now."""
+        return self._broker.call_later(delay, self._guarded("in a timer", action))
 
     def send(self, link: Link, body: bytes) -> None:
-        """Send a message of this feature to a neighbour or client; it gets it in `on_message`."""
-        self._broker.send(link, Extension(self._feature.name, body))
+        """Send a message of this feature to a neighbour or client; it gets it in `on_message`. At most `MAX_BODY`."""
+        self._broker.send(link, Extension(self._feature.name, checked(self._feature.name, "a message", body)))
 
     def attach(self, link: Link, data: bytes) -> None:
-        """Let the message that this step sends to a link carry something; it comes to `Feature.on_attached`.
+        """Let the message that this step sends to a neighbour carry something; it comes to `Feature.on_attached`.
 
-        To be called in advice around a SEND joinpoint, before `proceed`. What finds no message is dropped.
+        To be called in advice around a SEND joinpoint, before `proceed`; elsewhere it raises `FeatureError`. What the
+        step sends no message for is dropped when it ends.
         """
         self._broker.doors.attach(link, self._feature.name, data)
 
@@ -192,8 +200,16 @@ class Context:
 
         If no message leaves within so many microseconds, what `produce` gives then goes by itself. The neighbour gets
         it in `on_attached`, or in `on_message` if it went by itself. What waits when the tree changes is dropped.
+
+        Who rides again before that takes the place of what waits, and goes by itself at the earlier of the two times.
         """
-        self._broker.doors.ride(link, self._feature.name, produce, within, carries)
+        name = self._feature.name
+
+        def produced() -> bytes | None:
+            return None if (data := produce()) is None else bounded(name, data)
+
+        made = self._guarded("as it made what rides", produced, None)
+        self._broker.doors.ride(link, name, made, within, self._guarded("as it chose its carrier", carries, False))
 
     def follow(self, client: Link, seq: int, begin: Callable[[Envelope], None]) -> None:
         """Call `begin` when an attached client publishes something by this number of its own.
@@ -201,7 +217,7 @@ class Context:
         That is in the step that sends it, before it is sent: the place for `note_receivers`. A client that leaves, or
         is refused, is forgotten.
         """
-        self._broker.delivery.follow(client, seq, begin)
+        self._broker.delivery.follow(client, seq, self._guarded("as it began to follow", begin))
 
     def unfollow(self, client: Link, seq: int) -> None:
         """Wait for a publication no longer."""
@@ -214,7 +230,9 @@ class Context:
         `noted(client, sent)`: whether it was sent the notification, or that is kept back from it; the same client may
         be noted more than once.
         """
-        self._broker.delivery.following.noting = Noting(self._feature.name, onward, noted)
+        name = self._feature.name
+        noting = Noting(name, bounded(name, onward), self._guarded("as it noted a receiver", noted))
+        self._broker.delivery.following.noting = noting
 
     def tell_marks(self) -> None:
         """Tell neighbours and clients now how far this broker has come, and not only when that is due."""
@@ -237,9 +255,13 @@ class Context:
         """Open a client inside the broker, which stands for a principal, or else for itself; see `_inside`.
 
         It may do what `guard` allows, without one what clients of the principal may that are attached here; if there
-        are none, it may do anything, as the feature itself may.
+        are none, it may do anything, as the feature itself may. `TopologyError` if a client has its name already: that
+        may be anybody's doing, and is no failure of the feature unless it lets the error pass.
         """
+        if not name:
+            raise FeatureError(f"feature '{self._feature.name}' opens a client with an empty name; choose another one")
         guard = guard or guard_of(self._broker, principal)
+        receive = self._guarded("in a client inside the broker", receive)
         client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal), receive)
         self._opened.add(client.link)
         return client
@@ -290,12 +312,18 @@ class Context:
         The turn in which this is called goes on as it began, so no message meets two weavings. `woven` is called as
         soon as the steps are advised, before anything else happens: the tables are as the advice finds them.
         """
-        self._broker.weave_later(self._feature, advice, woven)
+        advice = checked_advice(self._feature, advice)
+        self._broker.weave_later(self._feature, advice, self._guarded("when it was woven", woven))
 
     def unweave(self, *joinpoints: Joinpoint) -> None:
         """Advise these steps no longer, from the next turn on."""
-        self._broker.weave_later(self._feature, dict.fromkeys(joinpoints))
+        self._broker.weave_later(self._feature, checked_advice(self._feature, dict.fromkeys(joinpoints)))
 
     def wave(self, kind: str, body: bytes, done: Callable[[bytes, bool], None], deadline: int = WAVE_DEADLINE) -> None:
-        """Ask every broker; `done(answer, complete)` is called exactly once. See `Feature.wave_kinds`."""
-        self._broker.waves.start(f"{self._feature.name}.{kind}", body, done, deadline)
+        """Ask every broker; `done(answer, complete)` is called exactly once. See `Feature.wave_kinds`.
+
+        `deadline` is in microseconds.
+        """
+        name = self._feature.name
+        ended = self._guarded("at the end of a wave", done)
+        self._broker.waves.start(f"{name}.{kind}", checked(name, "a question to all", body), ended, deadline)

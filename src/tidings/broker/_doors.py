@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-*Attachments* ride on a message of the core. Those of `Context.attach` are for the step that is being taken; those of
+*Attachments* ride on a message of the core. Those of `Context.attach` are for the SEND step that is being taken, and
+are dropped with its end if it sends no message to their neighbours; those of
 `Context.ride` wait for the next message to a neighbour that may carry them, and are made when it leaves: what rides is
 never older than its carrier. If no message leaves in time, an `Extension` of the feature goes by itself. Nothing rides
 on `LinkState` and `Attach`, which are heard outside the tree; what waits when the tree changes is dropped. A link with
@@ -17,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tidings.model import FeatureError
+from tidings.model import FeatureError, TidingsError
 from tidings.wire import AnyMessage, Attach, Extension, LinkState, Routed
 
+from ._failures import checked
+from ._joinpoints import Joinpoint, Proceed
 from ._links import Link
 from ._runtime import Timer
 
@@ -38,14 +41,20 @@ Produce: TypeAlias = Callable[[], bytes | None]
 Carries: TypeAlias = Callable[[AnyMessage], bool]
 """Whether something may ride on a message."""
 
+SENDS = frozenset(
+    {Joinpoint.PUB_SEND, Joinpoint.SUB_SEND, Joinpoint.UNSUB_SEND, Joinpoint.AD_SEND, Joinpoint.UNAD_SEND}
+)
+"""The steps in which features may attach something."""
+
 _OUTSIDE_THE_TREE = (LinkState, Attach)
 
 
 @dataclass(slots=True, eq=False)
 class _Rider:
     produce: Produce
-    timer: Timer
     carries: Carries
+    due: int
+    timer: Timer
 
 
 class Doors:
@@ -57,12 +66,43 @@ class Doors:
         """What the next message to each link carries for features; it lives for one step."""
         self.riding: dict[Link, dict[str, _Rider]] = {}
         """What waits for the next message to each link."""
+        self._steps = 0
+        """How many SEND steps with advice are being taken, one in another."""
 
     # --- attachments ----------------------------------------------------------------------------------
 
     def attach(self, link: Link, feature: str, data: bytes) -> None:
-        """Let the next message to a link carry something, if it leaves in this step."""
-        self.attached.setdefault(link, {})[feature] = _bounded(feature, data)
+        """Let the message that this SEND step sends to a neighbour carry something; `FeatureError` in no such step."""
+        if not self._steps or not link.is_broker:
+            raise FeatureError(
+                f"feature '{feature}' cannot attach anything for '{link.name}' now; attach for a neighbour, in advice "
+                "around a SEND joinpoint, before `proceed`"
+            )
+        self.add(link, feature, bounded(feature, data))
+
+    def add(self, link: Link, feature: str, data: bytes) -> None:
+        """Let the next message to a link carry something; it leaves in this step."""
+        self.attached.setdefault(link, {})[feature] = data
+
+    def sending(self, step: Proceed) -> Proceed:
+        """A SEND step, in which features may attach something."""
+        attached = self.attached
+
+        def stepped(*arguments: Any) -> Any:
+            around = dict(attached) if attached else None  # of a step that this one is part of
+            if around is not None:
+                attached.clear()
+            self._steps += 1
+            try:
+                return step(*arguments)
+            finally:
+                self._steps -= 1
+                if attached:
+                    attached.clear()
+                if around is not None:
+                    attached.update(around)
+
+        return stepped
 
     def ride(
         self, link: Link, feature: str, produce: Callable[[], bytes | None], within: int, carries: Carries
@@ -74,12 +114,17 @@ class Doors:
                 f"feature '{feature}' cannot ride to '{link.name}', which is no tree neighbour of broker "
                 f"'{broker.name}' now; take a link from `context.neighbours`"
             )
-        waiting = self.riding.setdefault(link, {})
-        if feature in waiting:
-            waiting[feature].produce = produce
-        else:
-            timer = broker.call_later(within, lambda: self._go_alone(link, feature))
-            waiting[feature] = _Rider(produce, timer, carries)
+        if within < 0:
+            raise FeatureError(f"feature '{feature}' rides within {within:,}; give microseconds, 0 or more")
+        due = broker.now() + within
+        before = self.riding.get(link, {}).get(feature)
+        if before is not None and before.due <= due:
+            before.produce, before.carries = produce, carries
+            return
+        if before is not None:
+            before.timer.cancel()
+        timer = broker.call_later(within, lambda: self._go_alone(link, feature))
+        self.riding.setdefault(link, {})[feature] = _Rider(produce, carries, due, timer)
 
     def _go_alone(self, link: Link, feature: str) -> None:
         """No message has left in time."""
@@ -87,24 +132,25 @@ class Doors:
         if not self.riding[link]:
             del self.riding[link]
         if (data := rider.produce()) is not None:
-            self._broker.send(link, Extension(feature, _bounded(feature, data)))
+            self._broker.send(link, Extension(feature, data))
 
     def take(self, link: Link, message: AnyMessage) -> dict[str, bytes] | None:
         """What goes with a message that leaves on a link now."""
+        if isinstance(message, _OUTSIDE_THE_TREE):
+            return None
         data = self.attached.pop(link, None)
-        if link not in self.riding or isinstance(message, _OUTSIDE_THE_TREE):
+        if link not in self.riding:
             return data
         data = data if data is not None else {}
-        riders = self.riding.pop(link)  # whoever produces something may ask for another ride
-        staying = {feature: rider for feature, rider in riders.items() if not rider.carries(message)}
-        if staying:
-            self.riding[link] = staying
-        for feature, rider in riders.items():
-            if feature in staying:
-                continue
+        going = {feature: rider for feature, rider in self.riding[link].items() if rider.carries(message)}
+        for feature, rider in going.items():  # before anything is produced: that may fail, or ask for another ride
             rider.timer.cancel()
+            del self.riding[link][feature]
+        if not self.riding[link]:
+            del self.riding[link]
+        for feature, rider in going.items():
             if (produced := rider.produce()) is not None:
-                data[feature] = _bounded(feature, produced)
+                data[feature] = produced
         return data or None
 
     def new_tree(self) -> None:
@@ -118,10 +164,7 @@ class Doors:
 
     def send_to(self, target: str, feature: str, body: bytes) -> bool:
         """Send something to the same feature at a broker; False if the tree does not lead there now."""
-        if len(body) > MAX_ROUTED:
-            raise FeatureError(
-                f"feature '{feature}' sends {len(body):,} bytes to broker '{target}'; send at most {MAX_ROUTED:,}"
-            )
+        checked(feature, f"a message to broker '{target}'", body, MAX_ROUTED)
         return self.forward(Routed(target, self._broker.name, feature, body), target)
 
     def routed(self, link: Link, message: Routed) -> None:
@@ -129,7 +172,12 @@ class Doors:
         if message.target != self._broker.name:
             self.forward(message, message.target)
         elif (feature := self._broker.features.get(message.feature)) is not None:
-            feature.on_routed(message.source, message.body)
+            try:
+                self._broker.failures.hear(feature, "in on_routed", feature.on_routed, message.source, message.body)
+            except FeatureError:
+                raise
+            except TidingsError:  # the neighbour has only passed it on
+                self._broker.statistics.refused += 1
         else:
             self._broker.statistics.refused += 1
 
@@ -141,10 +189,6 @@ class Doors:
         return link is not None
 
 
-def _bounded(feature: str, data: bytes) -> bytes:
-    if len(data) > MAX_ATTACHMENT:
-        raise FeatureError(
-            f"feature '{feature}' attaches {len(data):,} bytes, which is too large for one message; "
-            f"attach at most {MAX_ATTACHMENT:,}"
-        )
-    return data
+def bounded(feature: str, data: bytes) -> bytes:
+    """What a feature attaches, if one message can carry it; else `FeatureError`."""
+    return checked(feature, "an attachment", data, MAX_ATTACHMENT)

@@ -100,6 +100,12 @@ def adopt(
             f"'{new.name}' stands for '{new.principal}' and '{old.name}' for '{old.principal}'; a client adopts only "
             "what is the same principal's"
         )
+    for registration in only or ():
+        if registration.link is not old:
+            raise FeatureError(
+                f"feature '{feature}' lets '{new.name}' adopt the registration '{registration.id}' from '{old.name}', "
+                f"which is a registration of '{registration.link.name}'; choose among those of '{old.name}'"
+            )
     if old is not new:
         broker.registrations.check_adoption(old, new, only)
         broker.at_adopt(old, new, only)

@@ -15,12 +15,15 @@ PUBLISHED is different: its advice observes, gets the arguments without `proceed
 
 Rules, all enforced here:
 - The default runs exactly once per step, or not at all if a privileged feature suppresses it. A second `proceed`
-  raises.
+  raises, and so does one when its step has ended.
 - Only a *privileged* feature may change arguments, result or suppress the default. Others observe: what they
   pass on and return is replaced by the real thing, and the default runs even if they never proceed.
 - A result of the wrong type is a failure of the feature.
 - A failure stops the broker if the feature is `fail_stop` (those that keep promises, like history); otherwise the
-  advice is skipped, counted, and the step goes on as if it were not there.
+  advice is skipped, counted, and the step goes on as if it were not there. The same holds for all else that the broker
+  calls (see `_failures`).
+- Advice is woven when all features have started: none runs in a feature that has not, and what features do in `start`
+  meets no advice.
 - Features are ordered by (priority, name), the first outermost. Independent features must not rely on it: tests
   shuffle them.
 """
@@ -29,14 +32,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from tidings.model import FeatureError
+
+from ._failures import Failures
 
 if TYPE_CHECKING:
     from ._context import Context
     from ._links import Link
     from .overlay import WaveKind
+
+_T = TypeVar("_T")
 
 Proceed: TypeAlias = Callable[..., Any]
 Advice: TypeAlias = Callable[..., Any]
@@ -128,16 +135,19 @@ class Feature:
     privileged: bool = False
     """May change what the broker does, not only observe it."""
     fail_stop: bool = True
-    """A failure stops the broker; False: a failure is counted and the advice is skipped."""
+    """A failure stops the broker; False: it is counted and logged, and what has failed is skipped."""
 
     context: Context
     """The broker, as far as features may see and use it. Set when the broker is built."""
 
     def start(self) -> None:
-        """The broker is built, and `context` can be used. What this feature keeps on disk can be read now."""
+        """The broker is built, and `context` can be used. What this feature keeps on disk can be read now.
+
+        All features start before any advice is woven: clients that are opened here pass no ATTACH advice.
+        """
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
-        """The advice, by joinpoint, when the broker is built. `Context.weave` changes it later."""
+        """The advice, by joinpoint. Asked once, before `start`; `Context.weave` changes it later."""
         return {}
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
@@ -157,14 +167,25 @@ class Feature:
         """A message of this feature has come from a broker, see `Context.send_to`."""
 
 
-class Failures:
-    """How often the advice of each feature has failed."""
+def advice_of(feature: Feature) -> dict[Joinpoint, Advice]:
+    """What a feature advises when the broker is built."""
+    return checked_advice(feature, feature.advice())
 
-    def __init__(self) -> None:
-        self.by_feature: dict[str, int] = {}
 
-    def count(self, feature: Feature) -> None:
-        self.by_feature[feature.name] = self.by_feature.get(feature.name, 0) + 1
+def start(feature: Feature) -> bool:
+    """Start a feature; that it has started."""
+    feature.start()
+    return True
+
+
+def checked_advice(feature: Feature, advice: Mapping[Joinpoint, _T]) -> dict[Joinpoint, _T]:
+    """The advice of a feature, if each of it is at a joinpoint; else `FeatureError`."""
+    for joinpoint in advice:
+        if not isinstance(joinpoint, Joinpoint):
+            raise FeatureError(
+                f"feature '{feature.name}' advises {joinpoint!r}, which is no joinpoint; choose one of `Joinpoint`"
+            )
+    return dict(advice)
 
 
 def ordered(features: Iterable[Feature]) -> list[Feature]:
@@ -190,17 +211,12 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proc
     if not observers:
         return None
 
-    def failed(feature: Feature, error: Exception) -> None:
-        failures.count(feature)
-        if feature.fail_stop:
-            raise FeatureError(f"feature '{feature.name}' failed as an observer: {error!r}") from error
-
     def observed(*arguments: Any) -> None:
         for feature, observer in observers:
             try:
                 observer(*arguments)
             except Exception as error:
-                failed(feature, error)
+                failures.failed(feature, "as an observer", error)
 
     if len(observers) == 1:
         ((only, observes),) = observers
@@ -209,7 +225,7 @@ def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proc
             try:
                 observes(envelope, link)
             except Exception as error:
-                failed(only, error)
+                failures.failed(only, "as an observer", error)
 
         return observed_once
     return observed
@@ -221,8 +237,8 @@ class _Refused(NamedTuple):
     error: Exception
 
 
-_NOT_YET, _UNDER_WAY = object(), object()
-"""What the rest of a step has come to before its end."""
+_NOT_YET, _UNDER_WAY, _ENDED = object(), object(), object()
+"""What the rest of a step has come to before its end; or that it has ended, and nobody may proceed any more."""
 
 
 def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advice, failures: Failures) -> Proceed:
@@ -235,7 +251,8 @@ def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advi
         def proceed(*changed: Any) -> Any:
             nonlocal done
             if done is not _NOT_YET:
-                raise FeatureError(f"feature '{feature.name}' proceeded twice at {joinpoint.name}")
+                when = "when its step had ended" if done is _ENDED else "twice"
+                raise FeatureError(f"feature '{feature.name}' proceeded {when} at {joinpoint.name}")
             done = _UNDER_WAY
             try:
                 done = inner(*(changed if changed and privileged else arguments))
@@ -254,16 +271,14 @@ def _around(joinpoint: Joinpoint, inner: Proceed, feature: Feature, advice: Advi
         except Exception as error:
             if type(done) is _Refused:
                 raise done.error from None  # the step itself refused: not the feature's failure
-            failures.count(feature)
-            if feature.fail_stop:
-                if isinstance(error, FeatureError):
-                    raise
-                raise FeatureError(f"feature '{feature.name}' failed at {joinpoint.name}: {error!r}") from error
-            return inner(*arguments) if done is _NOT_YET else done
-        if type(done) is _Refused:
-            raise done.error
+            early, done = done, _ENDED
+            failures.failed(feature, f"at {joinpoint.name}", error)
+            return inner(*arguments) if early is _NOT_YET else early
+        early, done = done, _ENDED
+        if type(early) is _Refused:
+            raise early.error
         if privileged:
             return result
-        return inner(*arguments) if done is _NOT_YET else done
+        return inner(*arguments) if early is _NOT_YET else early
 
     return advised

@@ -381,7 +381,7 @@ class Delivery:
         if (noting := self.following.noting) is not None:
             for link in targets:
                 if link.is_broker:
-                    self._broker.doors.attach(link, noting.feature, noting.onward)
+                    self._broker.doors.add(link, noting.feature, noting.onward)
         special = self._apart
         if special.held or special.owing or special.advised != () or special.attached or special.riding:
             apart = special.among(envelope.identity.origin, targets)

@@ -43,6 +43,10 @@ class Outlets(Protocol):
 class Attachments(Protocol):
     """What features attach to messages."""
 
+    def add(self, link: Link, feature: str, data: bytes) -> None:
+        """Let the next message to a link carry something; it leaves in this step."""
+        ...
+
     @property
     def attached(self) -> dict[Link, dict[str, bytes]]:
         """What the next message to each link carries; it lives for one step."""
@@ -51,10 +55,6 @@ class Attachments(Protocol):
     @property
     def riding(self) -> Mapping[Link, object]:
         """What waits for the next message to each link."""
-        ...
-
-    def attach(self, link: Link, feature: str, data: bytes) -> None:
-        """Let the next message to a link carry something, if it leaves in this step."""
         ...
 
 

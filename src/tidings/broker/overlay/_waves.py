@@ -92,6 +92,12 @@ class Waves:
 
     def start(self, kind: str, body: bytes, done: Callable[[bytes, bool], None], deadline: int = WAVE_DEADLINE) -> None:
         """Ask every broker; `done(answer, complete)` is called exactly once, perhaps before this returns."""
+        if kind not in self._kinds:
+            raise FeatureError(f"no feature of broker '{self._host.name}' answers waves of the kind '{kind}'")
+        if not 0 <= deadline <= MAX_DEADLINE:
+            raise FeatureError(
+                f"a wave '{kind}' with a deadline of {deadline:,}; give microseconds, at most {MAX_DEADLINE:,}"
+            )
         self._number += 1
         wave = Wave(self._host.name, self._number, kind, body, deadline)
         self._spread(wave, None, done)
@@ -100,7 +106,8 @@ class Waves:
         """A neighbour asks."""
         if not 0 <= wave.deadline <= MAX_DEADLINE:
             raise TidingsError(f"a wave with a deadline of {wave.deadline} microseconds; at most {MAX_DEADLINE:,}")
-        if wave.kind not in self._kinds or len(self._pending) >= MAX_WAVES:
+        own = wave.initiator == self._host.name  # a tree brings no wave back to where it began
+        if own or wave.kind not in self._kinds or len(self._pending) >= MAX_WAVES:
             self._host.send(link, WaveAnswer(wave.initiator, wave.number, b"", False))
             return
         self._spread(wave, link, None)
@@ -154,9 +161,9 @@ class Waves:
         onward = _onward(wave)
         for link in targets:
             self._host.send(link, onward)
+        # The deadline first: it ends the wave whatever becomes of the visit.
+        pending.timer = self._host.call_later(wave.deadline, lambda: self._expire(pending))
         self._kinds[wave.kind].visit(wave.body, lambda answer: self._own(pending, answer))
-        if self._pending.get((wave.initiator, wave.number)) is pending:
-            pending.timer = self._host.call_later(wave.deadline, lambda: self._expire(pending))
 
     def _wait_for(self, pending: _Pending, links: set[Link]) -> None:
         """Let a wave wait for neighbours, or do without them.
