@@ -74,11 +74,6 @@ class Publishing:
         return False
 
 
-class Doors:
-    def __init__(self) -> None:
-        self.attached: dict[Link, dict[str, bytes]] = {}
-
-
 class Timer:
     def cancel(self) -> None: ...
 
@@ -91,7 +86,7 @@ class Host:
     def __init__(self, *, advertisements: bool = False) -> None:
         self.routing = RoutingOptions(advertisements=advertisements)
         self.statistics = Statistics()
-        self.adjacency, self.delivery, self.doors = Adjacency(), Publishing(), Doors()
+        self.adjacency, self.delivery = Adjacency(), Publishing()
         self.holds = self.recovery = self.outlets = Outlets()
         self.clients = [ALICE]
         self.register: Callable[[Link, int], None] = lambda link, size: None

@@ -194,7 +194,6 @@ class Crossing:
             groups.setdefault((body, tuple(routes)), (envelope, {}))[1][link] = []
         for (_, combined), (envelope, targets) in groups.items():
             self._broker.at_pub_send(combined[0], _with_routes(envelope, combined), source, targets)
-            self._broker.doors.attached.clear()
 
 
 class _Handed:

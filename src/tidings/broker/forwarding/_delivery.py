@@ -66,7 +66,6 @@ class Delivery:
         self._forwarding = Forwarding()
         self._tables, self._leaving = broker.scoping.tables, broker.registrations.leaving
         doors = broker.doors
-        self._attached = doors.attached
         self._apart = Apart(broker.held, broker.owing, broker.owed, doors.attached, doors.riding)
         self.following = Following()
         self.lanes = Lanes(
@@ -172,8 +171,6 @@ class Delivery:
             if targets:
                 broker.scoping.root.copies += len(targets)
                 broker.at_pub_send(ROOT_ROUTE, envelope, link, targets)
-                if self._attached:
-                    self._attached.clear()
 
     def _publish(self, link: Link, message: Publish) -> None:
         check_publication(message)
@@ -362,7 +359,6 @@ class Delivery:
             if targets:
                 broker.scoping.root.copies += len(targets)
                 broker.at_pub_send(route, envelope, source, targets)
-                self._attached.clear()
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> Targets:
         """The links that want a notification, each with its subscriptions."""

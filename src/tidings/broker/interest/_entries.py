@@ -211,7 +211,6 @@ class Entries:
                 steps.withdraw(book.scope, id, source, targets)
             for gate in gates:
                 self._end(self.book(gate.passage.scope, book.advertisement), gate, id)
-        self._host.doors.attached.clear()
 
     def _tell_scope(self, book: Book, gate: Gate, id: str, filter: Matches, number: int) -> None:
         """What a table announces to the table of a superscope becomes an entry there, translated."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from tidings.broker._links import Link
@@ -119,15 +119,6 @@ class Publishing(Protocol):
         ...
 
 
-class Attachments(Protocol):
-    """What features attach to the messages of a step."""
-
-    @property
-    def attached(self) -> MutableMapping[Link, dict[str, bytes]]:
-        """By link; it lives for one step."""
-        ...
-
-
 class Host(Protocol):
     """A broker, as interest sees it."""
 
@@ -162,9 +153,6 @@ class Host(Protocol):
 
     @property
     def delivery(self) -> Publishing: ...
-
-    @property
-    def doors(self) -> Attachments: ...
 
     @property
     def scoping(self) -> Scoping: ...
