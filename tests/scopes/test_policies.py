@@ -233,6 +233,20 @@ def test_random_policies_keep_every_promise(name: str) -> None:
         assert not result.violations, result.report()
 
 
+def test_a_scope_with_a_policy_leaves_its_lane_and_others_stay() -> None:
+    world = Watched("a", [], {"x": "a", "y": "a", "u": "a", "v": "a"})
+    members = (Join("@x", "s"), Join("@y", "s"), Join("@u", "t"), Join("@v", "t"))
+    world.change(CreateScope("s", OPEN), CreateScope("t", OPEN), *members, has("t", INTERNAL, "full"))
+    world.subscribe()
+    for number in range(5):
+        world.client("x").publish(n=number)
+        world.client("u").publish(n=number)
+    world.network.run()
+    lanes = world.network.brokers["a"].delivery.lanes.all()
+    assert {scope: lane.taken for scope, lane in lanes.items() if scope and lane.taken} == {"s": 5}
+    assert len(world.got("y")) == len(world.got("v")) == 5
+
+
 def test_removing_a_policy_changes_only_what_goes_through_its_scope() -> None:
     dice = random.Random(5)
     for _ in range(30):
