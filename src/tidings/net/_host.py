@@ -122,7 +122,7 @@ class Host:
         """Tells clients that have moved when they have everything."""
         self.roaming: Roaming | None = None
         """Keeps copies of clients ready, if the configuration says so."""
-        if options.mobility.scheme is Scheme.PROACTIVE:
+        if options.mobility.scheme is not Scheme.ORIGINS:
             self.roaming = Roaming(
                 options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
             )
