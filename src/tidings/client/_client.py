@@ -104,13 +104,14 @@ class Client(Inquiries):
         self._advertisements: Pending[None] = Pending()
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
+        self._counting = Counting(lambda body: self._link.send(Frame(Extension(RECEIVERS, body))))
         self.aggregates = Aggregates(
             lambda body: self._link.send(Frame(Extension(FEATURE, body))),
             self._check,
+            self._counting,
             lambda body: self._link.send(Frame(Extension(DEPLOYMENTS, body))),
         )
         """Questions about the traffic: how many would hear this?"""
-        self._counting = Counting(lambda body: self._link.send(Frame(Extension(RECEIVERS, body))))
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)
         self._local.observer = Incoming(
