@@ -16,6 +16,7 @@ border broker has another number; it is recognised by the publisher's own, among
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -34,6 +35,7 @@ from tidings.model import (
     Position,
 )
 from tidings.wire import (
+    GROUPS,
     Advertise,
     Answer,
     AnyMessage,
@@ -43,6 +45,8 @@ from tidings.wire import (
     Frame,
     Gap,
     HistoryReport,
+    Join,
+    Leave,
     Marks,
     Past,
     Publish,
@@ -55,11 +59,12 @@ from tidings.wire import (
     Unsubscribe,
     decode_body,
     encode_body,
+    pack,
 )
 
 from ._bounds import check_place, is_located, resolved
 from ._causes import NO_TAGS, Cause, handling, reaction, session_tags
-from ._local_subscription import Callback, LocalSubscription
+from ._local_subscription import Callback, LocalSubscription, Membership
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 
@@ -119,6 +124,7 @@ class LocalBroker:
         self._window = duplicate_window
         self._repetitions = Repetitions(duplicate_window)
         self._subscriptions: dict[str, LocalSubscription] = {}
+        self._memberships: dict[str, Membership] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._acknowledged: dict[str, Position] = {}
@@ -237,6 +243,21 @@ class LocalBroker:
         if self._subscriptions.pop(id, None) is not None:
             self._out(Unsubscribe(id))
 
+    def join(self, group: str, filter: Matches | str, callback: Callback, *, id: str | None = None) -> str:
+        """Get a share of what a group gets; the id of the subscription. The same id again joins anew."""
+        if id is None:
+            id = self.new_id()
+        self._requests += 1
+        join = Join(id, group, str(filter), self._requests)
+        self._memberships[id] = Membership(join, callback)
+        self._out(Extension(GROUPS, pack(join)))
+        return id
+
+    def leave(self, id: str) -> None:
+        """Leave a group. No callback runs for it any more. Leaving it again does nothing."""
+        if self._memberships.pop(id, None) is not None:
+            self._out(Extension(GROUPS, pack(Leave(id))))
+
     def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
         """Announce what may be published; the id of the advertisement."""
         if isinstance(filter, str):
@@ -304,6 +325,8 @@ class LocalBroker:
             if subscription.settled:
                 message = msgspec.structs.replace(message, after=subscription.after, past=None, early=True)
             self._out(message)
+        for membership in self._memberships.values():
+            self._out(Extension(GROUPS, pack(membership.join)))
         for publication in self._unacknowledged.values():
             self._out(publication)
 
@@ -358,7 +381,10 @@ class LocalBroker:
             advertisement = self._advertisements.get(message.id)
             return advertisement is not None and advertisement.number == message.number
         subscription = self._subscriptions.get(message.id)
-        if subscription is None or subscription.message.number != message.number:
+        if subscription is None:
+            membership = self._memberships.get(message.id)
+            return membership is not None and membership.join.number == message.number
+        if subscription.message.number != message.number:
             return False
         subscription.has_settled(message.marks)
         return True
@@ -374,7 +400,8 @@ class LocalBroker:
     def _unheard(self, gap: Gap) -> Gap:
         """A gap, for those subscriptions that have not heard of it."""
         known = ((id, self._subscriptions.get(id)) for id in gap.subscriptions)
-        ids = tuple([id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)])
+        news = {id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)}
+        ids = tuple([id for id in gap.subscriptions if id in news or id in self._memberships])
         return msgspec.structs.replace(gap, subscriptions=ids)
 
     def _acknowledge(self, marks: dict[str, Position]) -> None:
@@ -415,6 +442,8 @@ class LocalBroker:
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
+                if (membership := self._memberships.get(id)) is not None:
+                    self._hand(membership.callback, notification, tags)
                 continue
             if subscription.awaits_past:
                 continue  # an earlier subscription has had this id
@@ -429,8 +458,12 @@ class LocalBroker:
             if not tags:
                 subscription.callback(notification)
             else:
-                with handling(self, Cause(tags)):
-                    subscription.callback(notification)
+                self._hand(subscription.callback, notification, tags)
+
+    def _hand(self, callback: Callback, notification: Notification, tags: tuple[str, ...]) -> None:
+        """Call the application; what it publishes meanwhile is a reaction to what has these tags."""
+        with handling(self, Cause(tags)) if tags else contextlib.nullcontext():
+            callback(notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

@@ -401,6 +401,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -421,6 +422,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -440,6 +442,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -476,6 +479,10 @@ class Client(Inquiries):
         records how far the application has come, under this client's name and that one: after a crash, or after
         `unsubscribe`, the subscription continues from there. `forget` ends it. Subscribing with another filter changes
         it.
+
+        With `group`, a name, all subscribers of that group and of the same identity share what passes the filter: each
+        notification goes to one of them. "scope/name" is a group of a scope, for its members. All must give the same
+        filter. A subscriber that stays is not passed over; no order is promised.
         """
         terms = Terms[Any].checked(
             filter,
@@ -483,6 +490,7 @@ class Client(Inquiries):
             on_gap=on_gap,
             receive_own=receive_own,
             durable=durable,
+            group=group,
             past=past,
             consistency=consistency,
             timeout=timeout,

@@ -14,6 +14,7 @@ from ._details import Notified
 from ._excuses import Excuse, Excuses
 from ._faults import Faults
 from ._gaps import GapJudge
+from ._groups import GroupJudge
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
 from ._one_host import ONE_HOST, OneHost
@@ -62,6 +63,7 @@ class Checker:
         self._stretches = Stretches()
         self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
+        self._groups = GroupJudge(self._observer, self._faults, self._promises, self.excuses)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:
@@ -76,6 +78,7 @@ class Checker:
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
+        self.violations += self._groups.note(record)
         twice = list(self._stretches.note(record))
         self.violations += twice if self._kept[ONCE] else ()
         self.violations += self._gaps.note(record)

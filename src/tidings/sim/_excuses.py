@@ -109,6 +109,13 @@ class Excuse(enum.Enum):
         "A subscription that begins again under an id is a new one: if it or the earlier one reaches into the past, "
         "it may get again what the earlier one has got.",
     )
+    DECIDED_APART = Ground(
+        "a second member of a group that gets the same, if brokers were apart when the first one got it and one died "
+        "since",
+        "nobody is left who knows of the first one",
+        "If a part of the network is cut off, gives something to a member there, and the broker that decided so dies, "
+        "another member may get it, too.",
+    )
     PAST_INTERRUPTED = Ground(
         "the exact past, and its report, if the client lost or left its broker before all of it had come",
         "the rest comes as recovery, unmarked",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
 from tidings.aggregation.deploying import Act
 from tidings.broker import Feature, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.model import Location
@@ -28,6 +29,7 @@ from ._checker import Checker
 from ._code_workers import SimWorkers
 from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
+from ._group_plan import GroupPlan
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network
 from ._past_plan import with_past
@@ -85,6 +87,8 @@ class Scenario:
     """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    grouped: bool = False
+    """Whether clients join groups."""
     sessions: bool = False
     """Whether scopes are session scopes, and clients react to what they get."""
     deploying: bool = False
@@ -96,7 +100,7 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        asked = "d" * self.deploying + "a" * self.watching
+        asked = "g" * self.grouped + "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
         before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
@@ -139,6 +143,8 @@ class Scenario:
         """Return the scenario that a report has named."""
         if name.startswith("t"):
             return cls.named(name[1:]).with_policies()
+        if name.startswith("g"):
+            return cls.named(name[1:]).with_groups()
         if name.startswith("d"):
             return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
@@ -207,6 +213,13 @@ class Scenario:
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
+
+    def with_groups(self) -> Scenario:
+        """Return the same scenario, but with clients that join groups."""
+        plan = GroupPlan(random.Random(f"groups {self.seed}"), [client for client, _ in self.clients])
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), grouped=True)
 
     def with_deploying(self) -> Scenario:
         """Return the same scenario, but with clients that deploy, upgrade and end code, and watch it by its name."""
@@ -289,6 +302,8 @@ class Scenario:
                 yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
+        if self.grouped:
+            yield Groups()
         if self.deploying:
             options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))
             deployments = Deployments(options, SimWorkers(network, broker))
