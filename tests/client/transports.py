@@ -25,7 +25,7 @@ from tidings.broker import Feature, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
-from tidings.scopes import Scopes
+from tidings.scopes import Requests, Scopes
 from tidings.sim import World
 
 __all__ = ["brokers", "on_both", "on_sockets", "options", "serve", "take", "until", "url", "way_to"]
@@ -69,7 +69,7 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
     counting = Aggregation(), Receivers(AggregationOptions())
-    return Scopes(name), Strict(HistoryOptions()), *counting, hosts, Following(hosts.epoch_of), Arrivals()
+    return Scopes(name), Strict(HistoryOptions()), *counting, hosts, Following(hosts.epoch_of), Arrivals(), Requests()
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

@@ -74,6 +74,11 @@ def scope_tag(scope: str) -> str:
     return AT + _digest(scope)
 
 
+def request_tag(broker: str, id: str) -> str:
+    """The tag of a request that has opened a session by this id at a broker."""
+    return f"{RE}{broker}/{id}"
+
+
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -83,6 +88,12 @@ def check_cause(tags: Iterable[str]) -> None:
     for tag in tags:
         if not tag.startswith((IN, AT)):
             raise ValueRefused(f"cause {tag!r:.60} is no tag of a session; repeat what the notification came with")
+
+
+def check_session_id(id: str) -> None:
+    """Raise `ValueRefused` unless a client may open a session by this id."""
+    if not id or "/" in id or not id.isprintable():
+        raise ValueRefused(f"session id {id!r:.60} cannot be; use printable characters other than '/', at least one")
 
 
 def climbs(path: Iterable[str], scope: str, tags: Collection[str], graph: Sessions) -> bool:

@@ -44,6 +44,7 @@ from tidings.wire import (
     Gap,
     HistoryReport,
     Marks,
+    Opening,
     Past,
     Publish,
     PublishAck,
@@ -146,6 +147,7 @@ class LocalBroker:
         quality: Quality = Quality.DEFAULT,
         ttl: int | None = None,
         seq: int | None = None,
+        opens: Opening | None = None,
     ) -> int:
         """Publish; the number by which the publication is acknowledged or refused.
 
@@ -159,7 +161,7 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = seq
-        message = Publish(seq, body, quality, ttl, reaction())
+        message = Publish(seq, body, quality, ttl, reaction(), opens)
         if quality is not Quality.FIRE:
             self._unacknowledged[seq] = message
         self._send(Frame(message))

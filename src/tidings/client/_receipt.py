@@ -62,6 +62,10 @@ class Receipt(msgspec.Struct, eq=False):
             raise self._outcome
         return None if self._outcome is UNHEARD else self._outcome
 
+    def is_looked_after(self) -> None:
+        """Somebody else hears of a refusal, so it need not be raised when the client is flushed."""
+        self._asked = True
+
     def done(self, key: EventKey, quality: Quality) -> None:
         """Take the acknowledgement: the publication has reached this quality."""
         self.quality = quality
@@ -86,4 +90,9 @@ UNHEARD = EventKey("", 0, 0)
 
 def error_of(refused: Refused) -> TidingsError:
     """The error that the service meant, of the class it has here if there is one."""
-    return refusal(refused.error, refused.reason) or RefusedByService(f"{refused.error}: {refused.reason}")
+    return error_from(refused.error, refused.reason)
+
+
+def error_from(name: str, reason: str) -> TidingsError:
+    """The error of this name, of the class it has here if there is one."""
+    return refusal(name, reason) or RefusedByService(f"{name}: {reason}")

@@ -242,6 +242,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
                 self._does_not_fit(item)
                 return
         tags = self._subscriptions.delivering_tags
+        if tags and item is notification:
+            item = self._subscriptions.request_of(notification, tags)
         if self._callback is not None:
             if tags:
                 self._call_in_context(item, Cause(tags, kept=self._terms.keep_context))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
 from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
+from tidings.scopes import Requests
 from tidings.wire import (
     TAKEN_OVER,
     AnyMessage,
@@ -120,6 +121,8 @@ class Host:
         """Where clients go, and come from."""
         self.arrivals = Arrivals()
         """Tells clients that have moved when they have everything."""
+        self.requests = Requests()
+        """Brings replies back to those who asked."""
         self.roaming: Roaming | None = None
         """Keeps copies of clients ready, if the configuration says so."""
         if options.mobility.scheme is Scheme.PROACTIVE:
@@ -127,7 +130,7 @@ class Host:
                 options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
             )
             self.arrivals.scheme_of = self.roaming.scheme_of
-        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals)
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.requests)
         self.broker = Broker(
             options.name,
             self,

@@ -85,7 +85,7 @@ from .mappings import (
     mapping,
     read_mapping,
 )
-from .service import GRAPH_TABLE, Admission, Decision, Plan, Scopes, Versions, View, credential, shown_to
+from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
     "CLOSED",
@@ -147,6 +147,7 @@ __all__ = [
     "Reading",
     "Redefine",
     "Redelivered",
+    "Requests",
     "Review",
     "Reviewed",
     "Revision",

@@ -20,6 +20,7 @@ from tidings.model import TidingsError
 from tidings.wire import (
     ARRIVALS,
     BEATS,
+    REQUESTS,
     SERIALISERS,
     VERSION,
     Frame,
@@ -223,7 +224,7 @@ class Doors:
         self._broke = broke
         hosts = self._broker.features.get("hosts")
         self._hosts = hosts if isinstance(hosts, Hosts) else None
-        self.features = (ARRIVALS,) if ARRIVALS in self._broker.features else ()
+        self.features = tuple(one for one in (ARRIVALS, REQUESTS) if one in self._broker.features)
         """What clients may ask of it."""
         self.place = str(self._broker.place) if self._broker.place is not None else ""
         self._guests: dict[str, Guest] = {}

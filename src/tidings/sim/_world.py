@@ -29,7 +29,7 @@ from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
-from tidings.scopes import Scopes
+from tidings.scopes import Requests, Scopes
 from tidings.wire import Frame
 
 from ._arguments import brokers_of, kinds_of, name_of, seconds_of, seed_of, shown
@@ -103,7 +103,16 @@ def _features(authority: str) -> tuple[Feature, ...]:
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
     counting = aggregation, Receivers(AggregationOptions())
-    return Scopes(authority), Strict(HistoryOptions()), *counting, hosts, following, neighbourhood, Arrivals()
+    return (
+        Scopes(authority),
+        Strict(HistoryOptions()),
+        *counting,
+        hosts,
+        following,
+        neighbourhood,
+        Arrivals(),
+        Requests(),
+    )
 
 
 class World(Mishaps):
