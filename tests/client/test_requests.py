@@ -15,6 +15,7 @@ from tidings import sync
 from tidings.broker._causes import Cause
 from tidings.net import Access, AccessEntry, Options
 from tidings.scopes.service import _requests
+from tidings.wire import Opening
 
 
 def answering(client: tidings.Client, filter: str = "type = 'question'", times: int = 1) -> asyncio.Task[None]:
@@ -217,6 +218,12 @@ async def test_a_session_ends_with_its_opener_and_after_a_time_without_a_reply()
         with pytest.raises(tidings.RequestEnded):
             await question.reply(n=1)
         await until(lambda: sessions.open == 0)
+        async with tidings.connect(url(servers["a"]), name="asker") as asker:
+            asker._local.publish({"type": "question"}, opens=Opening("x", 0, 100_000))
+            question = await anext(questions)
+            await until(lambda: sessions.open == 0)
+            with pytest.raises(tidings.RequestEnded):
+                await question.reply(n=1)
 
 
 @on_both

@@ -29,12 +29,14 @@ them, and appears in the session scopes that all of them were in.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tidings.model import ValueRefused
+
+_T = TypeVar("_T")
 
 IN = "in:"
 AT = "at:"
@@ -131,7 +133,7 @@ def told_of(path: tuple[str, ...], tags: Iterable[str], graph: Sessions) -> dict
 class Cause:
     """What a notification is told to belong to, while an application handles it."""
 
-    __slots__ = ("_kept", "holds", "tags")
+    __slots__ = ("_kept", "holds", "request", "tags")
 
     def __init__(self, tags: Iterable[str], *, kept: bool = False) -> None:
         """`kept`: it holds for ever, for what the application has started."""
@@ -139,15 +141,15 @@ class Cause:
         self.holds = True
         """Whether what is published here is a reaction to it."""
         self._kept = kept
+        self.request = ""
+        """Where a reply goes; empty if the notification was no request."""
+        for tag in self.tags:
+            if tag.startswith(RE):
+                self.request = tag[len(RE) :]
 
     def end(self) -> None:
         """The application has handled the notification."""
         self.holds = self._kept
-
-    @property
-    def request(self) -> str:
-        """Where a reply goes; empty if the notification was no request."""
-        return next((tag[len(RE) :] for tag in self.tags if tag.startswith(RE)), "")
 
     @property
     def reaction(self) -> frozenset[str]:
@@ -184,17 +186,20 @@ def leave(source: object) -> None:
         cause.end()
 
 
-@contextmanager
-def handling(source: object, cause: Cause) -> Iterator[None]:
-    """While this lasts, and no longer, what is published here is a reaction to this alone."""
-    with during(source, cause):
-        yield
-    cause.end()
+def handle(source: object, tags: tuple[str, ...], callback: Callable[[_T], object], item: _T) -> None:
+    """Call back; until it returns, and no longer, what is published here is a reaction to what has these tags."""
+    cause = Cause(tags)
+    token = _current.set({source: cause})
+    try:
+        callback(item)
+    finally:
+        _current.reset(token)
+        cause.end()
 
 
 @contextmanager
 def during(source: object, cause: Cause) -> Iterator[None]:
-    """As `handling`, but the cause does not end: something that was begun here goes on."""
+    """While this lasts, what is published here is a reaction to this alone; what was begun here may go on with it."""
     token = _current.set({source: cause})
     try:
         yield

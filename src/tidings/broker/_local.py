@@ -59,7 +59,7 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place, is_located, resolved
-from ._causes import NO_TAGS, Cause, handling, reaction, session_tags
+from ._causes import NO_TAGS, handle, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -162,7 +162,7 @@ class LocalBroker:
             )
         self._published = seq
         message = Publish(seq, body, quality, ttl, reaction(), opens)
-        if quality is not Quality.FIRE:
+        if quality is not Quality.FIRE and opens is None:  # a request is answered by its replies, or by their absence
             self._unacknowledged[seq] = message
         self._send(Frame(message))
         return seq
@@ -431,8 +431,7 @@ class LocalBroker:
             if not tags:
                 subscription.callback(notification)
             else:
-                with handling(self, Cause(tags)):
-                    subscription.callback(notification)
+                handle(self, tags, subscription.callback, notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

@@ -401,7 +401,7 @@ class Client(Inquiries):
         microseconds_of(timeout, "a timeout", MAX_TIMEOUT)
         content = _notification(notification, attributes) if notification is not None else attributes
 
-        async def publish(opening: Opening) -> Receipt:
+        async def publish(opening: Opening) -> int:
             self._check()
             if REQUESTS not in self._features:
                 raise TidingsError(
@@ -410,7 +410,7 @@ class Client(Inquiries):
             if not self._link.flowing or self._publications.full:
                 await self._may_publish()
             self._published += 1
-            return self._publications.add(self._local.publish(content, opens=opening))
+            return self._local.publish(content, opens=opening)
 
         return Replies(self._requests, publish, timeout)
 

@@ -82,8 +82,8 @@ class Incoming:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
         if (number := refusal.publication) is not None:
-            self._requests.refused(number, error)
-            self._publications.refused(number, error)
+            if not self._requests.refused(number, error):
+                self._publications.refused(number, error)
         elif not (
             self._subscriptions.refused(reference, error)
             or self._advertisements.refused(reference, error)

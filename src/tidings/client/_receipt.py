@@ -62,10 +62,6 @@ class Receipt(msgspec.Struct, eq=False):
             raise self._outcome
         return None if self._outcome is UNHEARD else self._outcome
 
-    def is_looked_after(self) -> None:
-        """Somebody else hears of a refusal, so it need not be raised when the client is flushed."""
-        self._asked = True
-
     def done(self, key: EventKey, quality: Quality) -> None:
         """Take the acknowledgement: the publication has reached this quality."""
         self.quality = quality

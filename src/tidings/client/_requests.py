@@ -31,13 +31,13 @@ from tidings.wire import (
 )
 
 from ._pending import Pending
-from ._receipt import Receipt, error_from
+from ._receipt import error_from
 
 REQUEST_TIMEOUT = 10.0
 """Seconds that a request waits for replies, unless it says otherwise."""
 
-Publish = Callable[[Opening], Awaitable[Receipt]]
-"""Publishes a request that opens a session."""
+Publish = Callable[[Opening], Awaitable[int]]
+"""Publishes a request that opens a session; its number."""
 
 
 class Replies(AsyncIterator[Notification], Awaitable[Notification]):
@@ -51,9 +51,11 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         self._publish = publish
         self._timeout = timeout
         self._id = ""
-        self._deadline = 0.0
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._late = False
         self._came: deque[Notification] = deque()
-        self._news = asyncio.Event()
+        self._news: asyncio.Future[None] | None = None
         self._error: TidingsError | None = None
         self._over = False
 
@@ -61,11 +63,12 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         return self._first().__await__()
 
     async def _first(self) -> Notification:
+        reply = None
         try:
             await self._begin(1)
             reply = await self._next()
         finally:
-            self._close()
+            self._close(ended=reply is not None)  # with the only reply, the broker has ended the session
         if reply is None:
             raise NoReply(
                 f"no reply has come within {self._timeout:g} s; give it a longer timeout, or see whether a responder "
@@ -100,43 +103,49 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
             raise TidingsError("this request was made before; call `request` again for another one")
         loop = asyncio.get_running_loop()
         self._id = self._requests.new_id()
-        self._deadline = loop.time() + self._timeout
+        self._timer = loop.call_later(self._timeout, self._is_late)
         self._requests.open[self._id] = self
         idle = int(self._timeout * 1_000_000) + 1_000_000
-        receipt = await self._publish(Opening(self._id, replies, idle))
-        self._requests.numbers[receipt.number] = self
-        self._number = receipt.number
-        receipt.is_looked_after()
+        self._number = await self._publish(Opening(self._id, replies, idle))
+        self._requests.numbers[self._number] = self
 
     async def _next(self) -> Notification | None:
         """The next reply; None when the time is up."""
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                while not self._came:
-                    if self._error is not None:
-                        raise self._error
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            return None
+        while not self._came:
+            if self._error is not None:
+                raise self._error
+            if self._late:
+                return None
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
         return self._came.popleft()
 
-    def _close(self) -> None:
+    def _is_late(self) -> None:
+        self._late = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _close(self, *, ended: bool = False) -> None:
         if not self._over:
             self._over = True
-            self._requests.close(self._id, getattr(self, "_number", 0), told=self._error is None)
+            if self._timer is not None:
+                self._timer.cancel()
+            self._requests.close(self._id, self._number, told=self._error is None and not ended)
 
     # --- what the service says ------------------------------------------------------------------------
 
     def came(self, reply: Notification) -> None:
         """Take a reply."""
         self._came.append(reply)
-        self._news.set()
+        self._wake()
 
     def failed(self, error: TidingsError) -> None:
         """No reply will come any more."""
         self._error = error
-        self._news.set()
+        self._wake()
 
 
 class Requests:
@@ -189,10 +198,11 @@ class Requests:
         elif isinstance(said, Ended) and (replies := self.open.get(said.id)) is not None:
             replies.failed(error_from(said.error, said.reason))
 
-    def refused(self, number: int, error: TidingsError) -> None:
-        """A publication was refused; it may have been a request."""
+    def refused(self, number: int, error: TidingsError) -> bool:
+        """A publication was refused; whether it was a request."""
         if (replies := self.numbers.get(number)) is not None:
             replies.failed(error)
+        return replies is not None
 
     def failed(self, error: TidingsError) -> None:
         """Nothing more will be heard of any."""

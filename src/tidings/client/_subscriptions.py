@@ -126,11 +126,8 @@ class Subscriptions:
         """The sessions that what is being handed over belongs to."""
         return self._local.delivering_tags
 
-    def request_of(self, notification: Notification, tags: tuple[str, ...]) -> Notification:
-        """A notification that came with these tags, as a `Request` if it can be replied to."""
-        cause = Cause(tags)
-        if not cause.request:
-            return notification
+    def request_of(self, notification: Notification, cause: Cause) -> Notification:
+        """A request as an application gets it: it can be replied to."""
         return Request.of(notification, lambda reply: self.answer(cause, reply))
 
     def calls(self, callbacks: Callbacks[Any]) -> None:

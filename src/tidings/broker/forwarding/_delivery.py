@@ -220,7 +220,7 @@ class Delivery:
         broker, view, flat = self._broker, self._broker.scoping.active, self._broker.scoping.flat
         envelope = broker.publications.enter(link, message, view.version, self._now(), notification)
         identity = envelope.identity
-        if envelope.quality is not _STORED and envelope.quality is not _FIRE:
+        if envelope.quality is not _STORED and envelope.quality is not _FIRE and message.opens is None:
             broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, identity.seq))
         if broker.at_published is not None:
             broker.at_published(envelope, link)

@@ -223,18 +223,10 @@ class Requests(Feature):
     def _shown(self, carry: Carry, notification: Notification, requester: Link) -> bytes:
         """What the requester may see of a reply."""
         view, tags = self.context.scoping.active, carry.cause
-        seen = next(
-            iter(
-                view.sightings(
-                    carry.replier,
-                    notification,
-                    requester.principal,
-                    (lambda path, scope: climbs(path, scope, tags, view)) if tags else None,
-                )
-            ),
-            None,
-        )
-        if seen is None:
+        climbing = (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
+        for seen in view.sightings(carry.replier, notification, requester.principal, climbing):
+            break
+        else:
             raise NotAllowed("no scope lets the requester see this reply; an administrator may change that")
         sees = getattr(requester.guard, "subscribe", None)
         if sees is not None and not sees.matches(seen.notification):
