@@ -35,6 +35,7 @@ class CountingIndex(Generic[K]):
     """A table of distinct constraints, each with the conjunctions that need it."""
 
     match_body = None  # bodies are decoded first
+    plane = None  # and so are publications
 
     def __init__(self) -> None:
         self._filters: dict[K, Filter | Matches] = {}

@@ -13,6 +13,7 @@ class NaiveIndex(Generic[K]):
     """A loop over all filters."""
 
     match_body = None  # bodies are decoded first
+    plane = None  # and so are publications
 
     def __init__(self) -> None:
         self._filters: dict[K, Filter | Matches] = {}

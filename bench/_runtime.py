@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidings.broker import Link
-from tidings.wire import Frame
+from tidings.wire import Frame, Written
 
 
 class Idle:
@@ -21,6 +21,9 @@ class Idle:
         """Nobody listens."""
 
     def send_all(self, links: Iterable[Link], frame: Frame) -> None:
+        """Nobody listens."""
+
+    def send_written(self, links: Iterable[Link], written: Written) -> None:
         """Nobody listens."""
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:

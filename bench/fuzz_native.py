@@ -1,4 +1,4 @@
-"""Odd bodies and changing filters for a compiled engine that was built with sanitizers: `make fuzz-native`.
+"""Odd bodies, odd frames and changing filters for an engine that was built with sanitizers: `make fuzz-native`.
 
 A sanitizer ends the process at the first byte that is read where it must not be. Whatever is found goes into
 `CORPUS` as a body in hexadecimal digits, and is tried first from then on.
@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from tidings import _native
-from tidings.matching import CompiledIndex
+from tidings.matching import CompiledIndex, Fed, Group, Plan
 from tidings.matching._atom import atom_of
-from tidings.model import Filter, Matches
-from tidings.wire import encode_body
+from tidings.model import ROOT_ROUTE, Filter, Identity, Matches
+from tidings.wire import Frame, Hop, Part, Publish, Quality, Run, Written, encode, encode_body, pack, part
 
 CORPUS = [
     "81a161c70201fffe",  # a location that is no UTF-8
@@ -51,6 +51,98 @@ def is_known(filter: Filter | Matches) -> bool:
     return all(atom_of(one).op != "ask" for conjunction in filter.conjunctions for one in conjunction)
 
 
+READS = [
+    "0000000000",
+    "ffffffff00",
+    "0000000192",
+    "0000000c009295a75075626c697368cf",
+    "00000011009295a75075626c69736801c6ffffffff",
+    "00000018009295a75075626c69736801c4018003c09300c0c0",
+    "00000018009295a75075626c69736801c4018004c09300c0c0",
+    "00000019009297a75075626c69736801c4018003c090c09300c0",
+    "00000013009297a75075626c69736801c4018003c0",
+]
+"""Parts that ended too early once, or might."""
+
+
+class Link:
+    """Somebody at the other end."""
+
+
+class Feeder:
+    """Feeds a plane with reads that were bent, while its plans come and go."""
+
+    def __init__(self, index: CompiledIndex[int], rng: random.Random) -> None:
+        assert index.plane is not None
+        self._plane = index.plane
+        self._rng = rng
+        self._links = [Link() for _ in range(8)]
+        self._version = 0
+        self.fed = 0
+        self._plane.arm(b"\x94\x98\xa1b\x01", b"\x00", pack((ROOT_ROUTE,)))
+
+    def _plan(self, matching: list[int], source: Link) -> Plan | None:
+        rng = self._rng
+        if rng.random() < 0.1:
+            return None
+        if rng.random() < 0.05:
+            raise ValueError("nobody knows")
+        left = rng.sample(self._links, rng.randrange(len(self._links)))
+        groups: list[Group] = []
+        while left:
+            some = [left.pop() for _ in range(rng.randint(1, len(left)))]
+            ids = tuple(map(str, matching[:5]))
+            closing = pack(ids) + pack(Hop())
+            groups.append((dict.fromkeys(some, None), b"\x92\x93\xa7Deliver", closing, rng.random() < 0.5))
+        return matching, rng.random() < 0.2, groups
+
+    def feed(self, bodies: list[bytes]) -> None:
+        """One read."""
+        rng = self._rng
+        seq = rng.choice([1, 120, 2**32 - 2, 2**63 - 3])
+        read = bytearray()
+        quality = Quality(rng.randrange(4))
+        for body in bodies:
+            ttl = rng.choice([None, None, None, 7, 2**63 - 1])
+            cause = rng.choice([(), (), (), ("s",)])
+            read += part(Part.DATA, encode(Frame(Publish(seq, body, quality, ttl, cause))))
+            seq += 1
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            read[rng.randrange(len(read))] = rng.randrange(256)
+        data = bytes(read[: rng.choice([len(read), rng.randrange(len(read) + 1)])])
+        self.give(data)
+
+    def give(self, data: bytes) -> None:
+        """These bytes, until the plane takes no more of them."""
+        rng = self._rng
+        self._plane.is_sound(data, 2**20)
+        if rng.random() < 0.2:
+            self._version += 1
+        at = 0
+        for _ in range(4):
+            special = rng.choice([None, None, lambda targets: rng.random() < 0.3])
+            try:
+                found = self._plane.feed(
+                    data, at, self._links[0], b"\xa1p", rng.choice([0, 2**63 - 3]), 0, 2**50, b"\0\1\2\2", None, 500,
+                    self._version, self._plan, special,
+                )  # fmt: skip
+            except ValueError:
+                continue
+            if found is None:
+                return
+            self._check(Fed(*found))
+            at = found[0]
+
+    def _check(self, fed: Fed) -> None:
+        """What it gives can be read."""
+        first = Identity("b", 1, 1, "p", fed.seq - fed.taken + 1, 2**50)
+        run = Run(first, Quality(fed.quality), fed.envelopes, fed.places, fed.size)
+        assert [one.body for one in run.envelopes()] == run.bodies()
+        for _, frames, length, largest in fed.written:
+            assert len(Written(frames, length, largest).frames()) == length
+        self.fed += fed.taken
+
+
 def fuzz(seconds: float) -> None:
     """Add, remove and match, until the time is used up."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -58,11 +150,14 @@ def fuzz(seconds: float) -> None:
     assert _native.engine is not None, _native.WHY_PURE
     deadline = time.monotonic() + seconds
     seed = time.time_ns()
-    bodies = taken = 0
+    bodies = taken = fed = 0
     while time.monotonic() < deadline:
         rng = random.Random(seed)
         index: CompiledIndex[int] = CompiledIndex()
         assert index.match_body is not None
+        feeder = Feeder(index, rng)
+        for read in map(bytes.fromhex, READS):
+            feeder.give(read)
         for known in map(bytes.fromhex, CORPUS):
             index.match_body(known)
         for key in range(300):
@@ -82,8 +177,10 @@ def fuzz(seconds: float) -> None:
                 taken += (
                     index.match_body(bytes(body[: rng.choice([len(body), rng.randrange(len(body) + 1)])])) is not None
                 )
+            feeder.feed([encode_body(world.random_notification(rng, lists=0.4)) for _ in range(rng.randint(1, 9))])
+        fed += feeder.fed
         seed += 1
-    print(f"{bodies:,} bodies, of which {taken:,} were taken; no sanitizer spoke")
+    print(f"{bodies:,} bodies, of which {taken:,} were taken, and {fed:,} publications fed; no sanitizer spoke")
 
 
 if __name__ == "__main__":

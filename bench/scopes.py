@@ -15,7 +15,7 @@ from tidings.broker import Broker, Feature, Link, LinkKind
 from tidings.model import Filter, Notification
 from tidings.scopes import CLOSED, OPEN, Answer, AnyChange, CreateScope, Join, Scopes, client_node
 from tidings.sim import Network
-from tidings.wire import Deliver, Frame, Publish, Quality, Subscribe, encode_body
+from tidings.wire import Deliver, Frame, Publish, Quality, Subscribe, Written, encode_body
 
 SCOPES, DEPTH, CLIENTS = 200, 6, 2_000
 ROUNDS, BURST = 15, 1_000
@@ -47,6 +47,10 @@ class _World:
     def send_all(self, links: Iterable[Link], frame: Frame) -> None:
         for link in links:
             self.send(link, frame)
+
+    def send_written(self, links: Iterable[Link], written: Written) -> None:
+        for frame in written.frames():
+            self.send_all(links, frame)
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None: ...
 

@@ -23,7 +23,7 @@ class Node:
         self.engine: Engine[int] = Engine(self)
         self.local: Any = world.form.zero()
         self.results: dict[Request[int], Any] = {}
-        self.sent = 0
+        self.sent = self.rebounds = 0
         self.counted = Traffic()
 
     def neighbours(self, subject: Subject) -> list[int]:
@@ -48,6 +48,7 @@ class Node:
         self._send(link, lambda node: node.engine.asked(self.name, number, subject, bound))
 
     def rebound(self, link: int, number: int, bound: float) -> None:
+        self.rebounds += 1
         self._send(link, lambda node: node.engine.rebound(self.name, number, bound))
 
     def cancel(self, link: int, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from client.transports import brokers, on_both, on_sockets, options, serve, url, way_to
@@ -399,3 +400,16 @@ def test_a_blocking_client_is_told_how_many_got_it() -> None:
         receipt = client.publish(n=1, count_receivers=True)
         assert receipt is not None
         assert receipt.receivers == ReceiverCount(1, 0, complete=True)
+
+
+@on_sockets
+async def test_a_broker_with_a_store_leaves_the_secret_of_pseudonyms_in_a_file(tmp_path: Path) -> None:
+    async with sockets.serve(Options(name="kept", port=0, data=tmp_path)) as server:
+        async with tidings.connect(url(server)) as client:
+            assert not (tmp_path / "pseudonyms.key").exists()
+            async with client.aggregates.watch("publishers() WINDOW 200ms") as watch:
+                async for _ in watch:
+                    await client.publish(n=1)
+                    if (tmp_path / "pseudonyms.key").exists():
+                        break
+            assert len(bytes.fromhex((tmp_path / "pseudonyms.key").read_text())) == 32

@@ -21,7 +21,8 @@ def network(
         hosts = Hosts()
         known = [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in (ALL if edges is None else edges)]
         neighbourhood = Neighbourhood(hosts, options.graph, known)
-        return [hosts, neighbourhood, Roaming(options, hosts, neighbourhood)]
+        roaming = [Roaming(options, hosts, neighbourhood)] if options.scheme is not Scheme.ORIGINS else []
+        return [hosts, neighbourhood, *roaming]
 
     made = Network(seed, features=features, weather=Weather(latency=(5_000, 5_000)), **more)
     made.add_brokers(BROKERS, links=["ab", "bc", "co"])

@@ -61,8 +61,9 @@ HOSTILE = {
     "killing": "__import__('os').kill(1, 9)",
 }
 KEYS |= {tenant: keygen() for tenant in HOSTILE}
+NETWORK = "plant"
 AGGREGATION = AggregationOptions(
-    network="plant",
+    network=NETWORK,
     signer=tuple(
         Signer(tenant, (keys.public,), Tier.ADVICE if tenant == "operator" else Tier.PYTHON)
         for tenant, keys in KEYS.items()
@@ -225,6 +226,10 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     return definition, key, operator
 
 
+def signed_by(key: str) -> tuple[str, ...]:
+    return "--sign-key", key, "--network", NETWORK
+
+
 @pytest.mark.req("AGG-100", "AGG-101", "AGG-187")
 def test_a_file_is_deployed_upgraded_and_stopped_on_the_command_line(files: tuple[Path, Path, Path]) -> None:
     definition, key, operator = map(str, files)
@@ -232,17 +237,24 @@ def test_a_file_is_deployed_upgraded_and_stopped_on_the_command_line(files: tupl
         unsigned = command(url, "deploy", definition)
         assert unsigned.exit_code == ExitCode.FAILED
         assert "good.loads 1.0.0 is not signed; sign it with --sign-key, by a signer of" in unsigned.stderr
-        done = command(url, "deploy", definition, "--sign-key", key)
+        blind = command(url, "deploy", definition, "--sign-key", key)
+        assert blind.exit_code == ExitCode.USAGE
+        assert "a signature is for one network, and the broker must not choose it; give --network" in blind.stderr
+        elsewhere = command(url, "deploy", definition, "--sign-key", key, "--network", "another")
+        assert (
+            f"the broker belongs to the network '{NETWORK}', not to 'another'; nothing was signed" in elsewhere.stderr
+        )
+        done = command(url, "deploy", definition, *signed_by(key))
         assert done.stdout == "good.loads 1.0.0: installed at 1 broker\n", done.stderr
         files[0].write_text(source("good").replace("1.0.0", "1.1.0"))
-        found = json.loads(command(url, "upgrade", definition, "--sign-key", key, "--json").stdout)
+        found = json.loads(command(url, "upgrade", definition, *signed_by(key), "--json").stdout)
         assert [(one["version"], one["phase"]) for one in found["brokers"]] == [("1.1.0", "installed")]
         assert command(url, "remove", "good.loads", "--version", "1.0.0").exit_code == ExitCode.FAILED
         unsigned = command(url, "remove", "good.loads", "--version", "1.0.0")
         assert "good.loads 1.0.0 is not signed; sign it with --sign-key" in unsigned.stderr
-        gone = command(url, "remove", "good.loads", "--version", "1.0.0", "--sign-key", key)
+        gone = command(url, "remove", "good.loads", "--version", "1.0.0", *signed_by(key))
         assert gone.stdout == "good.loads 1.0.0: removed at 1 broker\n"
-        mine = command(url, "quarantine", "--all", "--sign-key", key, "--signer", "good")
+        mine = command(url, "quarantine", "--all", *signed_by(key), "--signer", "good")
         assert "good may not quarantine everything; a signer with tier 3, an operator, may" in mine.stderr
-        all_of_it = command(url, "quarantine", "--all", "--sign-key", operator, "--signer", "operator")
+        all_of_it = command(url, "quarantine", "--all", *signed_by(operator), "--signer", "operator")
         assert all_of_it.stdout == "everything: 2 versions quarantined\n"

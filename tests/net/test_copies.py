@@ -99,6 +99,34 @@ async def test_a_copy_is_there_again_after_the_restart_of_its_broker(tmp_path: P
 
 
 @running
+async def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() -> None:
+    reactive = MobilityOptions(Scheme.REACTIVE)
+    async with (
+        brokers("abc", ["ab", "bc"], mobility=reactive) as servers,
+        proxy(servers["a"].port) as to_a,
+        proxy(servers["b"].port) as to_b,
+        tidings.connect([to_a.url, to_b.url], name="phone") as phone,
+        tidings.connect(url(servers["c"])) as feed,
+    ):
+        to_b.closed = True
+        stream = await phone.subscribe("n >= 0")
+        await feed.publish(n=1)
+        assert [one["n"] for one in await take(stream, 1)] == [1]
+        close(to_a)
+        await until(lambda: roaming(servers["a"]).keeping.homes)
+        await feed.publish(n=2)
+        await until(lambda: len(roaming(servers["a"]).keeping.buffer))
+        to_b.closed = False
+        assert [one["n"] for one in await take(stream, 1)] == [2]
+        transfers = roaming(servers["b"]).transfers
+        assert transfers is not None
+        assert transfers.transferred >= 1
+        await feed.publish(n=3)
+        assert [one["n"] for one in await take(stream, 1)] == [3]
+        assert not roaming(servers["a"]).keeping.homes
+
+
+@running
 async def test_a_copy_may_do_what_its_identity_may_and_is_none_where_that_is_unknown() -> None:
     narrow = AccessEntry("alice", subscribe=tidings.Filter.parse("n < 0"))
     broker = AccessEntry("b", broker=True)

@@ -1,6 +1,7 @@
 """Random runs in which everybody roams from broker to broker without a word; and links with a weather of their own.
 
-`make replay SEED=w...` shows one of them; `ws`, `hw` and `hws` have scopes and a past besides.
+`make replay SEED=w...` shows one of them; `ws`, `hw` and `hws` have scopes and a past besides. With `v` clients walk
+along paths, so that brokers are often ready before they arrive, or fetch what these missed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import pytest
 from soaking import spread_seeds
 
 from tidings.broker import Advice, Feature, Joinpoint, Link
+from tidings.mobility import Outcome, Roaming
 from tidings.sim import Network, Op, Promises, Scenario, Weather
 
 PROMISES = Promises.load()
 CHUNK = 3
 LETTERS = ("w", "ws", "hw", "hws", "wm", "wr")
+WALKS = ("v", "vs", "hv", "hvs", "vm")
 
 
 def run(name: str) -> None:
@@ -30,13 +33,28 @@ def test_whoever_roams_sees_one_stream(letters: str) -> None:
         run(f"{letters}{seed}")
 
 
-@pytest.mark.parametrize("name", ["w7", "ws7", "wm7", "hw7", "hws7", "wr7"])
+@pytest.mark.parametrize("letters", WALKS)
+def test_whoever_walks_sees_one_stream(letters: str) -> None:
+    for seed in (1, 4):
+        run(f"{letters}{seed}")
+
+
+@pytest.mark.parametrize("name", ["v41000004", "v41000010"])  # copies are ready; what was missed is fetched
+def test_brokers_are_often_ready_for_those_who_walk(name: str) -> None:
+    result = Scenario.named(name).run(PROMISES)
+    assert not result.violations, result.report()
+    roaming = [broker.features["roaming"] for broker in result.network.brokers.values()]
+    assert sum(one.keeping.outcomes[Outcome.HIT] for one in roaming if isinstance(one, Roaming)) >= 10
+
+
+@pytest.mark.parametrize("name", ["v7", "vs7", "hvs7", "w7", "ws7", "wm7", "hw7", "hws7", "wr7"])
 def test_a_name_leads_back_to_its_run(name: str) -> None:
     assert Scenario.named(name).name == name
 
 
 ONCE_BROKEN = (
     "hw7700026",  # a broker to which a client came back did not tell the one where it was meanwhile
+    "hv7000002",  # what was fetched for a subscription was wanted by an older one of the same name
     "hw740011",  # what came before its subscription was settled was taken for that of another one
     "hws951023",  # a client moved on before its host could tell those who had been cut off
     "ws800007",  # what waited of a client that was away was judged without what it had advertised
@@ -59,6 +77,13 @@ def test_a_client_that_forgets_how_far_it_has_come_is_found_out(monkeypatch: pyt
 def test_thousands_of_journeys(part: int) -> None:
     for seed in spread_seeds(part):
         run(f"{LETTERS[seed % len(LETTERS)]}{seed}")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(8))
+def test_thousands_of_walks(part: int) -> None:
+    for seed in spread_seeds(part):
+        run(f"{WALKS[seed % len(WALKS)]}{seed}")
 
 
 # --- the means ---------------------------------------------------------------------------------------

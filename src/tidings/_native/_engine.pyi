@@ -1,7 +1,7 @@
 """What the extension offers. Its meaning is that of `bench._naive_index.NaiveIndex`."""
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, final
 
 INTERFACE: int
 
@@ -29,6 +29,9 @@ class Engine:
     def match_body(self, body: bytes, /) -> list[Any] | None:
         """The same from an encoded notification, whose names and values it checks; None: it must be decoded."""
 
+    def plane(self) -> Plane:
+        """A data plane over these filters."""
+
     def items(self) -> list[tuple[Any, Any]]:
         """All keys with their filters."""
 
@@ -37,3 +40,48 @@ class Engine:
 
     def statistics(self) -> dict[str, int]:
         """How much there is of what."""
+
+Group = tuple[dict[Any, None], bytes, bytes, bool]
+"""Links, what opens a frame for them, what closes it, and whether these are neighbours."""
+Plan = tuple[Any, bool, list[Group]]
+"""The targets, whether the publisher is among them, and the groups that get the same frame."""
+Fed = tuple[int, int, int, int, int, bytes, bytes, int, int, int, list[tuple[dict[Any, None], bytes, int, int]]]
+"""As `tidings.matching.Fed` names them."""
+
+@final
+class Plane:
+    """From bytes to bytes, for publications that are plain; see `plane.cpp`."""
+
+    def arm(self, head: bytes, version: bytes, routes: bytes, /) -> None:
+        """What all envelopes have in common: what comes before their number, the version of the graph, the routes."""
+
+    def feed(
+        self,
+        data: bytes,
+        at: int,
+        link: object,
+        publisher: bytes,
+        last: int,
+        known: int,
+        now: int,
+        qualities: bytes,
+        guard: Plane | None,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], object] | None,
+        /,
+    ) -> Fed | None:
+        """Take a run of publications, whose parts begin at this place; None: the first one is not plain.
+
+        `publisher` is its encoded name, `last` the broker's latest number, `known` the publisher's; `qualities` says
+        what each of the four that can be asked for becomes, 255: Python decides. A filter of `guard` must match.
+        At most `most` are taken. Plans are remembered while the `version` stays the same, and `special`
+        says whether somebody among the targets stands apart now.
+        """
+
+    def is_sound(self, data: bytes, limit: int, /) -> bool:
+        """Whether all parts in these bytes have a kind that there is, and a size within the limit."""
+
+    def plans(self) -> int:
+        """How many plans are remembered."""

@@ -1,15 +1,13 @@
 // The extension module: one type, `Engine`, which holds filters under numbers and says which of them match.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "engine.hpp"
+
 #include <datetime.h>
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <new>
 
-#include "index.hpp"
 #include "text.hpp"
 
 #ifdef Py_GIL_DISABLED
@@ -20,25 +18,12 @@ namespace {
 
 using namespace tidings;
 
-constexpr long INTERFACE = 1;  // as in __init__.py
+constexpr long INTERFACE = 2;  // as in __init__.py
 
 // A constraint that only Python can judge.
 struct Question {
     PyObject* passes;
     PyObject* name;
-};
-
-struct Engine {
-    PyObject_HEAD
-    Index* index;
-    std::vector<Filter*>* filters;  // by number
-    std::vector<uint32_t>* free;
-    std::vector<uint32_t>* found;
-    std::deque<std::string>* paths;  // locations as they are compared, of the notification at hand
-    PyObject* location;               // the type
-    size_t open;
-    size_t held;
-    bool busy;
 };
 
 // --- from Python's operands to tests --------------------------------------------------------------------
@@ -250,13 +235,43 @@ Conjunction::Owned conjunction_of(PyObject* given, Index& index) {
     return nullptr;
 }
 
-// --- holding filters ------------------------------------------------------------------------------------
+}  // namespace
+
+namespace tidings {
 
 bool is_busy(Engine* self) {
     const bool busy = self->busy || self->index == nullptr;
     if (busy) PyErr_SetString(PyExc_RuntimeError, "the index is in use: nothing may change or ask it while it matches");
     return busy;
 }
+
+bool matched(Engine* self, View body) {
+    Index& index = *self->index;
+    if (self->open || !index.body.read(body, index.names, index.reading)) return false;
+    self->found->clear();
+    Nobody nobody;
+    return index.match(*self->found, nobody);
+}
+
+PyObject* keys_of(Engine* self) {
+    const std::vector<uint32_t>& found = *self->found;
+    self->busy = true;  // a new list may start the collector, and that anything
+    PyObject* keys = PyList_New(static_cast<Py_ssize_t>(found.size()));
+    self->busy = false;
+    if (keys == nullptr) return nullptr;
+    for (size_t at = 0; at < found.size(); ++at) {
+        auto* key = static_cast<PyObject*>((*self->filters)[found[at]]->key);
+        Py_INCREF(key);
+        PyList_SET_ITEM(keys, static_cast<Py_ssize_t>(at), key);
+    }
+    return keys;
+}
+
+}  // namespace tidings
+
+namespace {
+
+// --- holding filters ------------------------------------------------------------------------------------
 
 PyObject* engine_add(Engine* self, PyObject* arguments) {
     PyObject *key, *source, *given;
@@ -291,6 +306,7 @@ PyObject* engine_add(Engine* self, PyObject* arguments) {
         self->free->pop_back();
         self->open += filter->open;
         ++self->held;
+        ++self->version;
         Py_INCREF(key);
         Py_INCREF(source);
         filter->key = key;
@@ -330,6 +346,7 @@ PyObject* engine_remove(Engine* self, PyObject* argument) {
     (*self->filters)[number] = nullptr;
     self->open -= filter->open;
     --self->held;
+    ++self->version;
     for (Question* question : questions) {  // the index is in order by now: whatever this runs may use it
         Py_DECREF(question->passes);
         Py_DECREF(question->name);
@@ -373,11 +390,6 @@ PyObject* engine_statistics(Engine* self, PyObject*) {
 
 // --- matching -------------------------------------------------------------------------------------------
 
-class Nobody : public Asked {
-public:
-    int operator()(void*) override { return -1; }
-};
-
 class Python : public Asked {
 public:
     explicit Python(PyObject* attributes) : attributes_(attributes) {}
@@ -397,30 +409,12 @@ private:
     PyObject* attributes_;
 };
 
-PyObject* keys_of(Engine* self) {
-    const std::vector<uint32_t>& found = *self->found;
-    self->busy = true;  // a new list may start the collector, and that anything
-    PyObject* keys = PyList_New(static_cast<Py_ssize_t>(found.size()));
-    self->busy = false;
-    if (keys == nullptr) return nullptr;
-    for (size_t at = 0; at < found.size(); ++at) {
-        auto* key = static_cast<PyObject*>((*self->filters)[found[at]]->key);
-        Py_INCREF(key);
-        PyList_SET_ITEM(keys, static_cast<Py_ssize_t>(at), key);
-    }
-    return keys;
-}
-
 PyObject* engine_match_body(Engine* self, PyObject* body) {
     if (is_busy(self)) return nullptr;
-    if (self->open || !PyBytes_CheckExact(body)) Py_RETURN_NONE;
+    if (!PyBytes_CheckExact(body)) Py_RETURN_NONE;
     try {
-        Index& index = *self->index;
         const View bytes{PyBytes_AS_STRING(body), static_cast<size_t>(PyBytes_GET_SIZE(body))};
-        if (!index.body.read(bytes, index.names, index.reading)) Py_RETURN_NONE;
-        self->found->clear();
-        Nobody nobody;
-        if (!index.match(*self->found, nobody)) Py_RETURN_NONE;
+        if (!matched(self, bytes)) Py_RETURN_NONE;
         return keys_of(self);
     } catch (const std::bad_alloc&) {
         return PyErr_NoMemory();
@@ -550,6 +544,17 @@ PyObject* engine_match(Engine* self, PyObject* arguments) {
     }
 }
 
+PyObject* engine_plane(Engine* self, PyObject*) {
+    auto* module = PyType_GetModule(Py_TYPE(self));
+    if (module == nullptr) return nullptr;
+    auto* type = *static_cast<PyTypeObject**>(PyModule_GetState(module));
+    if (type == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, "the interpreter is ending");
+        return nullptr;
+    }
+    return make_plane(type, self);
+}
+
 // --- the type -------------------------------------------------------------------------------------------
 
 PyObject* engine_new(PyTypeObject* type, PyObject* arguments, PyObject*) {
@@ -599,6 +604,7 @@ int engine_clear(Engine* self) {
     filters.swap(*self->filters);
     self->free->clear();
     self->open = self->held = 0;
+    ++self->version;
     delete self->index;
     self->index = new (std::nothrow) Index(1);  // whatever is dropped may still ask
     for (Filter* filter : filters) {
@@ -628,6 +634,7 @@ PyMethodDef methods[] = {
     {"remove", reinterpret_cast<PyCFunction>(engine_remove), METH_O, "remove(number)"},
     {"match", reinterpret_cast<PyCFunction>(engine_match), METH_VARARGS, "match(attributes, notification) -> keys, or None"},
     {"match_body", reinterpret_cast<PyCFunction>(engine_match_body), METH_O, "match_body(body) -> keys, or None"},
+    {"plane", reinterpret_cast<PyCFunction>(engine_plane), METH_NOARGS, "plane() -> a plane over these filters"},
     {"items", reinterpret_cast<PyCFunction>(engine_items), METH_NOARGS, "items() -> keys and filters"},
     {"review", reinterpret_cast<PyCFunction>(engine_review), METH_O, "review(most) -> how many wait"},
     {"statistics", reinterpret_cast<PyCFunction>(engine_statistics), METH_NOARGS, "statistics() -> counts"},
@@ -656,6 +663,9 @@ int execute(PyObject* module) {
     if (type == nullptr) return -1;
     const int failed = PyModule_AddObjectRef(module, "Engine", type);
     Py_DECREF(type);
+    PyObject* plane = PyType_FromModuleAndSpec(module, &plane_spec, nullptr);
+    if (plane == nullptr) return -1;
+    *static_cast<PyObject**>(PyModule_GetState(module)) = plane;  // the state of the module: the type of its planes
     return failed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
@@ -667,8 +677,21 @@ PyModuleDef_Slot module_slots[] = {
     {0, nullptr},
 };
 
+int module_traverse(PyObject* module, visitproc visit, void* arg) {
+    auto* plane = static_cast<PyObject**>(PyModule_GetState(module));
+    if (plane != nullptr) Py_VISIT(*plane);
+    return 0;
+}
+
+int module_clear(PyObject* module) {
+    auto* plane = static_cast<PyObject**>(PyModule_GetState(module));
+    if (plane != nullptr) Py_CLEAR(*plane);
+    return 0;
+}
+
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_engine", "The compiled engine of Tidings.", 0, nullptr, module_slots, nullptr, nullptr, nullptr,
+    PyModuleDef_HEAD_INIT, "_engine", "The compiled engine of Tidings.", sizeof(PyObject*), nullptr, module_slots,
+    module_traverse, module_clear, nullptr,
 };
 
 }  // namespace

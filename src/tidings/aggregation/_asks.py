@@ -30,9 +30,11 @@ from ._key import subject_of
 from ._named import is_name, place_in
 from ._options import AggregationOptions
 from ._riding import Riding
+from ._secret import Drawn, Secret
 from ._shares import check_bound
 from ._subject import Subject
-from .messages import AnyMessage, Ask, Cancel, Rebound, Told, decode, encode
+from ._windows import is_question, tells_of_people
+from .messages import AnyMessage, Ask, Cancel, Compare, Rebound, Told, decode, encode
 
 ROOM = 48_000
 """About how many bytes of updates ride on one message."""
@@ -74,8 +76,10 @@ class Asks:
         admission: Admission,
         deployed: Deployed,
         counters: Counter[str],
+        secret: Secret,
     ) -> None:
         self._neighbours = neighbours
+        self._secret = secret
         self._engine = engine
         self._options = options
         self._admission = admission
@@ -92,16 +96,24 @@ class Asks:
     def forget(self) -> None:
         """The tree is another one: what was said on its links is void."""
         self._waiting.clear()
+        self._secret.forget()
 
     def forget_neighbour(self, link: Link) -> None:
         """A neighbour has started anew."""
         self._waiting.pop(link, None)
+        self._secret.forget(link)
+
+    def tell_secret(self, link: Link, drawn: Drawn) -> None:
+        """Tell a neighbour the secret under which clients have pseudonyms."""
+        self._send(link, Compare(*drawn))
 
     # --- what this broker says ------------------------------------------------------------------------
 
     def ask(self, link: Link, number: int, subject: Subject, bound: float) -> None:
         """Ask a neighbour."""
         aggregate, version, key, probe, scope, away = subject
+        if is_question(aggregate) and tells_of_people(aggregate):
+            self._secret.ask(link)
         self._send(link, Ask(number, aggregate, version, key, probe, scope, bound, away))
 
     def rebound(self, link: Link, number: int, bound: float) -> None:
@@ -154,6 +166,8 @@ class Asks:
                     self._engine.rebound(link, number, check_bound(bound))
                 case Cancel(number):
                     self._engine.cancelled(link, number)
+                case Compare(since, value):
+                    self._secret.heard(link, Drawn(since, value))
                 case Told(updates):
                     self._counters["updates_riding" if riding else "updates_alone"] += len(updates)
                     for update in updates:

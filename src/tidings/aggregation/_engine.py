@@ -43,7 +43,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ._forms import Form, Read
 from ._riding import Traffic
-from ._shares import Below, Policy, split
+from ._shares import ADAPT_AFTER, Below, Policy, is_about_right, split
 from ._subject import Subject
 
 UPDATE_BYTES = 12
@@ -286,6 +286,8 @@ class Engine(Generic[L]):
         side = state.sides[link]
         side.got, side.complete = state.form.decode(update.value), update.complete
         side.told += 1
+        if state.policy is Policy.ADAPTIVE and side.told % ADAPT_AFTER == 0:
+            self._adapt(state)
         traffic = self._port.traffic(state.subject, link)
         if riding:
             traffic.ridden += 1
@@ -399,6 +401,17 @@ class Engine(Generic[L]):
         for link in dict.fromkeys((*links, *state.sides)):
             self._ask(state, link, tightest.get(link))
 
+    def _adapt(self, state: State[L]) -> None:
+        """Divide bounds anew, if those who tell most have too little."""
+        links = self._port.neighbours(state.subject)
+        for link, bound, _ in self._demands(state):
+            below = [self._below(state, other) for other in links if other is not link]
+            if not is_about_right(state.policy, bound, below):
+                self._retarget(state)
+                break
+        for side in state.sides.values():
+            side.told //= 2  # what is long past counts for less
+
     def _demands(self, state: State[L]) -> Iterator[tuple[L | None, float, Callable[[float], None]]]:
         """Each direction that asks, with its bound, and who takes note of the slack."""
 
@@ -414,7 +427,8 @@ class Engine(Generic[L]):
 
     def _below(self, state: State[L], link: L) -> Below:
         side = state.sides.get(link)
-        return self._port.below(link)._replace(told=side.told if side is not None else 0)
+        below = self._port.below(link)
+        return below if side is None else below._replace(told=side.told, share=side.asked or 0)
 
     def _ask(self, state: State[L], link: L, bound: float | None) -> None:
         side = state.sides.get(link)

@@ -21,7 +21,6 @@ TREE or GRAPH is woven.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -42,6 +41,7 @@ from ._options import AggregationOptions
 from ._places import Places
 from ._riding import Counted, Traffic
 from ._rights import Rights
+from ._secret import Secret
 from ._shares import Below
 from ._subject import Subject
 from ._surroundings import surroundings
@@ -49,7 +49,6 @@ from ._tallies import RANGES, Hosting, Tallies
 from ._watches import Watches
 from ._weaving import Weaving
 from ._windows import is_measured
-from .definitions import pseudonym
 from .deploying import EVERY, Registry
 from .messages import FEATURE, Declined, Look, Seen, Tune, Unwatch, Watch, decode, encode
 
@@ -68,9 +67,15 @@ class Aggregation(Feature):
         options: AggregationOptions = _DEFAULT_OPTIONS,
         deployments: Deployments | None = None,
         warn: Callable[[str], None] = lambda text: None,
+        draw: Callable[[], bytes] | None = None,
     ) -> None:
+        """`draw` gives bytes that nobody can guess; see `Secret`."""
         self.options = options
         self._deployments = deployments
+        self._draw = draw
+        self.secret_known: Callable[[bytes], None] = lambda value: None
+        """Called with the secret under which clients have pseudonyms, whenever there is another one; to be set before
+        the broker is built."""
         self._hosting: Hosting | None = None
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
@@ -102,10 +107,13 @@ class Aggregation(Feature):
             states=self.engine.states,
             max_keys=self.options.max_keys,
         )
+        self._secret = Secret(context, self._draw)
+        self._secret.known = self.secret_known
         self._asks = Asks(
             context,
             self.engine,
             self.options,
+            secret=self._secret,
             admission=admission,
             deployed=self._deployed,
             counters=self.counters,
@@ -128,8 +136,9 @@ class Aggregation(Feature):
             self._weaving.reweave,
             carries=lambda scope: bool(self._places.of(scope).ways),
             code=self._deployed.measuring,
-            pseudonym=functools.partial(pseudonym, self.options.network.encode()),
+            pseudonym=self._secret.pseudonym,
         )
+        self._secret.tell, self._secret.changed = self._asks.tell_secret, self._measurements.renamed
         self._observing = Observing(
             context.scoping, self._places, self._measurements, lambda link: self._tallies.counts(link, away=True)
         )

@@ -99,6 +99,13 @@ class Measurements:
             self._measuring[subject].begin(self._now() // 1_000)
         self._close(subject)
 
+    def renamed(self) -> None:
+        """Clients have other pseudonyms from now on: what was measured by the old ones is dropped."""
+        for subject, measuring in list(self._measuring.items()):
+            if isinstance(measuring, Measuring) and measuring.of_people:
+                measuring.restart(self._now() // 1_000)
+                self._again(subject)
+
     def _close(self, subject: Subject) -> None:
         """Windows may have closed: tell so, and wait for the next."""
         if (timer := self._timers.pop(subject, None)) is not None:

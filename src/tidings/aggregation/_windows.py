@@ -237,6 +237,12 @@ class Measuring:
         """From now on nothing is missed."""
         self._since = now_ms
 
+    def restart(self, now_ms: int) -> None:
+        """Drop what was measured until now: windows that have begun are not contributed to."""
+        self._since = now_ms
+        self._groups.clear()
+        self._closed = {window: Measured(0, {}) for window in self._closed}
+
     @property
     def next_at(self) -> int:
         """When the next window closes, in milliseconds since 1970."""

@@ -56,6 +56,13 @@ class Told(_Message, frozen=True):
     updates: list[Update]
 
 
+class Compare(_Message, frozen=True):
+    """The secret under which clients have pseudonyms, as the sender knows it."""
+
+    since: int
+    value: bytes
+
+
 # --- between a client and its broker ------------------------------------------------------------------
 
 
@@ -172,7 +179,9 @@ class Seen(_Message, frozen=True):
     traffic: list[Travelled] = []
 
 
-AnyMessage: TypeAlias = Ask | Rebound | Cancel | Told | Watch | Tune | Unwatch | Look | Result | Declined | Seen
+AnyMessage: TypeAlias = (
+    Ask | Rebound | Cancel | Told | Compare | Watch | Tune | Unwatch | Look | Result | Declined | Seen
+)
 _read: Callable[[bytes], AnyMessage] = unpacker(AnyMessage)  # type: ignore[arg-type]
 
 

@@ -359,6 +359,27 @@ class Broker:
             with self.turn():
                 self._hear(link, frame, kind)
 
+    def feeds(self, link: Link, data: bytes, limit: int) -> bool:
+        """Whether these bytes of a client, which begin with a part, may be handed to `feed`.
+
+        No part in them may be larger than the limit, or of a kind that there is not.
+        """
+        if self._clients.get(link.name) is not link:
+            return False
+        feeding = self.delivery.feeding(link, data)
+        return feeding is not None and feeding.is_sound(data, limit)
+
+    def feed(self, link: Link, data: bytes, at: int) -> tuple[int, int]:
+        """Publish what these bytes of a client bring, from this place on, as far as it is plain.
+
+        How far that is, and how many publications. It is as if each of them had been given to `receive`.
+        """
+        passed = self.delivery.feed(link, data, at)
+        if passed is None:
+            return at, 0
+        self.statistics.received[Publish] += passed.taken
+        return passed.upto, passed.taken
+
     def _hear(self, link: Link, frame: Frame, kind: type) -> None:
         message = frame.message
         if link.is_broker:

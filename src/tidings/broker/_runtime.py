@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from tidings.model import Filter
-from tidings.wire import Envelope, Frame
+from tidings.wire import Envelope, Frame, Run, Written
 
 from ._links import Link
 
@@ -24,7 +24,7 @@ class Timer(Protocol):
         ...
 
 
-Heard: TypeAlias = Callable[[Sequence[Envelope], Exception | None], None]
+Heard: TypeAlias = Callable[[Sequence[Envelope | Run], Exception | None], None]
 """Hears of some that followed one another, in order; and what went wrong, if they are not on disk."""
 
 
@@ -36,10 +36,15 @@ class Log(Protocol):
         """Whether nothing more can be taken for now."""
         ...
 
-    def keep(self, envelope: Envelope, heard: Heard) -> None:
-        """Keep the envelope. In a later turn, call `heard` when it would survive a crash, or has failed to.
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether so many publications, with so many bytes of bodies together, can be taken now."""
+        ...
 
-        Whoever keeps many gives the same `heard` each time, and is called once for all that are ready.
+    def keep(self, what: Envelope | Run, heard: Heard) -> None:
+        """Keep a publication, or a run of them.
+
+        In a later turn, call `heard` when that would survive a crash, or has failed to. Whoever keeps many gives the
+        same `heard` each time, and is called once for all that are ready.
         """
         ...
 
@@ -132,6 +137,10 @@ class Runtime(Protocol):
 
         Whoever sends to the same links again gives the same mapping, unchanged: a runtime may recognise it.
         """
+        ...
+
+    def send_written(self, links: Mapping[Link, None], written: Written) -> None:
+        """Put frames that are written already on several links, as `send_all` would one after the other."""
         ...
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:

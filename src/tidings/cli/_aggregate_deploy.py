@@ -16,8 +16,8 @@ from rich.table import Table
 
 import tidings
 from tidings import aggregation
-from tidings.aggregation.deploying import EVERY, Manifest, Phase, Signed, signed
-from tidings.client import Deployment
+from tidings.aggregation.deploying import EVERY, Phase
+from tidings.client import Deployment, Signing
 from tidings.model import BoundError, duration
 
 from ._connection import AsJson, entering
@@ -51,6 +51,16 @@ SignedBy = Annotated[
     str,
     typer.Option(
         "--signer", metavar="IDENTITY", help="Whose key it is, as brokers call it. By default the tenant of the name."
+    ),
+]
+ForNetwork = Annotated[
+    str,
+    typer.Option(
+        "--network",
+        metavar="NAME",
+        envvar="TIDINGS_NETWORK",
+        help="The network to sign for, as [aggregation] network calls it. Needed with --sign-key: the broker must not "
+        "choose it.",
     ),
 ]
 Entry = Annotated[
@@ -87,22 +97,23 @@ def deploy(
     entry: Entry = "",
     sign_key: SignKey = None,
     signer: SignedBy = "",
+    network: ForNetwork = "",
     valid_for: ValidFor = timedelta(days=30),
     as_json: AsJson = False,
 ) -> None:
     """Deploy an aggregate at all brokers. Python is tested first, here and by the broker, and must be signed."""
-    key = _private(sign_key)
+    signing = _signing(sign_key, signer, network)
     if aggregation.is_question(definition):
         _run(
             client,
             lambda: client.aggregates.deploy(
-                definition, name=name, version=version, key=key, signer=signer, valid_for=valid_for
+                definition, name=name, version=version, valid_for=valid_for, **signing._asdict()
             ),
             as_json=as_json,
         )
         return
     described = _described(Path(definition), entry)
-    _run(client, lambda: _install(client, described, key, signer, valid_for), as_json=as_json)
+    _run(client, lambda: _install(client, described, signing, valid_for), as_json=as_json)
 
 
 def upgrade(
@@ -116,11 +127,12 @@ def upgrade(
     ] = "",
     sign_key: SignKey = None,
     signer: SignedBy = "",
+    network: ForNetwork = "",
     valid_for: ValidFor = timedelta(days=30),
     as_json: AsJson = False,
 ) -> None:
     """Deploy a new version beside the old one. Watches go over to it when it has a complete value."""
-    key = _private(sign_key)
+    signing = _signing(sign_key, signer, network)
     if aggregation.is_question(definition):
         _run(
             client,
@@ -129,9 +141,8 @@ def upgrade(
                 name=name,
                 version=version,
                 replaces=replaces,
-                key=key,
-                signer=signer,
                 valid_for=valid_for,
+                **signing._asdict(),
             ),
             as_json=as_json,
         )
@@ -140,17 +151,22 @@ def upgrade(
 
     async def install() -> Deployment:
         before = replaces or await client.aggregates.newest_version(described["name"])
-        return await _install(client, described, key, signer, valid_for, replaces=before)
+        return await _install(client, described, signing, valid_for, replaces=before)
 
     _run(client, install, as_json=as_json)
 
 
 def rollback(
-    client: tidings.Client, name: Named, sign_key: SignKey = None, signer: SignedBy = "", as_json: AsJson = False
+    client: tidings.Client,
+    name: Named,
+    sign_key: SignKey = None,
+    signer: SignedBy = "",
+    network: ForNetwork = "",
+    as_json: AsJson = False,
 ) -> None:
     """Remove the newest version; the older one serves all watches again."""
-    key = _private(sign_key)
-    _run(client, lambda: client.aggregates.rollback(name, key=key, signer=signer), as_json=as_json, ends=True)
+    signing = _signing(sign_key, signer, network)
+    _run(client, lambda: client.aggregates.rollback(name, **signing._asdict()), as_json=as_json, ends=True)
 
 
 def remove(
@@ -160,13 +176,14 @@ def remove(
     force: Annotated[bool, typer.Option("--force", help="Also while clients watch it; they are told.")] = False,
     sign_key: SignKey = None,
     signer: SignedBy = "",
+    network: ForNetwork = "",
     as_json: AsJson = False,
 ) -> None:
     """Remove a version from all brokers. Its version number is used up."""
-    key = _private(sign_key)
+    signing = _signing(sign_key, signer, network)
     _run(
         client,
-        lambda: client.aggregates.remove(name, version, key=key, signer=signer, force=force),
+        lambda: client.aggregates.remove(name, version, force=force, **signing._asdict()),
         as_json=as_json,
         ends=True,
     )
@@ -181,16 +198,17 @@ def quarantine(
     ] = False,
     sign_key: SignKey = None,
     signer: SignedBy = "",
+    network: ForNetwork = "",
     as_json: AsJson = False,
 ) -> None:
     """Stop a version at all brokers, at once, whoever watches it."""
     if bool(name) == everything:
         raise UsageError("name what to stop, or stop everything with --all")
-    key = _private(sign_key)
+    signing = _signing(sign_key, signer, network)
     chosen = EVERY if everything else name
     _run(
         client,
-        lambda: client.aggregates.quarantine(chosen, version, key=key, signer=signer),
+        lambda: client.aggregates.quarantine(chosen, version, **signing._asdict()),
         as_json=as_json,
         ends=True,
     )
@@ -224,6 +242,15 @@ def deployed(client: tidings.Client, as_json: AsJson = False) -> None:
         complain("not every broker has answered")
 
 
+def _signing(sign_key: Path | None, signer: str, network: str) -> Signing:
+    if sign_key is not None and not network:
+        raise UsageError(
+            "--sign-key without --network: a signature is for one network, and the broker must not choose it; give "
+            "--network, or set TIDINGS_NETWORK, to what [aggregation] network says at your brokers"
+        )
+    return Signing(_private(sign_key), signer, network)
+
+
 def _private(file: Path | None) -> str:
     if file is None:
         return ""
@@ -248,8 +275,7 @@ def _described(file: Path, entry: str) -> dict[str, Any]:
 async def _install(
     client: tidings.Client,
     described: dict[str, Any],
-    key: str,
-    signer: str,
+    signing: Signing,
     valid_for: timedelta,
     *,
     replaces: str = "",
@@ -265,13 +291,9 @@ async def _install(
         grouped=described["grouped"],
         replaces=replaces,
         valid_for=valid_for,
+        network=signing.network,
     )
-    return await client.aggregates.state(_vouched(manifest, key, signer, source))
-
-
-def _vouched(manifest: Manifest, key: str, signer: str, source: str) -> Signed:
-    who = signer or manifest.tenant
-    return signed(manifest, key, who, source) if key else Signed(manifest, who, b"", source)
+    return await client.aggregates.state(signing.vouched(manifest, source))
 
 
 def _run(

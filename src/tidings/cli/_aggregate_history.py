@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidings import aggregation
+from tidings.aggregation.definitions import SECRET_BYTES
 
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
@@ -28,6 +29,15 @@ Definition = Annotated[
 ]
 Newer = Annotated[str, typer.Argument(metavar="NEW", help="The definition that would replace it.")]
 Directory = Annotated[Path, typer.Option("--archive", metavar="DIR", help="The directory of the archive.")]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--pseudonyms",
+        metavar="FILE",
+        help="The file pseudonyms.key of a broker, for questions that tell clients apart: with it, they are the same "
+        "as live.",
+    ),
+]
 Most = Annotated[
     int, typer.Option("--limit", parser=whole("--limit", 1), metavar="N", help="Show at most this many windows.")
 ]
@@ -39,12 +49,14 @@ def history(
     since: Since = None,
     until: Until = None,
     limit: Most = SHOWN,
+    pseudonyms: SecretFile = None,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute an aggregate over an archive, window by window, with the definition that brokers run."""
+    secret = _secret(pseudonyms)
     spark, job = _session(master)
-    found = job.historic(spark, _definition(definition), archive, **_times(since, until))
+    found = job.historic(spark, _definition(definition), archive, secret=secret, **_times(since, until))
     rows = found.orderBy("ends_at", "key").select("key", "ends_at", "value", "error", "complete").limit(limit).collect()
     _show([row.asDict() for row in rows], ("ends_at", "key", "value", "error", "complete"), as_json=as_json)
 
@@ -92,6 +104,21 @@ def _definition(text: str) -> Any:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"{text} is neither a question nor a file that can be read: {reason}") from None
     return Code(source, entry_of(source, text))
+
+
+def _secret(file: Path | None) -> bytes:
+    if file is None:
+        return b""
+    try:
+        secret = bytes.fromhex(file.read_text(encoding="ascii").strip())
+        if len(secret) != SECRET_BYTES:
+            raise ValueError(f"it has {len(secret)} bytes, and a key has {SECRET_BYTES}")
+        return secret
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            f"--pseudonyms {file} cannot be read: {reason}; give pseudonyms.key of the data directory of a broker"
+        ) from None
 
 
 def _times(since: str | None, until: str | None) -> dict[str, datetime | None]:

@@ -422,11 +422,12 @@ AGGREGATION: dict[str, Reader] = {
     "batch_seconds": number(0.05, 60),
 }
 MOBILITY: dict[str, Reader] = {
-    "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value], Scheme),
+    "scheme": one_of([Scheme.ORIGINS.value, Scheme.PROACTIVE.value, Scheme.REACTIVE.value], Scheme),
     "roamers": patterns,
     "t_timeout": duration(1, 1e7),
     "dummy_self_expiry": duration(1, 1e7),
     "buffer_bytes": size,
+    "merge_dedup": boolean,
     "graph_mode": choice(GraphMode),
     "directed": boolean,
     "graph_file": file,

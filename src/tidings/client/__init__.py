@@ -11,7 +11,7 @@ from ._aggregates import Aggregates, AggregateValue, AggregateWatch
 from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
-from ._deploying import Deployment
+from ._deploying import Deployment, Signing
 from ._moves import Move, Moves
 from ._receipt import Receipt, ReceiverCount, RefusedByService
 from ._receivers import COUNT_WITHIN
@@ -56,6 +56,7 @@ __all__ = [
     "RefusedByService",
     "Replies",
     "Request",
+    "Signing",
     "State",
     "Subscription",
     "TakenOver",

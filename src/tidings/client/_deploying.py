@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidings import aggregation
 from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate
@@ -68,6 +68,34 @@ class Deployment:
         return tuple(one.broker for one in self.brokers if one.phase == Phase.INSTALLED)
 
 
+class Signing(NamedTuple):
+    """With what a statement is signed, if it is."""
+
+    key: str
+    """The private key, as text; "": it is not signed."""
+    signer: str
+    """Whose key it is; "": that of the tenant of the name."""
+    network: str
+    """For which network; what is not signed is for the one of the broker."""
+
+    def check(self) -> None:
+        """Raise `ArgumentRefused` if there is a key, and no network to sign for."""
+        if self.key and not self.network:
+            raise ArgumentRefused(
+                "a signature is for one network, and the broker must not choose it; give network, what [aggregation] "
+                "network says at your brokers"
+            )
+
+    def vouched(self, manifest: Manifest, source: str = "") -> Signed:
+        """The statement, signed if there is a key."""
+        self.check()
+        manifest.check()
+        who = self.signer or manifest.tenant
+        if self.key:
+            return signed(manifest, self.key, who, source)
+        return Signed(manifest, who, b"", source)
+
+
 class Deploying:
     """What a client may say about deployments."""
 
@@ -85,6 +113,7 @@ class Deploying:
         version: str = "",
         key: str = "",
         signer: str = "",
+        network: str = "",
         valid_for: timedelta = VALID_FOR,
         timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Deployment:
@@ -92,10 +121,16 @@ class Deploying:
 
         A question as text needs a `name` and a `version`, and no key. A class has its own; its module is the source,
         which runs in an isolated process of every broker, and must be signed: `key` is the private key as text, and
-        `signer` its identity at the brokers; by default, the tenant of the name.
+        `signer` its identity at the brokers; by default, the tenant of the name. A signature is for one `network`, as
+        `[aggregation] network` calls it: name it, so that no broker obtains one for another network.
         """
         return await self._install(
-            definition, name=name, version=version, key=key, signer=signer, valid_for=valid_for, timeout=timeout
+            definition,
+            name=name,
+            version=version,
+            signing=Signing(key, signer, network),
+            valid_for=valid_for,
+            timeout=timeout,
         )
 
     async def upgrade(
@@ -107,6 +142,7 @@ class Deploying:
         replaces: str = "",
         key: str = "",
         signer: str = "",
+        network: str = "",
         valid_for: timedelta = VALID_FOR,
         timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Deployment:
@@ -120,21 +156,26 @@ class Deploying:
             definition,
             name=name,
             version=version,
-            key=key,
-            signer=signer,
+            signing=Signing(key, signer, network),
             valid_for=valid_for,
             timeout=timeout,
             replaces=replaces,
         )
 
     async def rollback(
-        self, name: str, *, key: str = "", signer: str = "", timeout: float | None = DEPLOY_TIMEOUT
+        self,
+        name: str,
+        *,
+        key: str = "",
+        signer: str = "",
+        network: str = "",
+        timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Deployment:
         """Remove the newest version of a name, if an older one runs: that one serves all watches again."""
         running = await self._running(name, timeout)
         if len({one.version for one in running}) < 2:
             raise DeploymentRefused(f"{name}: there is no older version to go back to; deploy one")
-        return await self._end(Act.REMOVE, running[0], key, signer, timeout=timeout, force=True)
+        return await self._end(Act.REMOVE, running[0], Signing(key, signer, network), timeout=timeout, force=True)
 
     async def remove(
         self,
@@ -143,13 +184,14 @@ class Deploying:
         *,
         key: str = "",
         signer: str = "",
+        network: str = "",
         force: bool = False,
         timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Deployment:
         """Remove a version, by default the only one. It is refused while clients watch it, unless another version can
         serve them, or with `force`: their watches then end with `AggregateError`."""
         found = await self._chosen(name, version, timeout)
-        return await self._end(Act.REMOVE, found, key, signer, timeout=timeout, force=force)
+        return await self._end(Act.REMOVE, found, Signing(key, signer, network), timeout=timeout, force=force)
 
     async def quarantine(
         self,
@@ -158,13 +200,15 @@ class Deploying:
         *,
         key: str = "",
         signer: str = "",
+        network: str = "",
         timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Deployment:
         """Stop a version everywhere, at once. `"*"` stops everything that is deployed now; routing goes on."""
+        signing = Signing(key, signer, network)
         if name == EVERY:
             manifest = Manifest(
                 act=Act.QUARANTINE,
-                network=(await self.deployed(timeout=timeout)).network,
+                network=await self._network(signing, timeout),
                 name=EVERY,
                 version="",
                 digest="",
@@ -173,9 +217,9 @@ class Deploying:
                 tier=Tier.ADVICE if key else Tier.EXPRESSION,
                 issued_at=_now(),
             )
-            return await self.state(_vouched(manifest, key, signer), timeout=timeout)
+            return await self.state(signing.vouched(manifest), timeout=timeout)
         found = await self._chosen(name, version, timeout)
-        return await self._end(Act.QUARANTINE, found, key, signer, timeout=timeout, force=True)
+        return await self._end(Act.QUARANTINE, found, signing, timeout=timeout, force=True)
 
     async def deployed(self, *, timeout: float | None = DEPLOY_TIMEOUT) -> Surveyed:
         """Return what is deployed, at every broker."""
@@ -199,11 +243,13 @@ class Deploying:
         replaces: str = "",
         valid_for: timedelta = VALID_FOR,
         max_bytes: int = MAX_PARTIAL,
+        network: str = "",
         timeout: float | None = DEPLOY_TIMEOUT,
     ) -> Manifest:
-        """Return a statement that installs a definition in this network, to be signed."""
+        """Return a statement that installs a definition in this network. To sign it, say which `network` that is:
+        `DeploymentRefused` if the broker says that it belongs to another one."""
         return Manifest(
-            network=(await self.deployed(timeout=timeout)).network,
+            network=await self._network(Signing("", "", network), timeout),
             name=name,
             version=version,
             digest=digest,
@@ -239,13 +285,14 @@ class Deploying:
         *,
         name: str,
         version: str,
-        key: str,
-        signer: str,
+        signing: Signing,
         valid_for: timedelta,
         timeout: float | None,
         replaces: str = "",
     ) -> Deployment:
+        signing.check()
         more: dict[str, Any] = {"replaces": replaces, "valid_for": valid_for, "timeout": timeout}
+        more["network"] = signing.network
         if isinstance(definition, str):
             if not aggregation.is_question(definition):
                 raise ArgumentRefused(f'{shown(definition)} is no question; write one like "count() WINDOW 60s"')
@@ -261,14 +308,26 @@ class Deploying:
         else:
             source, about = _of_class(definition)
             manifest = await self.manifest(**about, **more)
-        return await self.state(_vouched(manifest, key, signer, source), timeout=timeout)
+        return await self.state(signing.vouched(manifest, source), timeout=timeout)
 
-    async def _end(
-        self, act: Act, found: Known, key: str, signer: str, *, timeout: float | None, force: bool
-    ) -> Deployment:
+    async def _network(self, signing: Signing, timeout: float | None) -> str:
+        """The network that a statement is for: what the broker says, if that may be said.
+
+        A broker must not choose what is signed: one of another network could have it signed for itself.
+        """
+        signing.check()
+        said = (await self.deployed(timeout=timeout)).network
+        if signing.network and signing.network != said:
+            raise DeploymentRefused(
+                f"the broker belongs to the network {shown(said)}, not to {shown(signing.network)}; nothing was "
+                "signed: connect to the right one, or correct network"
+            )
+        return said
+
+    async def _end(self, act: Act, found: Known, signing: Signing, *, timeout: float | None, force: bool) -> Deployment:
         manifest = Manifest(
             act=act,
-            network=(await self.deployed(timeout=timeout)).network,
+            network=await self._network(signing, timeout),
             name=found.name,
             version=found.version,
             digest=found.digest,
@@ -277,7 +336,7 @@ class Deploying:
             valid_until=_until(VALID_FOR),
             issued_at=_now(),
         )
-        return await self.state(_vouched(manifest, key, signer), force=force, timeout=timeout)
+        return await self.state(signing.vouched(manifest), force=force, timeout=timeout)
 
     async def _running(self, name: str, timeout: float | None) -> list[Known]:
         """The versions of a name that run somewhere, the newest first: brokers tell them in order of their names."""
@@ -362,15 +421,6 @@ def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
         "grouped": made.grouped,
         "max_bytes": made.max_bytes,
     }
-
-
-def _vouched(manifest: Manifest, key: str, signer: str, source: str = "") -> Signed:
-    """The statement, signed if there is a key."""
-    manifest.check()
-    who = signer or manifest.tenant
-    if key:
-        return signed(manifest, key, who, source)
-    return Signed(manifest, who, b"", source)
 
 
 def _now() -> int:

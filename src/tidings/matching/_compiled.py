@@ -23,7 +23,7 @@ from tidings.model.operators import Like, Range
 from tidings.model.operators.like import ANY, ONE
 
 from ._atom import Atom, atom_of
-from ._matcher import K, conjunctions_of
+from ._matcher import K, Plane, conjunctions_of
 
 STRIDE = 16
 """Every so many-th match feeds the estimates and reviews homes."""
@@ -56,6 +56,7 @@ class CompiledIndex(Generic[K]):
         self._engine = _native.engine.Engine(Location, STRIDE)
         self._numbers: dict[K, int] = {}
         self.match_body: Callable[[bytes], list[K] | None] | None = self._engine.match_body
+        self.plane: Plane | None = self._engine.plane()
 
     def add(self, filter: Filter | Matches, key: K, /) -> None:
         """Hold a filter under a new key."""

@@ -56,6 +56,7 @@ class Index(Generic[K]):
     """Conjunctions under their most selective constraint, or in segments of thousands."""
 
     match_body = None  # bodies are decoded first
+    plane = None  # and so are publications
 
     def __init__(self) -> None:
         self._homes: dict[K, list[Home]] = {}

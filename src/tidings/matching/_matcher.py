@@ -7,12 +7,80 @@ An engine in another language would be one more class of this shape, chosen in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tidings.model import Conjunction, Filter, Matches, Notification
 
 K = TypeVar("K", bound=Hashable)
+
+Group: TypeAlias = tuple[Mapping[Any, None], bytes, bytes, bool]
+"""Links, what opens a frame for them, what closes it, and whether these are neighbours."""
+Plan: TypeAlias = tuple[Any, bool, list[Group]]
+"""Who gets something, whether its publisher is among them, and the groups that get the same frame."""
+
+
+class Fed(NamedTuple):
+    """What came of a run of publications."""
+
+    upto: int
+    """How far it came in the bytes."""
+    taken: int
+    """How many publications."""
+    seq: int
+    """The publisher's own number of the last of them."""
+    asked: int
+    """The quality that was asked for."""
+    quality: int
+    """The quality that they got."""
+    envelopes: bytes
+    """Encoded, one after the other."""
+    places: bytes
+    """Where the body of each begins in these, and its size, 32 bits each in the order of this machine."""
+    size: int
+    """Of all bodies together."""
+    clients: int
+    """Copies for clients."""
+    neighbours: int
+    """Copies for neighbours."""
+    written: list[tuple[Mapping[Any, None], bytes, int, int]]
+    """Links, the parts that they get as bytes, how many these are, and the size of the largest."""
+
+
+class Plane(Protocol):
+    """The data plane of an engine: see docs/native.md."""
+
+    def arm(self, head: bytes, version: bytes, routes: bytes, /) -> None:
+        """Take down what all envelopes have in common: what is before their number, the graph's version, the routes."""
+        ...
+
+    def feed(  # noqa: PLR0917 - by their places they are passed in a tenth of the time
+        self,
+        data: bytes,
+        at: int,
+        link: object,
+        publisher: bytes,
+        last: int,
+        known: int,
+        now: int,
+        qualities: bytes,
+        guard: Plane | None,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], object] | None,
+        /,
+    ) -> tuple[Any, ...] | None:
+        """Take publications of one client that follow each other, as far as they are plain; a `Fed`, or None."""
+        ...
+
+    def is_sound(self, data: bytes, limit: int, /) -> bool:
+        """Whether all parts in these bytes have a kind that there is, and a size within the limit."""
+        ...
+
+    def plans(self) -> int:
+        """How many plans are remembered."""
+        ...
 
 
 class Matcher(Protocol[K]):
@@ -36,6 +104,11 @@ class Matcher(Protocol[K]):
 
         An engine that matches decoded notifications only has no such method.
         """
+        ...
+
+    @property
+    def plane(self) -> Plane | None:
+        """Takes whole publications as bytes and gives frames as bytes, by the same filters; None: it cannot."""
         ...
 
     def match_many(self, batch: Iterable[Notification], /) -> list[list[K]]:

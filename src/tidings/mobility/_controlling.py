@@ -5,6 +5,7 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,7 +30,7 @@ from ._copies import (
 )
 from ._copy import Copy
 from ._neighbourhood import Neighbourhood
-from ._options import MobilityOptions
+from ._options import MobilityOptions, Scheme
 from ._protocol import Do, Hosting, Noticed, of_client
 
 SECOND = 1_000_000
@@ -100,6 +101,8 @@ class Controlling:
         self._clients: dict[str, _Client] = {}
         self._moved: dict[str, int] = {}
         """When clients have come from elsewhere, the earliest first."""
+        self.left_behind: Callable[[Whose, Copy], None] = lambda whose, home: homes.drop_home(home)
+        """Takes the home copy of a client that is elsewhere now."""
         self.started = 0
         """When this broker was."""
         self.sent = 0
@@ -167,7 +170,7 @@ class Controlling:
         if client is None or client.link is not link or of_client(client.state, Noticed.LEAVES) is None:
             return
         self._look(client)
-        if not self._known_neighbours(client):
+        if self._options.scheme is Scheme.PROACTIVE and not self._known_neighbours(client):
             return
         known = {**self._brought(link), **client.acknowledged}
         home = self._homes.open_home(link, client.whose)
@@ -222,7 +225,10 @@ class Controlling:
         """Another broker hosts a client, or has hosted it last; it may have been here."""
         client = self._clients.get(whose.name)
         if client is not None and client.whose.owner == whose.owner and client.whose.epoch < whose.epoch:
+            home, client.home = client.home, None
             self._retract(client, Noticed.MOVES, but=broker)
+            if home is not None:
+                self.left_behind(whose, home)
 
     def _timed_out(self, client: _Client) -> None:
         if self._clients.get(client.whose.name) is client:
@@ -254,7 +260,7 @@ class Controlling:
 
     def _known_neighbours(self, client: _Client) -> tuple[str, ...]:
         name = client.whose.name
-        if not self._options.copies(name, moved=name in self._moved):
+        if self._options.scheme is not Scheme.PROACTIVE or not self._options.copies(name, moved=name in self._moved):
             return ()
         return self._neighbourhood.graph.neighbours(self._context.name)
 

@@ -40,6 +40,8 @@ class Copy(Holder):
         self.torn: dict[str, Position] = {}
         """By origin, the position before the first gap that it was told."""
         self.expiry: Timer | None = None
+        self.handed = False
+        """Whether another broker has fetched some of what it held."""
         self.restored = False
         """Whether it comes from the disk, and its controller has not spoken of it since."""
 

@@ -426,7 +426,7 @@ class Keeping:
             copy = home
         if copy is None or copy.inner is None:
             if elsewhere:
-                self._tell(name, Found(Outcome.MISS if copy is None else Outcome.EARLY))
+                self.tell(name, Found(Outcome.MISS if copy is None else Outcome.EARLY))
             if copy is not None:
                 copy.close()
             return
@@ -458,10 +458,11 @@ class Keeping:
         if handing.elsewhere:
             ready = handing.taken and not handing.owed
             outcome = Outcome.HIT if ready else Outcome.EARLY
-            self._tell(name, Found(outcome, handing.missed, max(handing.taken_at - handing.at, 0)))
+            self.tell(name, Found(outcome, handing.missed, max(handing.taken_at - handing.at, 0)))
         handing.copy.close()
 
-    def _tell(self, name: str, found: Found) -> None:
+    def tell(self, name: str, found: Found) -> None:
+        """A client that has come from another broker has found this."""
         self.outcomes[found.outcome] += 1
         self.found(name, found)
 

@@ -17,8 +17,7 @@ class Scheme(enum.Enum):
     PROACTIVE = "proactive"
     """The brokers where a client may go next hold copies of its subscriptions, which listen while it is away."""
     REACTIVE = "reactive"
-    """The last broker's buffer is fetched when the client arrives, and nothing is delivered until it is there. Known to
-    the models (`tidings.mobility.models`) only."""
+    """The last broker's buffer is fetched when the client arrives, and nothing is delivered until it is there."""
     DURABLE = "durable"
     """Every broker that the client has visited goes on buffering for it. Known to the models only."""
     ORIGINS = "origins"
@@ -40,6 +39,8 @@ class MobilityOptions:
     """How long a copy stays that hears nothing from the broker that controls it."""
     buffer_bytes: int = 33_554_432
     """What all copies of one broker may hold together; the oldest is overwritten, and asked of its origin later."""
+    merge_dedup: bool = True
+    """With `REACTIVE`, whether what came from the last broker and by itself is sent to the client once."""
     graph_mode: GraphMode = GraphMode.DYNAMIC
     directed: bool = False
     """Whether an edge of the neighbour graph leads from the old broker to the new one only."""

@@ -1,7 +1,8 @@
-"""Roaming: the scheme `proactive`. Weaves the protocol of copies (`_protocol`) into a broker.
+"""Roaming: the schemes `proactive` and `reactive`. Weaves the protocol of copies (`_protocol`) into a broker.
 
 `_controlling` sends copies out for the clients of this broker; `_keeping` keeps those of others, and hands over what
-they hold.
+they hold. With `reactive` there are no copies but those at the broker that the client left; `_transfers` fetches what
+they hold when the client arrives.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Tree
+from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Registration, Tree
 from tidings.model import EventKey
 
 from ._admission import Admitted
@@ -23,6 +24,7 @@ from ._hosts import Hosts
 from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme
+from ._transfers import Transfers, read_transfer
 
 SAY_AGAIN = (300_000, 3_000_000)
 """Microseconds after a new tree when controllers say which copies they want: twice, because some brokers on the way may
@@ -46,9 +48,14 @@ class Roaming(Feature):
     ) -> None:
         """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none."""
         self._hosts = hosts
+        self._scheme = options.scheme
         self._neighbourhood = neighbourhood
         self.keeping = Keeping(self, options, hosts, guard_of=guard_of, warn=warn)
         self.controlling = Controlling(self, options, neighbourhood, self.keeping)
+        self.transfers: Transfers | None = None
+        if options.scheme is Scheme.REACTIVE:
+            self.transfers = Transfers(self, self.keeping, merge_dedup=options.merge_dedup)
+            self.controlling.left_behind = self.transfers.left_behind
         self._woven = False
         self._moves: dict[str, Moved] = {}
         """Moves of clients to this broker, of which it is not known yet what these found."""
@@ -75,11 +82,13 @@ class Roaming(Feature):
             Joinpoint.BACK: self._on_back,
             Joinpoint.DETACH: self._on_detach,
             Joinpoint.TREE: self._on_tree,
+            **({Joinpoint.SUBSCRIBE: self._on_subscribe} if self.transfers is not None else {}),
         }
 
     def _weave(self) -> None:
         """Follow what clients subscribe to and acknowledge, once there is somebody who wants to know."""
-        wanted = bool(self._neighbourhood.graph.neighbours(self.context.name))
+        proactive = self._scheme is Scheme.PROACTIVE
+        wanted = proactive and bool(self._neighbourhood.graph.neighbours(self.context.name))
         if wanted == self._woven:
             return
         self._woven = wanted
@@ -100,10 +109,17 @@ class Roaming(Feature):
 
     def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
         self.keeping.gone(link)
+        if self.transfers is not None:
+            self.transfers.gone(link)
         self._moves.pop(link.name, None)
         self._found.pop(link.name, None)
         proceed(link)
         self.controlling.detached(link)
+
+    def _on_subscribe(self, proceed: Callable[..., None], registration: Registration) -> None:
+        proceed(registration)
+        assert self.transfers is not None
+        self.transfers.subscribed(registration)
 
     def _on_change(self, proceed: Callable[..., object], scope: str, entry: Entry) -> object:
         result = proceed(scope, entry)
@@ -131,7 +147,7 @@ class Roaming(Feature):
 
     def scheme_of(self, link: Link) -> str:
         """How a client here has got what it had missed."""
-        scheme = Scheme.PROACTIVE if link in self.keeping.served else Scheme.ORIGINS
+        scheme = self._scheme if link in self.keeping.served else Scheme.ORIGINS
         return str(scheme.value)
 
     # --- what hosts say -------------------------------------------------------------------------------
@@ -140,7 +156,12 @@ class Roaming(Feature):
         """A client has been attached here."""
         elsewhere = bool(admitted.shown and admitted.last and admitted.last != self.context.name)
         home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
-        self.keeping.arrived(link, admitted.epoch, home, elsewhere=elsewhere)
+        if self.transfers is not None:
+            home = home or self.transfers.take_back(link.name)
+        fetches = elsewhere and self.transfers is not None
+        self.keeping.arrived(link, admitted.epoch, home, elsewhere=elsewhere and not fetches)
+        if self.transfers is not None and fetches:
+            self.transfers.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
 
     def claimed(self, claim: Claim) -> None:
         """Another broker hosts a client."""
@@ -176,6 +197,9 @@ class Roaming(Feature):
     def on_routed(self, source: str, body: bytes) -> None:
         """A controller speaks of a copy here, or a broker that lacks one asks for it."""
         try:
+            if self.transfers is not None:
+                self.transfers.hear(source, read_transfer(body).said, self.controlling.moved)
+                return
             said = read_saying(body).said
         except (msgspec.MsgspecError, ValueError):
             self.context.refused()

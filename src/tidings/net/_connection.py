@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidings.broker import LinkKind, Role
+from tidings.broker import Broker, Link, LinkKind, Role
 from tidings.mobility import Denied, Newcomer, Verdict
 from tidings.model import AccessDenied, FeatureError, TidingsError, Value, ValueRefused
 from tidings.wire import (
@@ -17,11 +17,13 @@ from tidings.wire import (
     MAX_HELLO,
     MAX_SILENCE,
     MIN_SILENCE,
+    MSGPACK,
     REQUESTS,
     SERIALISERS,
     VERSION,
     Frame,
     Hello,
+    Parser,
     Part,
     PeerRole,
     Reject,
@@ -35,6 +37,7 @@ from tidings.wire import (
     decode_words,
     encode_words,
     part,
+    part_size,
     read_times,
     times,
 )
@@ -67,6 +70,56 @@ class _Rest(NamedTuple):
     frame: Frame | None
 
 
+class _Reading:
+    """The parts of a read, one by one; before each, the broker takes as many publications as it can take as bytes."""
+
+    def __init__(self, link: Link, data: bytes, broker: Broker, parser: Parser, is_over: Callable[[], bool]) -> None:
+        self._link = link
+        self._data = data
+        self._broker = broker
+        self._parser = parser
+        self._is_over = is_over
+        self._at = 0
+        self._plain = True
+        self.taken = 0
+        """How many DATA parts the broker has taken by itself."""
+        self.late = False
+        """Whether what is left has to wait, because enough was taken."""
+
+    def __iter__(self) -> _Reading:
+        return self
+
+    def __next__(self) -> tuple[int, bytes]:
+        data, feed = self._data, self._broker.feed
+        while self._plain and self._at < len(data):
+            before = self._at
+            self._at, count = feed(self._link, data, before)
+            self.taken += count
+            self._plain = count > 0
+            if count and self._is_over():
+                self.late = self._at < len(data)
+                raise StopIteration
+        if self._at >= len(data):
+            raise StopIteration
+        upto = min(len(data), self._at + part_size(data, self._at))
+        parts = self._parser.feed(data[self._at : upto])
+        self._at = upto
+        self._plain = True
+        if not parts:
+            raise StopIteration  # the rest of it is yet to come
+        return parts[0]
+
+    def rest(self) -> list[tuple[int, bytes]]:
+        """All that is left."""
+        data, self._data = self._data[self._at :], b""
+        self._at = 0
+        return self._parser.feed(data) if data else []
+
+
+def _rest(left: _Reading | Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return left.rest() if isinstance(left, _Reading) else [*left]
+
+
 class _Client(NamedTuple):
     """A client that wants to begin a session."""
 
@@ -97,6 +150,23 @@ class Connection(Stream):
         self.host.connections.add(self)
 
     # --- parts ----------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come: the broker takes some of them as they are, the others are handled part by part."""
+        peer = self.peer
+        if peer is None or self._rest is not None or not peer.link.is_client or peer.serialiser is not MSGPACK:
+            super().data_received(data)
+            return
+        host, parser = self.host, self._parser
+        self.last_heard = self.loop.time()
+        try:
+            if data := parser.begun(data):
+                if not host.stopping and host.broker.feeds(peer.link, data, parser.limit):
+                    self._handle(peer, [], self.last_heard, data=data)
+                elif parts := parser.feed(data):
+                    self.parts_received(parts)
+        except WireError as error:
+            self.bad_input(error)
 
     def parts_received(self, parts: list[tuple[int, bytes]]) -> None:
         """Handle all parts of a read."""
@@ -151,21 +221,24 @@ class Connection(Stream):
         *,
         frame: Frame | None = None,
         in_turn: bool = False,
+        data: bytes = b"",
     ) -> None:
-        """Handle parts, after a frame that has been decoded already."""
+        """Handle parts, after a frame that has been decoded already; or bytes, of which the broker takes some whole."""
         if self.host.stopping:
             # What is not taken is not acknowledged either: its sender still has it, and hands it over again.
             parts, frame = [one for one in parts if one[0] != _DATA], None
         host, clock = self.host, self.loop.time
         receive, link = self.host.broker.receive, peer.link
         decode = peer.serialiser.decode_sparingly if link.is_client else peer.serialiser.decode
-        data, turns = _DATA, host.turns
+        kind_of_data, turns = _DATA, host.turns
         arrived = 0
         if self.host.flushing:
             self.host.flush()  # what was sent before is not this peer's doing
         self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
-        left = iter(parts)
+        left: _Reading | Iterator[tuple[int, bytes]] = iter(parts)
+        if data:
+            left = _Reading(link, data, host.broker, self._parser, lambda: clock() - started > LIGHT_SLICE)
         try:
             if frame is not None:
                 arrived += 1
@@ -174,9 +247,9 @@ class Connection(Stream):
                     self._put_off(parts)
                     return
             for kind, payload in left:
-                if kind == data:
+                if kind == kind_of_data:
                     if turns.busy and not in_turn and not is_light(payload):
-                        self._put_off([(kind, payload), *left])
+                        self._put_off([(kind, payload), *_rest(left)])
                         break
                     try:
                         frame = decode(payload)
@@ -185,24 +258,24 @@ class Connection(Stream):
                         self._refuse(peer, payload, error)
                         if clock() - started > SLICE:
                             turns.used_up()  # to find out that it cannot be read took long, too
-                            self._put_off([*left])
+                            self._put_off(_rest(left))
                             break
                         continue
                     if type(frame.message) in LIGHT:
                         arrived += 1
                         receive(link, frame)
                         if clock() - started > LIGHT_SLICE or host.heavy > HEAVY_IDS:
-                            self._put_off([*left])
+                            self._put_off(_rest(left))
                             break
                         continue
                     if self.loop.time() - started > SLICE:
-                        self._put_off([*left], frame)  # to read its filter took long enough
+                        self._put_off(_rest(left), frame)  # to read its filter took long enough
                         break
                     arrived += 1
                     receive(link, frame)
                     if self.loop.time() - started > SLICE:
                         turns.used_up()
-                        self._put_off([*left])
+                        self._put_off(_rest(left))
                         break
                 elif kind == Part.ACK:
                     peer.acknowledged(ack_number(payload))
@@ -219,6 +292,8 @@ class Connection(Stream):
                     peer.told_time(payload)
                 else:
                     raise WireError(f"a {Part(kind).name} in the middle of a session")
+            if isinstance(left, _Reading) and left.late:
+                self._put_off(left.rest())
         except WireError:
             raise
         except FeatureError as error:
@@ -233,6 +308,8 @@ class Connection(Stream):
         finally:
             self.host.flush()
             self.host.reading = None
+            if isinstance(left, _Reading):
+                arrived += left.taken
             if arrived:
                 peer.arrived(arrived)
         if peer.congestion.waits_for:

@@ -19,7 +19,6 @@ from tidings.model import Location, TidingsError, Value
 from tidings.scopes import Requests
 from tidings.wire import (
     TAKEN_OVER,
-    AnyMessage,
     Deliver,
     Frame,
     Part,
@@ -27,6 +26,7 @@ from tidings.wire import (
     Reject,
     Serialiser,
     Session,
+    Written,
     encode_words,
     part,
 )
@@ -125,7 +125,7 @@ class Host:
         """Brings replies back to those who asked."""
         self.roaming: Roaming | None = None
         """Keeps copies of clients ready, if the configuration says so."""
-        if options.mobility.scheme is Scheme.PROACTIVE:
+        if options.mobility.scheme is not Scheme.ORIGINS:
             self.roaming = Roaming(
                 options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
             )
@@ -167,7 +167,7 @@ class Host:
             self._touched.append(peer)
             if not self.flushing:
                 self._flush_soon()
-        elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1].message, frame.message)):
+        elif type(frame.message) is PublishAck and (joined := _joined(peer.outbox[-1], frame.message)):
             peer.outbox[-1] = Frame(joined)
             return
         peer.outbox.append(frame)
@@ -188,6 +188,26 @@ class Host:
             return
         self._end_group()
         self._group, self._group_frames = links, [frame]
+        if not self.flushing:
+            self._flush_soon()
+
+    def send_written(self, links: Mapping[Link, None], written: Written) -> None:
+        """Send frames that are written already to several."""
+        if self._inside and not self._inside.keys().isdisjoint(links):
+            for frame in written.frames():
+                self.send_all(links, frame)
+            return
+        if self.ledger is not None:
+            for frame in written.frames():
+                self.ledger.sent_to_all(links, frame.message)
+        self._end_group()
+        peers = self._peers
+        for link in links:
+            if (peer := peers.get(link)) is not None:
+                if not peer.outbox:
+                    self._touched.append(peer)
+                peer.outbox.append(written)
+                peer.has_written = True
         if not self.flushing:
             self._flush_soon()
 
@@ -473,6 +493,7 @@ class Host:
                 )
 
 
-def _joined(last: AnyMessage, new: PublishAck) -> PublishAck | None:
+def _joined(last: Frame | Written, new: PublishAck) -> PublishAck | None:
     """One acknowledgement for two: a publisher hears at once of all that one read brought."""
-    return last.joined(new) if type(last) is PublishAck else None
+    message = last.message if type(last) is Frame else None
+    return message.joined(new) if type(message) is PublishAck else None

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidings.broker import Link
 from tidings.wire import (
@@ -31,6 +32,7 @@ from tidings.wire import (
     Serialiser,
     Session,
     Stream,
+    Written,
     ack,
     data_parts,
     part,
@@ -112,8 +114,10 @@ class Peer:
         self.stream: Stream | None = None
         self.last_pong = 0.0
         """When it last answered a ping, in seconds of the loop's clock."""
-        self.outbox: list[Frame] = []
+        self.outbox: list[Frame | Written] = []
         """What this turn sends."""
+        self.has_written = False
+        """Whether there is something among it that is written already."""
         self._queue: deque[_Queued] = deque()
         self._queue_bytes = 0
         self._counted = 0
@@ -171,6 +175,30 @@ class Peer:
     def flush(self, batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         """Send the frames of this turn as soon as there is room. Peers who get the same frames share a batch."""
         outbox, self.outbox = self.outbox, []
+        if not self.has_written:
+            self._flush_frames(cast(list[Frame], outbox), batches)
+            return
+        self.has_written = False
+        for kind, some in groupby(outbox, type):
+            if kind is Written:
+                self._flush_written(Written.joined(cast(list[Written], list(some))))
+            else:
+                self._flush_frames(cast(list[Frame], list(some)), batches)
+
+    def _flush_written(self, written: Written) -> None:
+        """Send frames that are written already; a peer that reads them in another way gets them written anew."""
+        if self.serialiser is not MSGPACK:
+            self._flush_frames(written.frames(), {})
+            return
+        data, count, largest = written
+        if largest <= self.max_part and not self._queue and self.session.offer(data, count):
+            if self.stream is not None:
+                self.stream.write_now(data)
+            return
+        for one, frame in zip(written.parts(), written.frames(), strict=True):
+            self._send(one, frame.message)
+
+    def _flush_frames(self, outbox: list[Frame], batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         while outbox:
             key = (self.serialiser, tuple(map(id, outbox)))
             batch = batches.get(key)

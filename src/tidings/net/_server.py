@@ -38,6 +38,7 @@ from ._names import clashes
 from ._offers import Browsing
 from ._options import Limits, Options, TlsOptions
 from ._past import history_features, load_archive
+from ._pseudonyms import PseudonymFile, drawn_secret
 from ._status import Reporter
 
 log = logging.getLogger("tidings.net")
@@ -145,7 +146,9 @@ class Server:
             )
             if journal is not None:
                 deployments.on_audit = journal.deployed
-            aggregation = Aggregation(options.aggregation, deployments, log.warning)
+            aggregation = Aggregation(options.aggregation, deployments, log.warning, drawn_secret)
+            if options.data is not None:
+                aggregation.secret_known = PseudonymFile(options.data)
             features += [deployments, aggregation, Receivers(options.aggregation)]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)

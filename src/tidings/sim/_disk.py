@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tidings.broker import Heard
 from tidings.model import Filter, TidingsError
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 from ._scheduler import Event, Scheduler
 
@@ -41,10 +41,15 @@ class SimDisk:
         """The epochs so far, one for each start of the broker."""
         return self._epochs
 
-    def keep(self, envelope: Envelope, heard: Heard) -> None:
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether it takes so much more."""
+        return not self.full
+
+    def keep(self, what: Envelope | Run, heard: Heard) -> None:
         """Write; `heard` is called when the write would survive a crash."""
         self._check_room()
-        self._written.append((envelope, heard))
+        assert isinstance(what, Envelope), "in the simulator every publication comes alone"
+        self._written.append((what, heard))
         if self._sync is None:
             self._sync = self._scheduler.after(self.sync_time, self._flush)
 

@@ -225,6 +225,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
         "notifications for copies": len(keeping.buffer),
         "bytes for copies": keeping.buffer.bytes,
         "tombstones": len(keeping.tombstones),
+        "transfers": len(feature.transfers) if feature.transfers is not None else 0,
     }
 
 

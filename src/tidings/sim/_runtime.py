@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link
-from tidings.wire import Frame
+from tidings.wire import Frame, Written
 
 from ._disk import SimDisk
 from ._pipes import LocalPipe, Way
@@ -49,6 +49,11 @@ class SimRuntime:
         """Put a frame on the pipe of each link."""
         for link in links:
             self.send(link, frame)
+
+    def send_written(self, links: Iterable[Link], written: Written) -> None:
+        """Put frames that are written already on the pipe of each link."""
+        for frame in written.frames():
+            self.send_all(links, frame)
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
         """Let frames for this link reach a client inside the broker, at once."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
@@ -36,7 +36,7 @@ from ._place_plan import located, places
 from ._plan import RandomPlan
 from ._promises import Promises
 from ._return_plan import ReturnPlan
-from ._roaming_plan import roaming
+from ._roaming_plan import paths, roaming, walking
 from ._scope_plan import NAMES, ScopePlan
 from ._session_plan import SessionPlan
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
@@ -76,6 +76,8 @@ class Scenario:
     """Whether a broker comes back with clients that are full of what they could not publish."""
     roaming: bool = False
     """Whether clients roam from broker to broker."""
+    paths: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Where clients go from each broker; empty: anywhere."""
     mobility: MobilityOptions = field(default_factory=MobilityOptions)
     """What brokers do for clients that roam."""
     watching: bool = False
@@ -93,8 +95,8 @@ class Scenario:
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
         asked = "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
-        roaming = f"{'c' * self.sessions}{'w' * self.roaming}"
-        return f"{asked}{'h' * self.history}{located}{roaming}{kind}{self.seed}"
+        moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
+        return f"{asked}{'h' * self.history}{located}{moving}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -105,12 +107,15 @@ class Scenario:
         routing: RoutingOptions | None = None,
         mirrored: bool = False,
         placed: bool = False,
-        roaming: bool = False,
+        moving: str = "",
     ) -> Scenario:
-        """Return the scenario of a seed, with scopes that exist from the start and change all the time."""
+        """Return the scenario of a seed, with scopes that exist from the start and change all the time.
+
+        `moving`: clients roam ("w") or walk ("v").
+        """
         flat = cls.random(seed, faults=faults, routing=routing)
-        if roaming:
-            flat = flat.with_roaming()
+        if moving:
+            flat = flat.with_roaming() if moving == "w" else flat.with_walking()
         if placed and not seed % 2:  # nobody moves, so that there may be gateways
             steps = tuple(step for step in flat.steps if step.verb is not Verb.MOVE)
             flat = dataclasses.replace(flat, steps=steps)
@@ -138,14 +143,16 @@ class Scenario:
             return cls.named(name[1:]).with_places()
         if name.startswith("c"):
             return cls.named(name[1:]).with_sessions()
-        if name[:2] in ("ws", "wm"):
-            return cls.scoped(int(name[2:]), mirrored=name.startswith("wm"), roaming=True)
+        if name[:1] in ("w", "v") and name[1:2] in ("s", "m"):
+            return cls.scoped(int(name[2:]), mirrored=name[1] == "m", moving=name[0])
         if name[:1] in ("s", "m", "p"):
             return cls.scoped(int(name[1:]), mirrored=name.startswith("m"), placed=name.startswith("p"))
         if name.startswith("r"):
             return cls.of_return(int(name[1:]))
         if name.startswith("w"):
             return cls.named(name[1:]).with_roaming()
+        if name.startswith("v"):
+            return cls.named(name[1:]).with_walking()
         return cls.random(int(name))
 
     @classmethod
@@ -202,6 +209,26 @@ class Scenario:
         together = roaming(rng, steps, [client for client, _ in self.clients], tuple(self.shape.borders))
         return dataclasses.replace(self, steps=tuple(together), roaming=True, mobility=_mobility(self.seed))
 
+    def with_walking(self) -> Scenario:
+        """Return the same scenario, but with clients that walk along paths, and brokers that know them or learn them.
+
+        Brokers are ready before clients arrive; in three runs of eight they fetch what these missed.
+        """
+        rng = random.Random(f"walking {self.seed}")
+        steps = tuple(step for step in self.steps if step.verb is not Verb.MOVE)
+        ways = paths(rng, sorted(self.shape.borders))
+        together = tuple(walking(rng, steps, self.clients, ways))
+        mobility = MobilityOptions(
+            Scheme.REACTIVE if self.seed % 4 == 2 or self.seed % 8 == 7 else Scheme.PROACTIVE,
+            roamers=rng.choice((("moved",), ("all",), ("all",))),
+            t_timeout=rng.choice((5.0, 120.0, 120.0)),
+            buffer_bytes=rng.choice((5_000, 33_554_432, 33_554_432)),
+            directed=rng.random() < 0.1,
+            max_degree=rng.choice((2, 8, 8)),
+            new_edge_interval=0.0,
+        )
+        return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=mobility)
+
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
         """Return the scenario of a seed, without scopes."""
@@ -224,8 +251,9 @@ class Scenario:
             weather=self.weather,
             features=lambda name: self._features(lambda: network, name),
         )
-        if self.mobility.scheme is Scheme.PROACTIVE:  # copies are ready only if it is noticed that somebody is gone
-            network.noticed_within = random.Random(f"noticed {self.seed}").choice((0.05, 1.0, 5.0))
+        if self.mobility.scheme is not Scheme.ORIGINS:  # copies are ready only if it is noticed that somebody is gone
+            choices = (0.05, 1.0) if self.paths else (0.05, 1.0, 5.0)
+            network.noticed_within = random.Random(f"noticed {self.seed}").choice(choices)
         for broker in self.shape.brokers:
             network.add_broker(broker, self.shape.role(broker), self.places.get(broker))
         for one, two in self.shape.links:
@@ -242,7 +270,7 @@ class Scenario:
         hosts = Hosts()
         if self.roaming:
             yield hosts
-            if self.mobility.scheme is Scheme.PROACTIVE:
+            if self.mobility.scheme is not Scheme.ORIGINS:
                 neighbourhood = Neighbourhood(hosts, self.mobility.graph, self._edges())
                 yield neighbourhood
                 yield Roaming(self.mobility, hosts, neighbourhood)
@@ -273,7 +301,10 @@ class Scenario:
         )
 
     def _edges(self) -> list[Edge]:
-        """The neighbour graph that brokers begin with: all of it, or nothing."""
+        """The neighbour graph that brokers begin with: all of it, the paths of those who walk, or nothing."""
+        if self.paths and self.seed % 2:
+            pairs = [(one, two) for one, others in self.paths.items() for two in others]
+            return [Edge(one, two, 1.0, 0, 0, pinned=True) for one, two in pairs if one < two or self.mobility.directed]
         borders = sorted(self.shape.borders) if self.seed % 2 else []
         both = self.mobility.directed
         pairs = [(one, two) for one in borders for two in borders if one < two or (both and one > two)]
@@ -355,8 +386,11 @@ class Result:
 
 def _mobility(seed: int) -> MobilityOptions:
     """Return what brokers do for clients that roam: in three runs of five, they are ready before these arrive."""
-    if seed % 5 in (1, 3):
-        return MobilityOptions()
+    return MobilityOptions() if seed % 5 in (1, 3) else _ready(seed)
+
+
+def _ready(seed: int) -> MobilityOptions:
+    """Return settings of brokers that are ready before clients arrive."""
     rng = random.Random(f"mobility {seed}")
     timeout = rng.choice((2.0, 20.0, 120.0))
     return MobilityOptions(

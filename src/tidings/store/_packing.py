@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from tidings.model import Identity
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run, array_head
 
 from ._records import JournalRecord
 
@@ -52,7 +52,23 @@ records_in: msgspec.msgpack.Decoder[list[JournalRecord]] = msgspec.msgpack.Decod
 
 def pack(items: Sequence[object]) -> bytes:
     """The items as one blob."""
-    data = encode(items)
+    return _compressed(encode(items))
+
+
+def pack_publications(items: Sequence[Envelope | Run]) -> bytes:
+    """Publications as one blob, those of a run as they are encoded already."""
+    if not any(isinstance(one, Run) for one in items):
+        return pack(items)
+    encoded = [one.data if isinstance(one, Run) else encode(one) for one in items]
+    return _compressed(array_head(count_of(items)) + b"".join(encoded))
+
+
+def count_of(items: Sequence[Envelope | Run]) -> int:
+    """How many publications these are."""
+    return sum(len(one) if isinstance(one, Run) else 1 for one in items)
+
+
+def _compressed(data: bytes) -> bytes:
     if len(data) > COMPRESS_ABOVE:
         packed = zlib.compress(data, COMPRESS_LEVEL)
         if len(packed) < len(data):
@@ -73,13 +89,15 @@ def unpack(blob: bytes, checksum: int, decoder: msgspec.msgpack.Decoder[list[T]]
         raise Unreadable(str(error)) from None
 
 
-def batches(envelopes: Sequence[Envelope]) -> Iterator[Sequence[Envelope]]:
-    """The envelopes, cut into batches."""
-    start = size = 0
-    for at, envelope in enumerate(envelopes):
-        if at - start == BATCH_COUNT or size >= BATCH_BYTES:
-            yield envelopes[start:at]
-            start, size = at, 0
-        size += len(envelope.body)
-    if start < len(envelopes):
-        yield envelopes[start:]
+def batches(publications: Sequence[Envelope | Run]) -> Iterator[Sequence[Envelope | Run]]:
+    """The publications, cut into batches; a run is not cut."""
+    start = size = count = 0
+    for at, one in enumerate(publications):
+        many, more = (len(one), one.size) if isinstance(one, Run) else (1, len(one.body))
+        if at > start and (count + many > BATCH_COUNT or size >= BATCH_BYTES):
+            yield publications[start:at]
+            start, size, count = at, 0, 0
+        size += more
+        count += many
+    if start < len(publications):
+        yield publications[start:]

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from tidings.model import Position
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 from ._errors import StoreClosed, StoreError, StoreFull
 
@@ -56,18 +56,20 @@ class Retain(NamedTuple):
 
 Synced: TypeAlias = Callable[[], None]
 Failed: TypeAlias = Callable[[StoreError], None]
-Heard: TypeAlias = Callable[[Sequence[Envelope], StoreError | None], None]
+Heard: TypeAlias = Callable[[Sequence[Envelope | Run], StoreError | None], None]
 
 
 class Operation(msgspec.Struct):
     """Something for the disk, and who wants to hear of it. As a struct it is made in a fifth of the time of a tuple."""
 
-    what: Envelope | Line | Put | Retain
+    what: Envelope | Run | Line | Put | Retain
     size: int
     synced: Synced | None
     failed: Failed | None = None
     heard: Heard | None = None
-    """Of an envelope: called once for all that follow one another and have the same."""
+    """Of an envelope or a run: called once for all that follow one another and have the same."""
+    count: int = 1
+    """How many writes it stands for."""
 
 
 class WriteQueue:
@@ -95,6 +97,10 @@ class WriteQueue:
         """Whether the next operation would be refused."""
         return self.count >= self.max_count or self.bytes >= self.max_bytes
 
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether so many operations of this size fit."""
+        return self.count + count <= self.max_count and self.bytes + size <= self.max_bytes
+
     def put(self, operation: Operation, *, first: bool = False) -> None:
         """Add an operation at the end, or raise `StoreFull`.
 
@@ -109,9 +115,9 @@ class WriteQueue:
                     f"at most {self.max_count:,} and {self.max_bytes:,} may; wait until some are synced"
                 )
             (self._ahead if first else self._waiting).append(operation)
-            self.count += 1
+            self.count += operation.count
             self.bytes += operation.size
-            self.total += 1
+            self.total += operation.count
             if self._idle:
                 self._idle = False
                 self._changed.notify()
@@ -128,12 +134,13 @@ class WriteQueue:
                 self._taken = [self._ahead.popleft()]
                 return self._taken
             waiting = self._waiting
-            if self.bytes <= self.commit_bytes:
-                self._taken = [waiting.popleft() for _ in range(min(len(waiting), COMMIT_COUNT))]
+            if self.bytes <= self.commit_bytes and self.count <= COMMIT_COUNT:
+                self._taken = list(waiting)
+                waiting.clear()
                 return self._taken
             taken = [waiting.popleft()]
-            room = self.commit_bytes - taken[0].size
-            while waiting and len(taken) < COMMIT_COUNT and (room := room - waiting[0].size) >= 0:
+            room, count = self.commit_bytes - taken[0].size, COMMIT_COUNT - taken[0].count
+            while waiting and (count := count - waiting[0].count) >= 0 and (room := room - waiting[0].size) >= 0:
                 taken.append(waiting.popleft())
             self._taken = taken
             return taken
@@ -141,7 +148,7 @@ class WriteQueue:
     def done(self) -> None:
         """What was taken last is on disk, or has failed."""
         with self._changed:
-            self.count -= len(self._taken)
+            self.count -= sum(operation.count for operation in self._taken)
             self.bytes -= sum(operation.size for operation in self._taken)
             self._taken = []
 
@@ -156,9 +163,10 @@ class WriteQueue:
             dropped = [*self._ahead, *self._waiting]
             self._ahead.clear()
             self._waiting.clear()
-            self.count -= len(dropped)
+            count = sum(operation.count for operation in dropped)
+            self.count -= count
             self.bytes -= sum(operation.size for operation in dropped)
-            return len(dropped)
+            return count
 
     def close(self) -> None:
         """Take no more; what waits is still written."""

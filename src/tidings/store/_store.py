@@ -31,7 +31,7 @@ from typing import Self
 import msgspec
 
 from tidings.model import NOWHERE, Identity, Position
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 from ._errors import StoreError
 from ._file import COMPLETE, connect, explain, lock, open_file
@@ -168,15 +168,22 @@ class Store(Queryable):
                 f"the next one must belong to epoch {self.epoch} and be above {self._last}"
             )
 
-    def keep(self, envelope: Envelope, heard: Heard) -> None:
-        """Keep a publication as `append` does; whoever keeps many gives the same `heard` and is called once for all.
+    def has_room(self, count: int, size: int) -> bool:
+        """Whether so many publications, with so many bytes of bodies together, can be taken now."""
+        return self._queue.has_room(count, size + count * ENVELOPE_OVERHEAD)
+
+    def keep(self, what: Envelope | Run, heard: Heard) -> None:
+        """Keep a publication as `append` does, or a run; whoever keeps many gives the same `heard` and is called once.
 
         Later `heard` is called with those that are done, in order, and with the error if the disk refused them.
         """
-        identity = envelope.identity
-        self._check_order(identity)
-        self._queue.put(Operation(envelope, len(envelope.body) + ENVELOPE_OVERHEAD, None, None, heard))
-        self._last = identity.seq
+        if isinstance(what, Run):
+            first, last, size, count = what.first, what.last, what.size, len(what)
+        else:
+            first, last, size, count = what.identity, what.identity.seq, len(what.body), 1
+        self._check_order(first)
+        self._queue.put(Operation(what, size + count * ENVELOPE_OVERHEAD, None, None, heard, count))
+        self._last = last
 
     def put(
         self, table: str, key: str, value: bytes, synced: Synced | None = None, failed: Failed | None = None
@@ -218,11 +225,7 @@ class Store(Queryable):
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is kept of one epoch with a number above `after`, in order: what is synced, then what waits."""
-        waiting = [
-            operation.what
-            for operation in self._queue.pending()
-            if isinstance(operation.what, Envelope) and operation.what.identity.epoch == epoch
-        ]
+        waiting = [envelope for envelope in self._waiting() if envelope.identity.epoch == epoch]
         for batch in self._reader.publications(epoch, after):
             for envelope in batch:
                 if envelope.identity.seq > after:
@@ -232,9 +235,19 @@ class Store(Queryable):
             if envelope.identity.seq > after:
                 yield envelope
 
+    def _waiting(self) -> list[Envelope]:
+        """The publications that wait for the disk, in order."""
+        found: list[Envelope] = []
+        for operation in self._queue.pending():
+            if isinstance(operation.what, Envelope):
+                found.append(operation.what)
+            elif isinstance(operation.what, Run):
+                found += operation.what.envelopes()
+        return found
+
     def steps(self, query: Query) -> Iterator[list[Envelope]]:
         """A query that also sees what waits for the disk."""
-        pending = [operation.what for operation in self._queue.pending() if isinstance(operation.what, Envelope)]
+        pending = self._waiting()
         newest = self._reader.newest()  # after `pending`: what is in neither has been appended since
         synced = newest.last if newest is not None and newest.epoch == self.epoch else 0
         waiting = query.passes([envelope for envelope in pending if envelope.identity.seq > synced])

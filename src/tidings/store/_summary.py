@@ -21,7 +21,7 @@ import msgspec
 
 from tidings.model import Constraint, Filter, Location, Scalar, Value
 from tidings.model.operators import IsNull
-from tidings.wire import Envelope, attribute_decoder_of_many
+from tidings.wire import Envelope, Run, attribute_decoder_of_many
 
 PROMOTED = ("type",)
 """The attributes that are summarised unless the configuration names others."""
@@ -70,11 +70,17 @@ class Summariser:
         self._names = tuple(promoted)
         self._look = attribute_decoder_of_many(self._names)
 
-    def sets(self, envelopes: Sequence[Envelope]) -> Sets:
+    def sets(self, publications: Sequence[Envelope | Run]) -> Sets:
         """The values of each promoted attribute in some publications."""
         if not self._names:
             return {}
-        columns = self._look([envelope.body for envelope in envelopes])
+        bodies: list[bytes] = []
+        for one in publications:
+            if isinstance(one, Run):
+                bodies += one.bodies()
+            else:
+                bodies.append(one.body)
+        columns = self._look(bodies)
         return {name: _terms(name, column) for name, column in zip(self._names, columns, strict=True)}
 
 

@@ -35,12 +35,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 from ._errors import StoreClosed, StoreError, StoreFull
 from ._file import connect, explain
 from ._journal_retention import Slice, forget_journal, next_slice
-from ._packing import BATCH_COUNT, batches, pack
+from ._packing import BATCH_COUNT, batches, count_of, pack, pack_publications
 from ._query import FOR_EVER
 from ._queue import Failed, Heard, Line, Operation, Put, Retain, WriteQueue
 from ._retention import content_bytes, forget, journal_is_too_long, log_bytes, used_bytes
@@ -146,25 +146,25 @@ class Writer:
         except Exception as error:  # whatever it is, the thread must live and the callers must hear
             with contextlib.suppress(sqlite3.Error):
                 self._connection.rollback()
-            self.failed += len(operations)
+            self.failed += sum(operation.count for operation in operations)
             return explain(error, self._path)
         self.last_sync = (time.perf_counter_ns() - start) // 1_000
         self.slowest_sync = max(self.slowest_sync, self.last_sync)
-        self.synced += len(operations)
+        self.synced += sum(operation.count for operation in operations)
         self.batches += 1
         self._written += COMMIT_OVERHEAD
         return None
 
     def _write(self, operations: list[Operation]) -> None:
-        envelopes: list[Envelope] = []
+        kept: list[Envelope | Run] = []
         records: list[Line] = []
         state: dict[tuple[str, str], bytes | None] = {}
         retain: Retain | None = None
         self._troubles.clear()
         for operation in operations:
             what = operation.what
-            if type(what) is Envelope:
-                envelopes.append(what)
+            if isinstance(what, Envelope | Run):
+                kept.append(what)
             elif type(what) is Line:
                 records.append(what)
             elif type(what) is Put:
@@ -174,7 +174,7 @@ class Writer:
             elif type(what) is Retain:
                 retain, self._unforgotten = what, operation.failed  # the latest of several is meant
                 self._told(retain)
-        written = [self._batch(batch) for batch in batches(envelopes)]
+        written = [self._batch(batch) for batch in batches(kept)]
         publications = [batch.row for batch in written]
         journal = [self._journal(records[at : at + BATCH_COUNT]) for at in range(0, len(records), BATCH_COUNT)]
         if self._room < 0:
@@ -203,17 +203,19 @@ class Writer:
             with contextlib.suppress(StoreFull, StoreClosed):  # then the next call of `retain` goes on
                 self._queue.put(Operation(retain, 0, None, self._unforgotten))
 
-    def _batch(self, batch: Sequence[Envelope]) -> _Batch:
+    def _batch(self, batch: Sequence[Envelope | Run]) -> _Batch:
         self._last_id += 1  # a commit that fails leaves a hole in these numbers, which nobody minds
-        first, last = batch[0].identity, batch[-1].identity
-        times = [envelope.identity.published_at for envelope in batch]
+        heads = [one.first if isinstance(one, Run) else one.identity for one in batch]
+        last, count = batch[-1], count_of(batch)
+        last_seq = last.last if isinstance(last, Run) else last.identity.seq
+        times = [identity.published_at for identity in heads]
         earliest, latest = min(times), max(times)
         sets = self._summariser.sets(batch)
         summary = encoded(earliest, latest, sets)
-        blob = pack(batch)
+        blob = pack_publications(batch)
         self._count(blob)
-        row = (self._last_id, first.epoch, first.seq, last.seq, len(batch), earliest, latest, summary)
-        return _Batch((*row, zlib.crc32(blob), blob), self._last_id, len(batch), earliest, latest, sets)
+        row = (self._last_id, heads[0].epoch, heads[0].seq, last_seq, count, earliest, latest, summary)
+        return _Batch((*row, zlib.crc32(blob), blob), self._last_id, count, earliest, latest, sets)
 
     def _add_to_segment(self, written: list[_Batch]) -> None:
         for batch in written:
@@ -320,7 +322,7 @@ class Writer:
         self, operations: list[Operation], error: StoreError | None, answers: list[Callable[[], None]]
     ) -> Iterator[Operation]:
         """Answer for envelopes that have the same `heard` and follow one another; what is left."""
-        run: list[Envelope] = []
+        run: list[Envelope | Run] = []
         heard: Heard | None = None
         for operation in operations:
             if operation.heard is None:
@@ -329,7 +331,7 @@ class Writer:
             if operation.heard is not heard:
                 run, heard = [], operation.heard
                 answers.append(partial(heard, run, error))
-            assert type(operation.what) is Envelope
+            assert isinstance(operation.what, Envelope | Run)
             run.append(operation.what)
 
     # --- checkpoints ----------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ._frame import (
     Frame,
     Hop,
 )
-from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, read_times, times
+from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -121,6 +121,7 @@ from ._requests import (
     Reply,
     read_request,
 )
+from ._run import MAX_RUN, Run, array_head
 from ._session import Session
 from ._status import (
     MAX_CLIENTS,
@@ -137,6 +138,7 @@ from ._status import (
     encode_status,
 )
 from ._stream import Stream
+from ._written import Written
 
 __all__ = [
     "ARRIVALS",
@@ -152,6 +154,7 @@ __all__ = [
     "MAX_HELLO",
     "MAX_PART",
     "MAX_POSITIONS",
+    "MAX_RUN",
     "MAX_SILENCE",
     "MAX_TABLES",
     "MAX_TO",
@@ -229,6 +232,7 @@ __all__ = [
     "Replied",
     "Reply",
     "Routed",
+    "Run",
     "ScopeStatus",
     "Serialiser",
     "Session",
@@ -249,8 +253,10 @@ __all__ = [
     "WaveAnswer",
     "Welcome",
     "WireError",
+    "Written",
     "ack",
     "ack_number",
+    "array_head",
     "attribute_decoder",
     "attribute_decoder_of_many",
     "body_test",
@@ -273,6 +279,7 @@ __all__ = [
     "is_local",
     "pack",
     "part",
+    "part_size",
     "read_arrival",
     "read_request",
     "read_times",

@@ -63,6 +63,15 @@ def data_parts(payloads: Iterable[bytes]) -> list[bytes]:
     return [pack(len(payload) + 1, data) + payload for payload in payloads]
 
 
+def part_size(data: bytes, at: int) -> int:
+    """The bytes of the part that begins at this place, header included; all that is left if that has no whole header.
+
+    >>> part_size(part(Part.PING) * 2, 5)
+    5
+    """
+    return 4 + HEADER.unpack_from(data, at)[0] if len(data) - at >= HEADER.size else len(data) - at
+
+
 def without(parts: bytes, count: int) -> bytes:
     """These parts without the first few."""
     at = 0
@@ -113,16 +122,26 @@ class Parser:
         """The bytes of a part that is not whole yet."""
         return len(self._held)
 
+    def begun(self, data: bytes) -> bytes:
+        """These bytes, behind what is held of the part that they go on with; empty: that is not whole yet.
+
+        What is given back is no longer held. Give what is not used of it to `feed`.
+        """
+        if not self._missing:
+            return data
+        self._held += data
+        self._missing -= len(data)
+        if self._missing > 0:
+            return b""
+        data = bytes(self._held)
+        self._held = bytearray()
+        self._missing = 0
+        return data
+
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """The parts that are complete now; `WireError` for a length or kind that cannot be."""
-        if self._missing:
-            self._held += data
-            self._missing -= len(data)
-            if self._missing > 0:
-                return []
-            data = bytes(self._held)
-            self._held = bytearray()
-            self._missing = 0
+        if self._missing and not (data := self.begun(data)):
+            return []
         parts: list[tuple[int, bytes]] = []
         at, end = 0, len(data)
         unpack, append, limit = HEADER.unpack_from, parts.append, self.limit

@@ -13,7 +13,7 @@ from ._frequent import Frequent, Summary
 from ._measured import Attribute, Measured, group_key, group_of, peer
 from ._panes import Panes
 from ._quantile import Quantile
-from ._record import JP, Record, pseudonym
+from ._record import JP, SECRET_BYTES, Record, pseudonym
 from ._supplied import (
     ActivePublishers,
     PublicationRate,
@@ -29,6 +29,7 @@ __all__ = [
     "LATENESS",
     "MAX_PARTIAL",
     "MAX_PARTS",
+    "SECRET_BYTES",
     "ActivePublishers",
     "Aggregate",
     "Attribute",

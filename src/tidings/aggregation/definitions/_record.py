@@ -14,6 +14,8 @@ from types import MappingProxyType
 
 from tidings.model import Value
 
+SECRET_BYTES = 32
+"""The length of the secret under which clients have pseudonyms."""
 _NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tidings.broker._links import Link
 from tidings.model import Identity
-from tidings.wire import Envelope, Publish, PublishAck, Quality, Refused
+from tidings.wire import Envelope, Publish, PublishAck, Quality, Refused, Run
 
 from ._host import Host
 
@@ -27,7 +27,8 @@ class Answers:
         self._opened = opened
         self._fallen: list[Identity] = []
         """What is accepted only, and is acknowledged when the log has noted that."""
-        broker.publications.heard = self._heard
+        broker.publications.stored = self._stored
+        broker.publications.failed = self._failed
 
     def repeated(self, link: Link, message: Publish) -> None:
         """A publication has come again: answer as the first time."""
@@ -41,15 +42,18 @@ class Answers:
                 reached = broker.remembering.reached(link.principal, message.seq)
             broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, 0, quality=reached))
 
-    def _heard(self, envelopes: Sequence[Envelope], insisting: Sequence[bool], error: Exception | None) -> None:
-        """The disk has these publications, or has refused them."""
+    def _stored(self, kept: Sequence[Envelope | Run]) -> None:
+        """The disk has these publications."""
+        last, publications = kept[-1], self._broker.publications
+        number = last.last if isinstance(last, Run) else last.identity.seq
+        self._broker.remembering.synced(number, all_of_it=not publications.storing)
+        for publisher, acknowledgement in _acknowledgements(kept):
+            self._tell(publisher, acknowledgement)
+
+    def _failed(self, lost: Sequence[tuple[Envelope, bool]], error: Exception) -> None:
+        """The disk has refused these publications; some of their publishers insist on it."""
         remembering, publications = self._broker.remembering, self._broker.publications
-        if error is None:
-            remembering.synced(envelopes[-1].identity.seq, all_of_it=not publications.storing)
-            for publisher, acknowledgement in _acknowledgements(envelopes):
-                self._tell(publisher, acknowledgement)
-            return
-        for envelope, insists in zip(envelopes, insisting, strict=True):
+        for envelope, insists in lost:
             identity = envelope.identity
             if insists:
                 self._refuse(identity, error)
@@ -80,23 +84,29 @@ class Answers:
             self._broker.send(link, answer)
 
 
-def _acknowledgements(envelopes: Iterable[Envelope]) -> Iterator[tuple[str, PublishAck]]:
+def _acknowledgements(kept: Iterable[Envelope | Run]) -> Iterator[tuple[str, PublishAck]]:
     """For each run of publications that one publisher made in one go: who that is, and one acknowledgement."""
-    identities = iter([envelope.identity for envelope in envelopes])
-    last, count = next(identities), 1
-    for identity in identities:
+    last: Identity | None = None
+    count = length = 0
+    for one in kept:
+        first, many = (one.first, len(one)) if isinstance(one, Run) else (one.identity, 1)
         if (
-            identity.publisher_seq == last.publisher_seq + 1
-            and identity.seq == last.seq + 1
-            and identity.publisher == last.publisher
+            last is not None
+            and first.publisher_seq == last.publisher_seq + length
+            and first.seq == last.seq + length
+            and first.publisher == last.publisher
         ):
-            count += 1
+            count += many
         else:
-            yield last.publisher, _stored(last, count)
-            count = 1
-        last = identity
-    yield last.publisher, _stored(last, count)
+            if last is not None:
+                yield last.publisher, _stored(last, length, count)
+            count = many
+        last, length = first, many
+    if last is not None:
+        yield last.publisher, _stored(last, length, count)
 
 
-def _stored(last: Identity, count: int) -> PublishAck:
-    return PublishAck(last.publisher_seq, last.origin, last.epoch, last.seq, count, Quality.STORED)
+def _stored(first: Identity, length: int, count: int) -> PublishAck:
+    """The latest part of a run begins with this publication and is so long; all of it has so many."""
+    seq, number = first.publisher_seq + length - 1, first.seq + length - 1
+    return PublishAck(seq, first.origin, first.epoch, number, count, Quality.STORED)

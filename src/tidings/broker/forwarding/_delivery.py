@@ -23,6 +23,7 @@ from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
 from tidings.model import ROOT_ROUTE, EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
 from tidings.wire import (
+    HEADER,
     Advertise,
     Deliver,
     Envelope,
@@ -40,6 +41,7 @@ from tidings.wire import (
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
 from ._crossing import Copy
+from ._feeding import Feeding, Passed
 from ._following import Begin, Following
 from ._host import Host
 from ._lane import NO_HOP, Surroundings, Taken, routed
@@ -48,6 +50,8 @@ from ._owed import owed as owed_to
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
+_TAG, _TAG_AT = b"\xa7Publish", HEADER.size + 2
+"""How a part with a publication is recognised before it is decoded."""
 NOTE_INTERVAL = 1_000_000
 """Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
@@ -135,6 +139,34 @@ class Delivery:
             return False
         self._carry_out(link, taken)
         return True
+
+    def feeding(self, link: Link, data: bytes) -> Feeding | None:
+        """What takes many publications of a client at once; None: they are to come one by one.
+
+        Who has not published yet has no lane, and gets one when its bytes begin with a publication.
+        """
+        lanes = self.lanes.publishing
+        if link not in lanes and data.startswith(_TAG, _TAG_AT):
+            self.lanes.for_publisher(link)
+        lane = lanes.get(link)
+        return None if lane is None or link in self.waiting else lane.feeding
+
+    def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
+        """Publish what a client has sent, from this place in its bytes on, as far as it is plain; None: it is not."""
+        lane = self.lanes.publishing.get(link)
+        if lane is None or lane.feeding is None or link in self.waiting:
+            return None
+        passed = lane.feeding.feed(link, data, at, self._now())
+        if passed is None:
+            return None
+        lane.taken += passed.taken
+        lane.fed += passed.taken
+        runtime = self._broker.runtime
+        if passed.answer is not None:
+            runtime.send(link, passed.answer)
+        for links, written in passed.written:
+            runtime.send_written(links, written)
+        return passed
 
     def _carry_out(self, link: Link, taken: Taken) -> None:
         """Send what a lane has made of something that came in on a link."""

@@ -31,6 +31,7 @@ from tidings.wire import Deliver, Envelope, Frame, Hop, Notify, Publish, Publish
 
 from ._apart import Apart, Left
 from ._crossing import told
+from ._feeding import Feeding
 from ._publications import Publications
 from ._targets import NOBODY, Forwarding, Targets
 
@@ -105,6 +106,10 @@ class Lane:
         """Whether it may be taken."""
         self.taken = 0
         """How many notifications it has taken."""
+        self.fed = 0
+        """How many of these it has taken as bytes."""
+        self.feeding: Feeding | None = None
+        """Takes many publications at once, if it may now; see `_feeding`."""
         self._around = around
         self._publications = around.publications
         self._numbers = around.publications.numbers
@@ -134,10 +139,13 @@ class Lane:
         self._announced, self._observed = around.announced, around.observed
         self._looked_into = not flat or self._announced is not None
         self._decoded = self._looked_into or woven or self._observed is not None
+        plane = None if self._decoded or self._gateways else self.table.plane
+        self.feeding = None if plane is None else Feeding(self.table, plane, around, view.version)
 
     def disarm(self) -> None:
         """Everything goes the full path."""
         self.armed = False
+        self.feeding = None
         self._publishers.clear()
 
     def admit(self, link: Link, passage: Passage) -> None:

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
 
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 MEMORY_PUBLICATIONS = 10_000
 """How many of its latest publications a broker keeps in memory, for brokers that missed them."""
@@ -34,8 +34,12 @@ class Numbers:
         """The largest number of its own of each publisher that is remembered."""
         self.newest: str | None = None
         """The publisher that came last."""
-        self.recent: deque[Envelope] = deque()
+        self._recent: deque[Envelope | Run] = deque()
         """What is in memory, in the order of the numbers."""
+        self._count = 0
+        """How many publications these are."""
+        self._gone = 0
+        """How many of the first run are forgotten."""
         self._gapped = {publisher: numbers for publisher, numbers in on_disk.items() if _has_gaps(numbers)}
         """The numbers of publishers of which earlier epochs do not have all: the others were refused, or are lost."""
         self._names: dict[str, dict[str, None]] = {}
@@ -70,6 +74,11 @@ class Numbers:
                 self._forget(next(iter(publishers)))
         publishers[publisher] = seq
 
+    def use_many(self, publisher: str, seq: int, owner: str, count: int) -> None:
+        """So many new numbers of its own, up to this one, and as many of this broker."""
+        self.use(publisher, seq, owner)
+        self.last += count
+
     def _keep_to_share(self, publisher: str, owner: str) -> None:
         """An owner with more names than its share pushes out its own: others must not be forgotten because of it."""
         names = self._names.setdefault(owner, {})
@@ -86,18 +95,58 @@ class Numbers:
 
     def remember(self, envelope: Envelope) -> None:
         """Keep a publication in memory for a while."""
-        recent = self.recent
-        recent.append(envelope)
+        self._recent.append(envelope)
+        self._count += 1
         self._bytes += len(envelope.body)
-        while len(recent) > self._limit or self._bytes > MEMORY_BYTES:
-            self._bytes -= len(recent.popleft().body)
+        if self._count > self._limit or self._bytes > MEMORY_BYTES:
+            self._make_room()
+
+    def remember_run(self, run: Run) -> None:
+        """Keep publications in memory for a while, each as long as if it had come alone."""
+        self._recent.append(run)
+        self._count += len(run)
+        self._bytes += run.size
+        if self._count > self._limit or self._bytes > MEMORY_BYTES:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        recent = self._recent
+        while self._count > self._limit or self._bytes > MEMORY_BYTES:
+            oldest = recent[0]
+            if isinstance(oldest, Run):
+                left = len(oldest) - self._gone
+                many = max(1, min(left, self._count - self._limit))
+                self._bytes -= oldest.size_of(self._gone, self._gone + many)
+                self._gone += many
+                if many == left:
+                    self._gone = 0
+                    recent.popleft()
+            else:
+                many = 1
+                self._bytes -= len(oldest.body)
+                recent.popleft()
+            self._count -= many
+
+    @property
+    def oldest(self) -> int | None:
+        """The smallest number in memory."""
+        if not self._recent:
+            return None
+        first = self._recent[0]
+        return first.first.seq + self._gone if isinstance(first, Run) else first.identity.seq
 
     def after(self, number: int) -> list[Envelope]:
         """What is in memory with a larger number, in order."""
-        recent = self.recent
-        if not recent or recent[0].identity.seq > number:
-            return list(recent)
-        return [envelope for envelope in recent if envelope.identity.seq > number]
+        found: list[Envelope] = []
+        gone = self._gone
+        for one in self._recent:
+            if isinstance(one, Run):
+                if one.last > number:
+                    found += one.envelopes(max(gone, number + 1 - one.first.seq))
+            elif one.identity.seq > number:
+                found.append(one)
+            gone = 0
+        return found
 
 
 def _has_gaps(numbers: list[int]) -> bool:

@@ -29,7 +29,7 @@ from tidings.broker._causes import request_tag
 from tidings.broker._links import Link
 from tidings.broker._runtime import Log
 from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, Route, StoreError, StoreFull, TidingsError
-from tidings.wire import Envelope, Fetch, Fetched, Publish, Quality, Refused
+from tidings.wire import MAX_RUN, Envelope, Fetch, Fetched, Publish, Quality, Refused, Run
 
 from ._numbers import MEMORY_PUBLICATIONS, Numbers
 
@@ -58,6 +58,14 @@ MAX_EPOCHS = 1_000
 
 _STORED, _DEFAULT = Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 _ROOT_ONLY = (ROOT_ROUTE,)
+_ASK = 255
+_WITHOUT_STORE = bytes([Quality.FIRE, Quality.ACCEPTED, _ASK, Quality.ACCEPTED])
+_QUALITIES = {
+    (is_open, takes): bytes([*([0, 1] if is_open else [_ASK] * 2), *([2, 2] if takes else [_ASK] * 2)])
+    for is_open in (False, True)
+    for takes in (False, True)
+}
+"""By whether numbers may be given to what is not on disk, and whether there is room for more on disk."""
 
 
 class Publications:
@@ -79,9 +87,13 @@ class Publications:
         self._log = log
         self._unsynced: dict[tuple[str, int], bool] = {}
         """What is on its way to the disk, and whether its publisher insists on that."""
+        self._unsynced_runs: dict[int, tuple[Run, bool]] = {}
+        """The same of runs, by the number of their first publication."""
         self._has_heard = self._heard  # one object, by which the log knows what belongs together
-        self.heard: Callable[[Sequence[Envelope], Sequence[bool], Exception | None], None] = lambda *_: None
-        """Called with what is on disk, or with what went wrong; and for each, whether its publisher insisted on it."""
+        self.stored: Callable[[Sequence[Envelope | Run]], None] = lambda kept: None
+        """Called with what is on disk."""
+        self.failed: Callable[[Sequence[tuple[Envelope, bool]], Exception], None] = lambda lost, error: None
+        """Called with what the disk has refused, whether its publisher insists on it, and with what went wrong."""
         self.numbers = Numbers(log.publishers() if log is not None else {}, limit)
         self.choose: Callable[[str, int, int], Quality] = lambda publisher, seq, number: Quality.ACCEPTED
         """The quality of a publication that asks for none and gets this number."""
@@ -135,6 +147,21 @@ class Publications:
         numbers.remember(envelope)
         return envelope
 
+    def qualities(self, size: int) -> bytes:
+        """What each quality that can be asked for becomes in a run of so many bytes; 255: ask for each publication."""
+        if self._log is None:
+            return _WITHOUT_STORE
+        return _QUALITIES[self.open, self._log.has_room(MAX_RUN, size)]
+
+    def enter_run(self, link: Link, run: Run, asked: Quality) -> None:
+        """As `enter`, for many that have their identities already. `TidingsError` if they cannot be stored."""
+        if run.quality is _STORED:
+            assert self._log is not None, "there is no such quality without one"
+            self._log.keep(run, self._has_heard)
+            self._unsynced_runs[run.first.seq] = (run, asked is _STORED)
+        self.numbers.use_many(link.principal, run.last_of_publisher, link.owner, len(run))
+        self.numbers.remember_run(run)
+
     def begin(self, opened: Callable[[], None]) -> None:
         """Have the log note that numbers are given to what is not on disk; once, however often this is called.
 
@@ -181,6 +208,13 @@ class Publications:
         if not refusals:
             del self._refusals[publisher]
 
+    def refused_upto(self, publisher: str) -> int | None:
+        """The largest number of its own that a publisher was refused and that is remembered; None: it has too many."""
+        own = self._refusals.get(publisher)
+        if own is None:
+            return 0
+        return max(own) if len(own) <= REFUSALS_SHARE else None
+
     def refusal(self, publisher: str, seq: int) -> Refused | None:
         """How a publication was refused before, if it was."""
         return self._refusals.get(publisher, {}).get(seq)
@@ -192,25 +226,40 @@ class Publications:
         identity = envelope.identity
         self._unsynced[identity.publisher, identity.publisher_seq] = insists
 
-    def _heard(self, envelopes: Sequence[Envelope], error: Exception | None) -> None:
+    def _heard(self, kept: Sequence[Envelope | Run], error: Exception | None) -> None:
         """The disk has these, or has refused them."""
+        lost: list[tuple[Envelope, bool]] = []
         take = self._unsynced.pop
-        identities = [envelope.identity for envelope in envelopes]
-        self.heard(envelopes, [take((one.publisher, one.publisher_seq), True) for one in identities], error)
+        for one in kept:
+            if isinstance(one, Run):
+                _, insists = self._unsynced_runs.pop(one.first.seq)
+                if error is not None:
+                    lost += [(envelope, insists) for envelope in one.envelopes()]
+            else:
+                identity = one.identity
+                insists = take((identity.publisher, identity.publisher_seq), True)
+                if error is not None:
+                    lost.append((one, insists))
+        if error is None:
+            self.stored(kept)
+        else:
+            self.failed(lost, error)
 
     @property
     def recent(self) -> list[Envelope]:
         """What is in memory, in the order of the numbers."""
-        return list(self.numbers.recent)
+        return self.numbers.after(0)
 
     @property
     def storing(self) -> int:
         """How many publications are on their way to the disk."""
-        return len(self._unsynced)
+        return len(self._unsynced) + sum(len(run) for run, _ in self._unsynced_runs.values())
 
     def is_unsynced(self, publisher: str, seq: int) -> bool:
         """Whether a publication of quality `stored` is on its way to the disk."""
-        return (publisher, seq) in self._unsynced
+        if (publisher, seq) in self._unsynced:
+            return True
+        return any(run.has(publisher, seq) for run, _ in self._unsynced_runs.values())
 
     def answer(
         self,
@@ -277,8 +326,9 @@ class Publications:
 
     def _since(self, epoch: int, after: int) -> Iterator[Envelope]:
         """What is held of one epoch with numbers above `after`, in order."""
-        recent = self.numbers.recent
-        oldest = recent[0].identity.seq if recent else self.last + 1
+        oldest = self.numbers.oldest
+        if oldest is None:
+            oldest = self.last + 1
         in_memory = epoch == self.epoch and oldest <= after + 1
         if not in_memory and self._log is not None:
             for envelope in self._log.read(epoch, after):

@@ -26,7 +26,9 @@ MAX_KNOWN = 4_096
 MAX_KNOWN_ENTRIES = 262_144
 """How many entries these may have together."""
 
-Groups: TypeAlias = Mapping[tuple[str, ...] | None, Mapping[Link, None]]
+Links: TypeAlias = Mapping[Link, None]
+"""Links that get the same."""
+Groups: TypeAlias = Mapping[tuple[str, ...] | None, Links]
 """The links that get the same: by the ids of their subscriptions, None for neighbours."""
 
 
@@ -107,6 +109,8 @@ class Forwarding:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Targets] = {}
         self._entries = 0
+        self.version = 0
+        """Counts how often what is remembered was forgotten: whoever remembers more by it forgets that, too."""
         self._matching: list[Entry] = []
         self._source: Link | None = None
         self._latest = NOBODY
@@ -115,6 +119,7 @@ class Forwarding:
     def forget(self) -> None:
         """A client has gone, and may leave entries behind for a while."""
         self._known.clear()
+        self.version += 1
         self._entries, self._source = 0, None
 
     def targets(self, matching: list[Entry], source: Link, leaving: Collection[Link] = ()) -> Targets:

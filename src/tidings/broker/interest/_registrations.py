@@ -118,7 +118,7 @@ class Registrations:
             raise
         if known is not None:
             self._replaced(known, new)
-        elif message.after:
+        elif message.after and new not in self._host.holds:
             self._host.recovery.resume(new, message.after, early=message.early)
         self._subscriptions.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=False)

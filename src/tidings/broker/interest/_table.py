@@ -57,6 +57,8 @@ class Table:
         """The subscriptions that a notification passes."""
         self.match_body = self._index.match_body
         """The same from its body, if the index can read that."""
+        self.plane = self._index.plane
+        """Takes whole publications, if the index can do that."""
         self.lookups = 0
         """How often somebody asked which subscriptions a notification passes."""
         self.copies = 0

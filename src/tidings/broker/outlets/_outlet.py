@@ -45,7 +45,7 @@ class Delivering(enum.Enum):
 
     OPEN = "open"
     HELD = "held"
-    """Its past comes first."""
+    """Its past comes first, or what its client missed."""
 
 
 class Debt(enum.Enum):
@@ -84,7 +84,7 @@ ANNOUNCING = (
 )
 DELIVERING = (
     Row(None, "`Subscribe`", _OPEN),
-    Row(None, "`Subscribe` into the past", _HELD, "a feature looks for the past"),
+    Row(None, "`Subscribe` into the past, or of a client whose last broker is asked", _HELD, "a feature looks for it"),
     Row(
         _OPEN,
         "a notification",

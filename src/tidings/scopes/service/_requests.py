@@ -224,9 +224,8 @@ class Requests(Feature):
         """What the requester may see of a reply."""
         view, tags = self.context.scoping.active, carry.cause
         climbing = (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
-        for seen in view.sightings(carry.replier, notification, requester.principal, climbing):
-            break
-        else:
+        seen = next(iter(view.sightings(carry.replier, notification, requester.principal, climbing)), None)
+        if seen is None:
             raise NotAllowed("no scope lets the requester see this reply; an administrator may change that")
         sees = getattr(requester.guard, "subscribe", None)
         if sees is not None and not sees.matches(seen.notification):

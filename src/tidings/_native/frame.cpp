@@ -1,0 +1,127 @@
+#include "frame.hpp"
+
+#include <cstring>
+
+namespace tidings {
+
+namespace {
+
+constexpr unsigned KINDS_OF_PARTS = 8;  // as in tidings.wire.Part
+
+// A frame is an array of two; its message one of seven, or of five as clients wrote it before there were causes. Behind
+// the tag are its fields; no cause, no session that it opens; then the hop of a client.
+constexpr char FRAME = '\x92', FIVE = '\x95', SEVEN = '\x97';
+constexpr char TAG[] = {'\xA7', 'P', 'u', 'b', 'l', 'i', 's', 'h'};
+constexpr char CLOSING[] = {'\x90', '\xC0', '\x93', '\x00', '\xC0', '\xC0'};
+constexpr size_t OPENING = 2 + sizeof TAG, SINCE_CAUSES = 2;
+
+uint64_t big(const unsigned char* at, int size) {
+    uint64_t value = 0;
+    for (int n = 0; n < size; ++n) value = value << 8 | at[n];
+    return value;
+}
+
+void put_big(std::string& into, uint64_t value, int size) {
+    char bytes[8];
+    for (int n = size - 1; n >= 0; --n, value >>= 8) bytes[n] = static_cast<char>(value & 0xFF);
+    into.append(bytes, static_cast<size_t>(size));
+}
+
+bool take_number(const unsigned char*& at, const unsigned char* end, uint64_t& number) {
+    if (at == end) return false;
+    const unsigned tag = *at++;
+    if (tag < 0x80) {
+        number = tag;
+        return true;
+    }
+    if (tag < 0xCC || tag > 0xCF) return false;
+    const int size = 1 << (tag - 0xCC);
+    if (end - at < size) return false;
+    number = big(at, size);
+    at += size;
+    return true;
+}
+
+bool take_bytes(const unsigned char*& at, const unsigned char* end, View& bytes) {
+    if (at == end) return false;
+    const unsigned tag = *at++;
+    if (tag < 0xC4 || tag > 0xC6) return false;
+    const int width = 1 << (tag - 0xC4);
+    if (end - at < width) return false;
+    const uint64_t size = big(at, width);
+    at += width;
+    if (static_cast<uint64_t>(end - at) < size) return false;
+    bytes = {reinterpret_cast<const char*>(at), static_cast<size_t>(size)};
+    at += size;
+    return true;
+}
+
+}  // namespace
+
+bool is_plain(View frame, Publication& into) {
+    if (frame.size < OPENING || frame.at[0] != FRAME || (frame.at[1] != FIVE && frame.at[1] != SEVEN)) return false;
+    if (std::memcmp(frame.at + 2, TAG, sizeof TAG) != 0) return false;
+    const auto* at = reinterpret_cast<const unsigned char*>(frame.at);
+    const unsigned char* const end = at + frame.size;
+    at += OPENING;
+    if (!take_number(at, end, into.seq) || into.seq > MAX_NUMBER || !take_bytes(at, end, into.body)) return false;
+    if (at == end || *at > 3) return false;
+    into.quality = *at++;
+    into.ttl = 0;
+    into.has_ttl = at != end && *at != 0xC0;
+    if (into.has_ttl) {
+        if (!take_number(at, end, into.ttl) || into.ttl > MAX_NUMBER) return false;
+    } else if (at++ == end) {
+        return false;
+    }
+    const size_t skipped = frame.at[1] == FIVE ? SINCE_CAUSES : 0, closing = sizeof CLOSING - skipped;
+    return static_cast<size_t>(end - at) == closing && std::memcmp(at, CLOSING + skipped, closing) == 0;
+}
+
+size_t whole_part(View bytes, unsigned& kind) {
+    if (bytes.size < PART_HEADER) return 0;
+    const auto* at = reinterpret_cast<const unsigned char*>(bytes.at);
+    const uint64_t size = 4 + big(at, 4);
+    kind = at[4];
+    return size >= PART_HEADER && size <= bytes.size ? static_cast<size_t>(size) : 0;
+}
+
+bool is_sound(View bytes, size_t limit) {
+    const auto* at = reinterpret_cast<const unsigned char*>(bytes.at);
+    size_t left = bytes.size;
+    while (left >= PART_HEADER) {
+        const uint64_t length = big(at, 4);
+        if (length == 0 || length > limit || at[4] >= KINDS_OF_PARTS) return false;
+        if (4 + length > left) break;
+        at += 4 + length;
+        left -= 4 + static_cast<size_t>(length);
+    }
+    return true;
+}
+
+void put_number(std::string& into, uint64_t number) {
+    if (number < 0x80) {
+        into.push_back(static_cast<char>(number));
+        return;
+    }
+    const int power = number <= UINT8_MAX ? 0 : number <= UINT16_MAX ? 1 : number <= UINT32_MAX ? 2 : 3;
+    into.push_back(static_cast<char>(0xCC + power));
+    put_big(into, number, 1 << power);
+}
+
+void put_bytes(std::string& into, View bytes) {
+    const int power = bytes.size <= UINT8_MAX ? 0 : bytes.size <= UINT16_MAX ? 1 : 2;
+    into.push_back(static_cast<char>(0xC4 + power));
+    put_big(into, bytes.size, 1 << power);
+    into.append(bytes.at, bytes.size);
+}
+
+void put_part(std::string& into, View opening, View middle, View closing) {
+    put_big(into, 1 + opening.size + middle.size + closing.size, 4);
+    into.push_back('\0');
+    into.append(opening.at, opening.size);
+    into.append(middle.at, middle.size);
+    into.append(closing.at, closing.size);
+}
+
+}  // namespace tidings

@@ -1,0 +1,40 @@
+// Parts and frames: what a client sends when it publishes, and what is sent to those who get it.
+//
+// Only the one form in which our own clients write a publication is read here. Any other is as good, and is left to
+// Python. What is written is what msgspec writes, byte for byte: integers in their shortest form.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "value.hpp"
+
+namespace tidings {
+
+constexpr size_t PART_HEADER = 5;  // the length of kind and payload, in four bytes, and the kind
+constexpr uint64_t MAX_NUMBER = INT64_MAX;
+
+struct Publication {
+    uint64_t seq;
+    View body;
+    unsigned quality;  // as it was asked for
+    bool has_ttl;
+    uint64_t ttl;
+};
+
+// Whether a frame holds a publication in its plain form.
+bool is_plain(View frame, Publication& into);
+
+// Whether every part in these bytes has a length and a kind that can be.
+bool is_sound(View bytes, size_t limit);
+
+// The size of the part at the start of these bytes, its header included, and its kind; 0: it is not whole.
+size_t whole_part(View bytes, unsigned& kind);
+
+void put_number(std::string& into, uint64_t number);
+void put_bytes(std::string& into, View bytes);
+
+// A DATA part from the pieces of its frame.
+void put_part(std::string& into, View opening, View middle, View closing);
+
+}  // namespace tidings
