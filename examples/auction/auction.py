@@ -19,12 +19,17 @@ async def open_auction(admin: tidings.Client, name: str, auctioneer: str, *bidde
     await admin.admin.make_session(name)
 
 
-async def bid(client: tidings.Client, limit: int) -> None:
-    """Raise every call by ten, up to a limit, wherever it was made."""
-    async for call in client.subscribe("type = 'call'"):
-        price = int(call["price"]) + 10  # type: ignore[arg-type]
-        if price <= limit and call["leader"] != client.name:
-            await client.publish(type="bid", bidder=client.name, price=price)
+async def start_bidding(client: tidings.Client, limit: int) -> asyncio.Task[None]:
+    """Raise every call by ten, up to a limit, wherever it was made; return when calls are heard."""
+    calls = await client.subscribe("type = 'call'")
+
+    async def bid() -> None:
+        async for call in calls:
+            price = int(call["price"]) + 10  # type: ignore[arg-type]
+            if price <= limit and call["leader"] != client.name:
+                await client.publish(type="bid", bidder=client.name, price=price)
+
+    return asyncio.create_task(bid())
 
 
 async def run_auction(client: tidings.Client, price: int, patience: float = 0.5) -> tuple[str, int]:

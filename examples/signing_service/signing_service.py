@@ -23,21 +23,27 @@ def signature(text: str) -> str:
     return hmac.new(KEY, text.encode(), hashlib.sha256).hexdigest()[:16]
 
 
-async def sign(client: tidings.Client) -> None:
-    """Sign every document that is published, and every text that somebody asks about."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_publish_signed(client))
-        tasks.create_task(_reply_signed(client))
+async def start(client: tidings.Client) -> asyncio.Task[None]:
+    """Sign every document that is published, and every text that somebody asks about; return when both are heard."""
+    documents = await client.subscribe("type = 'document'")
+    requests = await client.subscribe("type = 'sign'")
+
+    async def serve() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_publish_signed(client, documents))
+            tasks.create_task(_reply_signed(requests))
+
+    return asyncio.create_task(serve())
 
 
-async def _publish_signed(client: tidings.Client) -> None:
-    async for document in client.subscribe("type = 'document'"):
+async def _publish_signed(client: tidings.Client, documents: tidings.Subscription) -> None:
+    async for document in documents:
         text = str(document["text"])
         await client.publish(type="signed", text=text, signature=signature(text))
 
 
-async def _reply_signed(client: tidings.Client) -> None:
-    async for request in client.subscribe("type = 'sign'"):
+async def _reply_signed(requests: tidings.Subscription) -> None:
+    async for request in requests:
         try:
             await request.reply(signature=signature(str(request["text"])))
         except tidings.RequestEnded:
@@ -47,7 +53,7 @@ async def _reply_signed(client: tidings.Client) -> None:
 async def main(url: str) -> None:
     """Serve until Ctrl-C."""
     async with tidings.connect(url, name="signer") as client:
-        await sign(client)
+        await (await start(client))
 
 
 if __name__ == "__main__":

@@ -45,8 +45,7 @@ async def test_what_is_signed_for_one_customer_is_seen_by_the_other_only_without
         heard: list[object] = []
         await bob.subscribe("type = 'signed'", callback=lambda one: heard.append(one["text"]))
         signed = await alice.subscribe("type = 'signed'")
-        service = asyncio.create_task(example.sign(signer))
-        await asyncio.sleep(0.3)
+        service = await example.start(signer)
         await alice.publish(type="document", text="a will")
         assert (await anext(signed))["signature"] == example.signature("a will")
         reply = await alice.request(type="sign", text="a letter")
@@ -76,10 +75,8 @@ async def test_bids_stay_in_the_auction_that_they_were_called_in() -> None:
             seen = bids[client.name]
             await client.subscribe("type = 'bid'", callback=lambda one, seen=seen: seen.add(one["bidder"]))
         # The prices of the two auctions have nothing in common, so a bid that went astray would win there.
-        bidders = [
-            asyncio.create_task(example.bid(one, limit)) for one, limit in ((ann, 10_060), (ben, 130), (cleo, 10_030))
-        ]
-        await asyncio.sleep(0.3)
+        limits = ((ann, 10_060), (ben, 130), (cleo, 10_030))
+        bidders = [await example.start_bidding(one, limit) for one, limit in limits]
         one, two = await asyncio.gather(example.run_auction(stamps, 100), example.run_auction(coins, 10_000))
         assert one[0] == "ann"
         assert 130 <= one[1] <= 150
