@@ -366,3 +366,24 @@ def test_who_sees_and_what_sees_list_filters_and_examples(run) -> None:  # type:
     mistake = run("who-sees", "price <")
     assert (mistake.exit_code, "column 8" in mistake.stderr) == (2, True)
     assert "'market' is no client" in run("who-sees", "TRUE", "--from", "market").stderr
+
+
+def test_a_policy_is_set_shown_logged_and_taken_away(run) -> None:  # type: ignore[no-untyped-def]
+    done(run("create", "market"))
+    table = ("--parameter", "attribute=share", "--parameter", "others=@me")
+    done(run("set", "market", "--policy", "internal=key-dispatch", *table, "--parameter", 'table="SAP=@sap"'))
+    use = "key-dispatch(attribute='share', others='@me', table='SAP=@sap')"
+    assert json.loads(done(run("show", "market", "--json")))["policies"] == {"internal": use}
+    assert f"SetPolicy node=market kind=internal policy={use}" in done(run("log"))
+    done(run("set", "@ann", "--policy", "publishing=full"))
+    assert json.loads(done(run("show", "@ann", "--json")))["policies"] == {"publishing": "full()"}
+    done(run("set", "market", "--policy", "internal="))
+    assert json.loads(done(run("show", "market", "--json")))["policies"] == {}
+    wrong = run("set", "market", "--policy", "sometimes=full")
+    assert wrong.exit_code == 2
+    assert (
+        "'sometimes=full' is not of the form KIND=NAME; KIND is one of publishing, delivery, internal, traverse"
+        in wrong.stderr
+    )
+    refused = run("set", "market", "--policy", "internal=one-of-n")
+    assert (refused.exit_code, "no deciding point carries it out yet" in refused.stderr) == (1, True)

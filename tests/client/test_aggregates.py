@@ -413,3 +413,27 @@ async def test_a_broker_with_a_store_leaves_the_secret_of_pseudonyms_in_a_file(t
                     if (tmp_path / "pseudonyms.key").exists():
                         break
             assert len(bytes.fromhex((tmp_path / "pseudonyms.key").read_text())) == 32
+
+
+@pytest.mark.req("AGG-147")
+@on_sockets
+async def test_only_administrators_learn_names_and_only_where_that_is_allowed() -> None:
+    counter = AccessEntry("counter", count=("root",))
+    access = Access({TOKEN: counter, TOKEN * 2: AccessEntry("boss", administer=True)})
+    naming = AggregationOptions(identity=True)
+    async with sockets.serve(Options(name="closed", port=0, access=access, aggregation=naming)) as server:
+        async with (
+            tidings.connect(url(server), token=TOKEN) as guest,
+            tidings.connect(url(server), token=TOKEN * 2) as boss,
+        ):
+            await guest.subscribe("n > 1")
+            found = await boss.aggregates.who(n=2)
+            assert (found.names, found.left_out, found.complete) == ((guest.name,), 0, True)
+            assert (await boss.aggregates.who("n < 1")).names == ()
+            with pytest.raises(tidings.AccessDenied, match="'counter' may not measure what clients do"):
+                await guest.aggregates.who()
+            with pytest.raises(tidings.ArgumentRefused, match="and attributes"):
+                await boss.aggregates.who("n < 1", n=2)
+    async with sockets.serve(Options(name="shut", port=0)) as server, tidings.connect(url(server)) as client:
+        with pytest.raises(tidings.AggregateError, match="'shut' tells nobody's name; set identity = true"):
+            await client.aggregates.who()

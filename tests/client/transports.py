@@ -22,6 +22,7 @@ from net.world import options, take, until
 
 from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, Role, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
@@ -69,7 +70,8 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
     counting = Aggregation(), Receivers(AggregationOptions())
-    return Scopes(name), Strict(HistoryOptions()), *counting, hosts, Following(hosts.epoch_of), Arrivals(), Requests()
+    moving = hosts, Following(hosts.epoch_of), Arrivals()
+    return (Scopes(name), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

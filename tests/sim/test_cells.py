@@ -7,6 +7,7 @@ import net.test_flow
 import net.test_links
 import pytest
 import sim.test_aggregate_scenarios
+import sim.test_deploying_scenarios
 from promised import READ
 from sim.traces import BAD, GOOD, F, Writer
 
@@ -17,7 +18,13 @@ from tidings.wire import Ending, Past, Quality
 
 PROMISES = Promises.load()
 Cell = tuple[str, str, str]
-ELSEWHERE = (client.test_durable, net.test_flow, net.test_links, sim.test_aggregate_scenarios)
+ELSEWHERE = (
+    client.test_durable,
+    net.test_flow,
+    net.test_links,
+    sim.test_aggregate_scenarios,
+    sim.test_deploying_scenarios,
+)
 """The tests that read cells of `net`, `durable` and `aggregation`: what happens there must be what the cell says."""
 
 
@@ -30,6 +37,8 @@ def unsafe(guarantee: str) -> Writer:
             return Writer().sub().pub(1).notify(1).notify(1)
         case "publisher-order":
             return Writer().sub().pub(1).pub(2).notify(2).notify(1)
+        case "one-member":
+            return Writer().join().pub(1).share(1).share(1)
         case "one-host":
             writer = Writer().add(Op.HOSTED, "Y", detail=("b", 1)).add(Op.HOSTED, "Y", detail=("c", 2))
             return writer.later(20).quiesce()
@@ -64,6 +73,18 @@ def silent(guarantee: str, fault: str) -> Writer:
     if fault == _faults.MEMORY_EXCEEDED:
         writer.pub(2, BAD, quality=Quality.FIRE).pub(3, BAD, quality=Quality.FIRE)
     return afflict(writer, fault, publisher_stays=answer).quiesce()
+
+
+def unshared(guarantee: str, fault: str) -> Writer:
+    """Something was published for a group, one fault bears on it, and no member got it or was told."""
+    quality = Quality[guarantee.rsplit(maxsplit=1)[-1].upper()]
+    writer = Writer().join().joined().add(Op.JOIN, "Z", subscription="g", filter=F, detail=("g",))
+    writer.pub(1, quality=quality)
+    if fault == _faults.MEMORY_EXCEEDED:
+        writer.pub(2, BAD, quality=Quality.FIRE).pub(3, BAD, quality=Quality.FIRE)
+    if fault == _faults.MEMBER_LEAVES:
+        writer.add(Op.LEAVE, "Z", subscription="g")
+    return afflict(writer, fault).quiesce()
 
 
 def afflict(writer: Writer, fault: str, *, publisher_stays: bool = True) -> Writer:
@@ -106,6 +127,8 @@ def trace(cell: Cell) -> Writer:
     guarantee, fault, feature = cell
     if fault == "any":
         return unsafe(guarantee)
+    if feature == "groups":
+        return unshared(guarantee, fault)
     return past(fault, None) if feature == "history" else silent(guarantee, fault)
 
 
@@ -115,7 +138,7 @@ def turned(*cells: Cell, other: str = "") -> Promises:
     return Promises({**PROMISES.cells, **changed})
 
 
-JUDGED = [cell for cell in PROMISES.cells if cell[2] in ("core", "history")]
+JUDGED = [cell for cell in PROMISES.cells if cell[2] in ("core", "history", "groups")]
 
 
 @pytest.mark.parametrize("cell", JUDGED, ids=" x ".join)

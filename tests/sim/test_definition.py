@@ -13,14 +13,17 @@ from scopes.graph_world import CLIMBING_DIAMOND, GRAPH_A, GRAPH_B, _some, a_filt
 from scopes.planning_world import NEWCOMERS, SAMPLES, _change
 from strategies import SOAK_SLOWLY
 
-from tidings.broker import Link, LinkKind, Registration, Tree, View, owed
+from tidings.broker import Link, LinkKind, Registration, Tree, View, owed, owed_when
 from tidings.model import EVERYTHING, ROOT_ROUTE, ROOT_SCOPE, Filter, Identity, Notification, ScopeError
 from tidings.scopes import (
     Graph,
     Join,
     Leave,
     Plan,
+    PolicyKind,
+    SetAttributes,
     SetMapping,
+    SetPolicy,
     SetSelective,
     _oracle,
     apply,
@@ -32,6 +35,7 @@ from tidings.scopes._oracle import Sighting
 from tidings.scopes.steps import Add
 from tidings.sim import Promises, Scenario
 from tidings.sim._definition import Definition
+from tidings.sim._policy_plan import _use
 from tidings.wire import Envelope, Quality, encode_body
 
 TREE = Tree(0, frozenset(), {}, {"b": None})
@@ -96,18 +100,54 @@ def test_what_brokers_owe_is_what_the_definition_says(seed: int) -> None:
         assert {form.notification for form in owed(one, envelope, views[then], views[now])} == still
 
 
+def policed(dice: random.Random, graph: Graph, clients: list[str]) -> Graph:
+    """The same graph with policies, and with what they read of its nodes."""
+    for node in (*graph.scopes, *clients):
+        said = SetAttributes(node, {"level": dice.randint(0, 3), "kinds": (dice.choice("abc"), "d")})
+        graph = apply(graph, (said,)) if dice.random() < 0.7 else graph
+    for _ in range(dice.randint(1, 5)):
+        kind = dice.choice((PolicyKind.PUBLISHING, PolicyKind.DELIVERY, PolicyKind.INTERNAL))
+        node = dice.choice(clients if kind is PolicyKind.PUBLISHING and dice.random() < 0.3 else [*graph.scopes])
+        graph = apply(graph, (SetPolicy(node, kind, _use(dice, [*clients, *filter(None, graph.scopes)], kind)),))
+    return graph
+
+
+@pytest.mark.req("VIS-617", "ARC-155")
+@given(st.integers(min_value=0))
+@SOAK_SLOWLY
+def test_policies_choose_for_brokers_what_they_choose_by_their_documentation(seed: int) -> None:
+    dice = random.Random(seed)
+    graphs, clients = versions(dice, seed)
+    chosen = policed(dice, graphs[-1], clients)
+    definition, view = Definition(chosen), Plan(chosen).on("b", TREE)
+    for _ in range(12):
+        publisher, reader, notification = dice.choice(clients), dice.choice(clients), dice.choice(SAMPLES)
+        envelope = published(publisher, notification)
+        found = sightings(chosen, publisher, notification, reader, identity=envelope.identity)
+        assert definition.forms(publisher, notification, reader) == {at.path: at.notification for at in found}
+        everybody = {at.path for at in sightings(chosen, publisher, notification, reader)}
+        assert {at.path for at in found} <= everybody, "a policy never widens what may be seen"
+        if publisher != reader:
+            due = {one.envelope.notification: one.due for one in owed_when(outlet(reader), envelope, view)}
+            assert due == definition.delays(publisher, notification, reader)
+
+
 # --- a mistake of one is noticed by the other -----------------------------------------------------------
 
 Seeing = Callable[..., list[Sighting]]
 
 
-def too_much(graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any) -> list[Sighting]:
+def too_much(
+    graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any, **how: Any
+) -> list[Sighting]:
     """As if those who see nothing of a publication saw it in the root scope."""
     outside = Sighting(reader, notification, (publisher, ROOT_SCOPE, reader))
     return sightings(graph, publisher, notification, reader) or [outside]
 
 
-def too_little(graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any) -> list[Sighting]:
+def too_little(
+    graph: Graph, publisher: str, notification: Notification, reader: str, *more: Any, **how: Any
+) -> list[Sighting]:
     """As if nothing came by more than one scope."""
     return [at for at in sightings(graph, publisher, notification, reader) if len(at.path) <= 3]
 

@@ -60,6 +60,18 @@ class Writer:
             Op.NOTIFY, "Y", subscription=id, publication=number, publisher=who, notification=notification, detail=detail
         )
 
+    def join(self, id: str = "g") -> Writer:
+        return self.add(Op.JOIN, "Y", subscription=id, filter=F, detail=("g",))
+
+    def joined(self, id: str = "g") -> Writer:
+        return self.add(Op.JOINED, "Y", subscription=id, detail=(False, REACH))
+
+    def share(self, number: int, notification: Notification = GOOD, id: str = "g", epoch: int = 1) -> Writer:
+        detail = ("a", epoch, number, 0)
+        return self.add(
+            Op.SHARE, "Y", subscription=id, publication=number, publisher="X", notification=notification, detail=detail
+        )
+
     def gap(self, first: int, last: int | None, epoch: int = 1) -> Writer:
         return self.add(Op.GAP, "Y", subscription="s", detail=("a", epoch, first, last))
 

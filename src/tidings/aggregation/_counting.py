@@ -241,7 +241,7 @@ class Counting:
         if entry in tally.entries or not self._counts(link, tally.away):
             return False
         probe = tally.key.probe
-        if not (tally.key.touches(wanted) if probe is None or self._offered else _reaches(probe, way, entry)):
+        if not (tally.key.touches(wanted) if probe is None or self._offered else reaches(probe, way, entry)):
             return False
         tally.clients[link] = tally.clients.get(link, 0) + 1
         tally.entries[entry] = None
@@ -270,7 +270,7 @@ def is_copy(link: Link) -> bool:
     return link.principal != link.name
 
 
-def _reaches(probe: Notification, way: Way, entry: Entry) -> bool:
+def reaches(probe: Notification, way: Way, entry: Entry) -> bool:
     """Whether a notification in the scope at the end of a way would reach a subscription."""
     assert entry.registration is not None
     seen: Notification | None = probe

@@ -43,6 +43,8 @@ class AggregationOptions:
     """Smaller numbers, but 0, are withheld from clients that are no administrators."""
     requests_per_minute: int = 60
     """How many watches the clients of one identity may begin in a minute, unless they are administrators."""
+    identity: bool = False
+    """Whether administrators may ask for the names of this broker's clients."""
     network: str = ""
     """What signatures call this network; it must have a name where there are signers."""
     signer: tuple[Signer, ...] = ()

@@ -34,6 +34,7 @@ from tidings.model import ArgumentRefused, BudgetExceeded, EventKey, ScopeError,
 from tidings.wire import UNREADABLE, Envelope, pack
 
 from ._counting import is_copy
+from ._naming import Naming
 from ._options import AggregationOptions
 from ._places import Places
 from ._rights import Rights, withheld
@@ -50,6 +51,7 @@ from .receiving import (
     Reserve,
     Reserved,
     Tally,
+    Who,
     decode,
     encode,
     read_event,
@@ -122,13 +124,11 @@ class Receivers(Feature):
         self._noted: dict[Event, _Noted] = {}
         self._advised = False
 
-    def start(self) -> None:
-        """The broker is built."""
-        self._rights = Rights(self._options, self.context.now)
-
     def wave_kinds(self) -> Mapping[str, WaveKind]:
-        """The wave that follows a publication."""
-        return {"count": self}
+        """The wave that follows a publication, and the one that asks for names."""
+        self._rights = Rights(self._options, self.context.now)
+        self._naming = Naming(self.context, self._options, self._rights)
+        return {"count": self, "who": self._naming}
 
     def kept(self) -> list[str]:
         """What is kept, by name: nothing, once nothing is counted."""
@@ -149,6 +149,8 @@ class Receivers(Feature):
                     self._reserve(link, message)
                 case Follow(id, seq):
                     self._follow(link, id, seq)
+                case Who():
+                    self._naming.ask(link, message, lambda names: self._say(link, names))
                 case Abandon(id):
                     self._abandon(link, id)
                 case _:

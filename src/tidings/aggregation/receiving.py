@@ -1,4 +1,4 @@
-"""What brokers, and a client and its broker, say to each other to count the receivers of one publication."""
+"""What brokers, and a client and its broker, say to each other about the receivers of publications."""
 
 from __future__ import annotations
 
@@ -64,6 +64,28 @@ class Received(_Message, frozen=True):
     """Whether there are some, and too few to be told."""
 
 
+class Who(_Message, frozen=True):
+    """Which clients could hear something? `Names` or `Declined` follows."""
+
+    id: str
+    key: str = ""
+    """A filter; "": everything, unless there is a probe."""
+    probe: bytes = b""
+    """The encoded body of a notification."""
+    scope: str = ROOT_SCOPE
+
+
+class Names(_Message, frozen=True):
+    """These could."""
+
+    id: str
+    names: list[str]
+    left_out: int
+    """How many more there are at least."""
+    complete: bool
+    """Whether every broker has told its names."""
+
+
 class Declined(_Message, frozen=True):
     """A request was refused, and nothing has changed."""
 
@@ -72,7 +94,7 @@ class Declined(_Message, frozen=True):
     reason: str
 
 
-AnyMessage: TypeAlias = Reserve | Reserved | Follow | Abandon | Received | Declined
+AnyMessage: TypeAlias = Reserve | Reserved | Follow | Abandon | Received | Who | Names | Declined
 _read: Callable[[bytes], AnyMessage] = unpacker(AnyMessage)  # type: ignore[arg-type]
 
 
@@ -117,6 +139,23 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
     unknown: int = 0
 
 
+class Wanted(msgspec.Struct, frozen=True, array_like=True):
+    """The wave that asks for names."""
+
+    key: str
+    probe: bytes
+    scope: str
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to it."""
+
+    names: list[str]
+    left_out: int = 0
+
+
 read_event: Callable[[bytes], Event] = unpacker(Event)
 read_question: Callable[[bytes], Question] = unpacker(Question)
 read_tally: Callable[[bytes], Tally] = unpacker(Tally)
+read_wanted: Callable[[bytes], Wanted] = unpacker(Wanted)
+read_found: Callable[[bytes], Found] = unpacker(Found)

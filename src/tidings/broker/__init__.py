@@ -14,7 +14,7 @@ from ._local import LocalBroker, Observer
 from ._local_subscription import LocalSubscription
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
-from .forwarding import FROM_PAST, from_past, owed, version_of
+from .forwarding import FROM_PAST, from_past, owed, owed_when, version_of
 from .interest import (
     ALGORITHMS,
     FLAT,
@@ -115,6 +115,7 @@ __all__ = [
     "is_located",
     "leave",
     "owed",
+    "owed_when",
     "point_of",
     "reaction",
     "session_tag",

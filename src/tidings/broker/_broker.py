@@ -62,7 +62,7 @@ from ._joinpoints import Advice, Failures, Feature, For, Joinpoint, Proceed, obs
 from ._links import Link
 from ._runtime import Runtime, Timer
 from ._statistics import Statistics
-from .forwarding import NO_HOP, Crossing, Delivery, Ordering, Publications, Remembering
+from .forwarding import NO_HOP, Crossing, Delaying, Delivery, Ordering, Publications, Remembering
 from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
 from .outlets import Holds, Recovery
 from .overlay import Adjacency, Gathering, Progress, Tree, Waves
@@ -189,6 +189,7 @@ class Broker:
         self.crossing: Crossing = Crossing(self)
         self.doors: Doors = Doors(self)
         self.ordering: Ordering = Ordering(self)
+        self.delaying: Delaying = Delaying(self)
         self.entries: Entries = Entries(self)
         self.registrations: Registrations = Registrations(self)
         self.delivery: Delivery = Delivery(self)
@@ -477,7 +478,7 @@ class Broker:
 
     def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
-        return self.recovery.seen.marks_of(entries)
+        return self.recovery.seen.marks_of(tuple(entries))
 
     @property
     def held(self) -> Mapping[Registration, object]:
@@ -506,6 +507,7 @@ class Broker:
     def _detach(self, link: Link) -> None:
         self.delivery.abandon(link)
         self.ordering.abandon(link)
+        self.delaying.abandon(link)
         self.registrations.end(link)
         self.scoping.detached(link)
         self.absent.discard(link)
@@ -535,6 +537,7 @@ class Broker:
     def _adopt(self, old: Link, new: Link, only: frozenset[Registration] | None) -> None:
         self.registrations.adopt(old, new, only)
         self.ordering.adopt(old, new)
+        self.delaying.adopt(old, new)
         self.delivery.forget()
 
     def _link(self, link: Link, up: bool) -> None:

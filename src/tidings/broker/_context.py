@@ -278,6 +278,10 @@ class Context:
         """The origins that owe a subscription something, each with the position behind which it does."""
         return self._broker.recovery.owed_since(registration)
 
+    def keeps(self, registration: Registration, form: Envelope, due: int, path: tuple[str, ...]) -> bool:
+        """Keep a form of a publication back until it is due, and hand it over then; False if it is due already."""
+        return bool(due) and self._broker.delaying.keeps(registration.link, form, (registration,), due, path)
+
     def may_owe(self, client: Link, more: int) -> bool:
         """Whether so many more origins may owe a client something."""
         return self._broker.recovery.has_room(client, more)

@@ -30,11 +30,14 @@ The states of one key at one broker:
     -            it is wanted, and the point is here          GATHERING    ask every broker
     GATHERING    every broker has answered                    DECIDING     `begin`, with all answers
     GATHERING    not every broker has answered                GATHERING    ask again, after a while
-    GATHERING    new tree or version, and the point is here   GATHERING    ask every broker
-    DECIDING     new tree or version, and the point is here   GATHERING    `suspend`; ask every broker
+    either       new tree or version, and the point is here   GATHERING    `suspend`; ask every broker
+    DECIDING     something may have been lost (`again`)       GATHERING    `suspend`; ask every broker
     either       new tree or version, and it is elsewhere     -            `cease`
     either       another broker asks                          -            `cease`, then `tell`
     either       it is not wanted any more                    -
+
+What a broker knows may be out of date: who has asked it may have begun, have decided, and be cut off. So it tells who
+has asked it (`askers`), and whoever gathers goes by what it knows only if those are there, too.
 
 A broker that has ceased keeps what it knows until another has begun, or nobody wants it any more: answers may be lost.
 """
@@ -89,10 +92,9 @@ class Lineage:
         return {one for one in heard if one not in known and (forgotten is None or one > forgotten)}
 
     def next(self, heard: Iterable[Term], point: str, epoch: int) -> tuple[Term, Lineage]:
-        """The next term, and the lineage with it; what was heard of and is lost counts as known from now on."""
-        before = {*self.terms, *heard}
-        term = Term(max((one.number for one in before), default=0) + 1, point, epoch)
-        return term, Lineage({*before, term})
+        """The next term, with a larger number than any that was heard of; and the lineage with it."""
+        term = Term(max((one.number for one in (*self.terms, *heard)), default=0) + 1, point, epoch)
+        return term, Lineage({*self.terms, term})
 
 
 class State(enum.Enum):
@@ -118,7 +120,11 @@ class Decider(Protocol):
         ...
 
     def suspend(self, key: str) -> None:
-        """This broker decides nothing until it may `begin` again; what comes waits."""
+        """This broker decides nothing until it may `begin` again; what comes waits.
+
+        If it waits already, there is another tree before everybody was heard on the last one. What has come on that one
+        may have been decided by somebody who is out of reach now: it must be forgotten, and be asked for again.
+        """
         ...
 
     def cease(self, key: str) -> None:
@@ -128,6 +134,7 @@ class Decider(Protocol):
 
 class _Question(msgspec.Struct, frozen=True, array_like=True):
     asker: str
+    epoch: int
     keys: tuple[str, ...]
 
 
@@ -151,6 +158,7 @@ class Points:
         self._asking = 0
         """How often everybody was asked: an answer to an earlier question is not waited for."""
         self._soon = False
+        self._askers: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._states)
@@ -169,6 +177,29 @@ class Points:
             self._states[key] = State.GATHERING
             self._ask_soon()
 
+    def again(self, key: str) -> None:
+        """Something may have been lost without a new tree: suspend, and ask every broker."""
+        if self._states.get(key) is State.DECIDING:
+            self._states[key] = State.GATHERING
+            self._decider.suspend(key)
+            self._ask_soon()
+
+    def __contains__(self, key: str) -> bool:
+        """Whether this broker is the point of a key that is wanted."""
+        return key in self._states
+
+    def askers(self, key: str) -> list[tuple[str, int]]:
+        """Who has asked this broker since it decided last, each with its epoch.
+
+        Each of them may have begun with what this broker told, and have decided since. If one of them cannot be heard,
+        what this broker knows may be out of date. So it is part of what a broker that has decided tells.
+        """
+        return sorted(self._askers.get(key, {}).items())
+
+    def drop(self, key: str) -> None:
+        """This broker has nothing to tell about a key any more."""
+        self._askers.pop(key, None)
+
     def forget(self, key: str) -> None:
         """Nothing is to be decided any more."""
         self._states.pop(key, None)
@@ -176,11 +207,11 @@ class Points:
     def moved(self) -> None:
         """There is a new tree, or a new version of what the rule goes by. To be called once that is in place."""
         self._asking += 1
-        for key, state in list(self._states.items()):
+        for key in list(self._states):
             if not self.is_here(key):
                 del self._states[key]
                 self._decider.cease(key)
-            elif state is State.DECIDING:
+            else:
                 self._states[key] = State.GATHERING
                 self._decider.suspend(key)
         if self._states:
@@ -198,7 +229,7 @@ class Points:
         keys = [key for key, state in self._states.items() if state is State.GATHERING]
         for at in range(0, len(keys), MAX_KEYS):
             some, number = tuple(keys[at : at + MAX_KEYS]), self._asking
-            question = _encode(_Question(self._context().name, some))
+            question = _encode(_Question(self._context().name, self._context().epoch, some))
             self._context().wave(
                 POINT_WAVE,
                 question,
@@ -217,6 +248,7 @@ class Points:
         for key in waiting:
             if self.is_here(key):
                 self._states[key] = State.DECIDING
+                self._askers.pop(key, None)
                 self._decider.begin(key, {broker: known[key] for broker, known in told.items() if key in known})
 
     # --- answering ------------------------------------------------------------------------------------
@@ -232,9 +264,12 @@ class Points:
         context = self._context()
         known: dict[str, bytes] = {}
         for key in question.keys:
-            if question.asker != context.name and key in self._states:
-                del self._states[key]
-                self._decider.cease(key)
+            if question.asker != context.name:
+                asked = self._askers.setdefault(key, {})
+                asked[question.asker] = question.epoch
+                if key in self._states:
+                    del self._states[key]
+                    self._decider.cease(key)
             if (told := self._decider.tell(key)) is not None:
                 known[key] = told
         answer(_encode({context.name: known} if known else {}))

@@ -118,6 +118,15 @@ class Facts:
                 split.append((first, last))
         self._ranges[origin][epoch] = split
 
+    def close(self, origin: str, position: Position) -> None:
+        """Everything up to a position counts as decided: whoever goes on does so behind it."""
+        epochs = self._ranges.get(origin, {})
+        for epoch in [one for one in epochs if one < position.epoch]:
+            del epochs[epoch]
+        known = epochs.get(position.epoch)
+        first = min(known[0][0], position.seq + 1) if known else position.seq + 1
+        self.add(origin, position.epoch, first, position.seq)
+
     def merge(self, other: Facts) -> None:
         """What another has decided has been decided."""
         for origin, epoch, first, last in other:

@@ -34,6 +34,7 @@ from tidings.model import (
     Position,
 )
 from tidings.wire import (
+    GROUPS,
     Advertise,
     Answer,
     AnyMessage,
@@ -43,6 +44,8 @@ from tidings.wire import (
     Frame,
     Gap,
     HistoryReport,
+    Join,
+    Leave,
     Marks,
     Opening,
     Past,
@@ -56,11 +59,12 @@ from tidings.wire import (
     Unsubscribe,
     decode_body,
     encode_body,
+    pack,
 )
 
 from ._bounds import check_place, is_located, resolved
 from ._causes import NO_TAGS, handle, reaction, session_tags
-from ._local_subscription import Callback, LocalSubscription
+from ._local_subscription import Callback, LocalSubscription, Membership
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 
@@ -120,6 +124,7 @@ class LocalBroker:
         self._window = duplicate_window
         self._repetitions = Repetitions(duplicate_window)
         self._subscriptions: dict[str, LocalSubscription] = {}
+        self._memberships: dict[str, Membership] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._acknowledged: dict[str, Position] = {}
@@ -239,6 +244,21 @@ class LocalBroker:
         if self._subscriptions.pop(id, None) is not None:
             self._out(Unsubscribe(id))
 
+    def join(self, group: str, filter: Matches | str, callback: Callback, *, id: str | None = None) -> str:
+        """Get a share of what a group gets; the id of the subscription. The same id again joins anew."""
+        if id is None:
+            id = self.new_id()
+        self._requests += 1
+        join = Join(id, group, str(filter), self._requests)
+        self._memberships[id] = Membership(join, callback)
+        self._out(Extension(GROUPS, pack(join)))
+        return id
+
+    def leave(self, id: str) -> None:
+        """Leave a group. No callback runs for it any more. Leaving it again does nothing."""
+        if self._memberships.pop(id, None) is not None:
+            self._out(Extension(GROUPS, pack(Leave(id))))
+
     def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
         """Announce what may be published; the id of the advertisement."""
         if isinstance(filter, str):
@@ -306,6 +326,8 @@ class LocalBroker:
             if subscription.settled:
                 message = msgspec.structs.replace(message, after=subscription.after, past=None, early=True)
             self._out(message)
+        for membership in self._memberships.values():
+            self._out(Extension(GROUPS, pack(membership.join)))
         for publication in self._unacknowledged.values():
             self._out(publication)
 
@@ -360,7 +382,10 @@ class LocalBroker:
             advertisement = self._advertisements.get(message.id)
             return advertisement is not None and advertisement.number == message.number
         subscription = self._subscriptions.get(message.id)
-        if subscription is None or subscription.message.number != message.number:
+        if subscription is None:
+            membership = self._memberships.get(message.id)
+            return membership is not None and membership.join.number == message.number
+        if subscription.message.number != message.number:
             return False
         subscription.has_settled(message.marks)
         return True
@@ -376,7 +401,8 @@ class LocalBroker:
     def _unheard(self, gap: Gap) -> Gap:
         """A gap, for those subscriptions that have not heard of it."""
         known = ((id, self._subscriptions.get(id)) for id in gap.subscriptions)
-        ids = tuple([id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)])
+        news = {id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)}
+        ids = tuple([id for id in gap.subscriptions if id in news or id in self._memberships])
         return msgspec.structs.replace(gap, subscriptions=ids)
 
     def _acknowledge(self, marks: dict[str, Position]) -> None:
@@ -417,6 +443,8 @@ class LocalBroker:
         for id in message.subscriptions:
             subscription = self._subscriptions.get(id)
             if subscription is None:
+                if (membership := self._memberships.get(id)) is not None:
+                    self._hand(membership.callback, notification, tags)
                 continue
             if subscription.awaits_past:
                 continue  # an earlier subscription has had this id
@@ -432,6 +460,13 @@ class LocalBroker:
                 subscription.callback(notification)
             else:
                 handle(self, tags, subscription.callback, notification)
+
+    def _hand(self, callback: Callback, notification: Notification, tags: tuple[str, ...]) -> None:
+        """Call the application; what it publishes meanwhile is a reaction to what has these tags."""
+        if tags:
+            handle(self, tags, callback, notification)
+        else:
+            callback(notification)
 
     def _out(self, message: AnyMessage) -> None:
         self._send(Frame(message))

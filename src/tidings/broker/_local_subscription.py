@@ -9,17 +9,24 @@ origin's memory, may be the application's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from tidings.model import NOWHERE, Duplicates, Identity, Matches, Notification, Position, Route
-from tidings.wire import Gap, Subscribe
+from tidings.wire import Gap, Join, Subscribe
 
 Callback: TypeAlias = Callable[[Notification], None]
 
 MAX_GAPS = 1_000
 """The most gaps of one origin that are remembered, to tell each of them once."""
+
+
+class Membership(NamedTuple):
+    """A share in what a group gets. What comes has been decided elsewhere: it is handed over as it comes."""
+
+    join: Join
+    callback: Callback
 
 
 class LocalSubscription:

@@ -23,12 +23,15 @@ from tidings.scopes import (
     Interface,
     Mode,
     Placement,
+    PolicyKind,
+    PolicyUse,
     SetAdministration,
     SetAttributes,
     SetDelivery,
     SetInterface,
     SetMapping,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
@@ -280,6 +283,16 @@ def set_(
     admission: Admission = None,
     duplicates: Rule = None,
     ordered: Ordered = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", metavar="KIND=NAME", help="A policy (docs/policies.md), internal=chain; KIND= takes it away."
+        ),
+    ] = "",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", metavar="NAME=VALUE", help="What the policy is told. Repeat it to give several."),
+    ] = None,
     extend: Annotated[
         list[str] | None,
         typer.Option(
@@ -316,6 +329,8 @@ def set_(
         said: list[AnyChange] = [SetAttributes(_root(name), _attributes(attribute))] if attribute else []
         if role or no_roles:
             said.append(SetRoles(_root(name), tuple(role or ())))
+        if policy:
+            said.append(_policy(_root(name), policy, parameter))
         if is_client(name):
             return said
         known = graph.scope(_root(name))
@@ -401,6 +416,14 @@ def _attributes(words: list[str] | None) -> dict[str, object]:
         except (UsageError, ValueRefused) as error:
             raise UsageError(f"--attribute {name}: {error}") from None
     return found
+
+
+def _policy(node: str, word: str, parameters: list[str] | None) -> SetPolicy:
+    kind, equals, name = word.partition("=")
+    kinds = [one.value for one in PolicyKind]
+    if not equals or kind not in kinds:
+        raise UsageError(f"'{word}' is not of the form KIND=NAME; KIND is one of {', '.join(kinds)}")
+    return SetPolicy(node, PolicyKind(kind), PolicyUse(name, _attributes(parameters)) if name else None)
 
 
 def _mapping(file: Path | None) -> EdgeMapping | None:

@@ -201,6 +201,7 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
             "client": name,
             "attributes": _plain(graph.attributes(name)),
             "roles": list(graph.roles(name)),
+            "policies": {"publishing": str(use)} if (use := graph.publishing(name)) is not None else {},
             "member of": [_edge_words(edge, edge.scope) for edge in edges.values()] or _outside(graph, name),
         }
     known = graph.scope(name)
@@ -213,6 +214,7 @@ def scope_words(graph: Graph, name: str) -> dict[str, Any]:
         "trusted": list(known.trusted),
         "duplicates": known.duplicates.name.lower() if known.duplicates else "",
         "ordered": known.ordered,
+        "policies": {kind: str(use) for kind, use in sorted(known.policies.items())},
         "attributes": _plain(known.attributes),
         "roles": list(known.roles),
         "administrators": list(known.administrators),

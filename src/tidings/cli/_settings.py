@@ -413,6 +413,7 @@ AGGREGATION: dict[str, Reader] = {
     "export_keys": integer(1, 1_000_000),
     "threshold": integer(1, 1_000_000),
     "requests_per_minute": integer(1, 1_000_000),
+    "identity": boolean,
     "network": text,
     "signer": signers,
     "max_deployed": integer(1, 10_000),

@@ -54,6 +54,13 @@ def sub(
             help="Continue where the last run with this name and --client ended.",
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Share with the other subscribers of this group: each notification goes to one of them.",
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -88,6 +95,10 @@ def sub(
         raise UsageError("--durable needs the name of a client; give one with --client")
     if durable is not None and past is not None:
         raise UsageError("--durable continues where it ended, and --past begins earlier; choose one")
+    if group is not None and durable is not None:
+        raise UsageError("--group shares what comes, and nothing of it is kept, as --durable does; choose one")
+    if group is not None and past is not None:
+        raise UsageError("--group begins with what is published, and --past begins earlier; choose one")
     if state is not None and client_name is None:
         raise UsageError("--state needs the name of a client; give one with --client")
     bound = None if past is None else _bound(past)
@@ -102,7 +113,7 @@ def sub(
         state=state,
     )
     printer = _JsonPrinter() if as_json else _Printer(marked=past is not None)
-    complete = asyncio.run(_listen(client, wanted, printer, _How(durable, bound, best_effort), count, timeout))
+    complete = asyncio.run(_listen(client, wanted, printer, _How(durable, group, bound, best_effort), count, timeout))
     if not complete:
         complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
@@ -112,6 +123,7 @@ class _How(NamedTuple):
     """How to subscribe."""
 
     durable: str | None
+    group: str | None
     past: Bound | None
     best_effort: bool
 
@@ -174,6 +186,7 @@ async def _listen(
             wanted,
             on_gap=printer.gap,
             durable=how.durable,
+            group=how.group,
             past=how.past,
             consistency="best_effort" if how.best_effort else "strict",
             with_origin=True,

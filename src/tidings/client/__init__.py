@@ -14,7 +14,7 @@ from ._connect import connect
 from ._deploying import Deployment, Signing
 from ._moves import Move, Moves
 from ._receipt import Receipt, ReceiverCount, RefusedByService
-from ._receivers import COUNT_WITHIN
+from ._receivers import COUNT_WITHIN, Identities
 from ._requests import REQUEST_TIMEOUT, Replies, Request
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
@@ -44,6 +44,7 @@ __all__ = [
     "ConnectionFailed",
     "Deployment",
     "GraphKind",
+    "Identities",
     "Misfit",
     "Move",
     "Moves",

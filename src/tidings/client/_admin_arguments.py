@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from tidings import scopes
 from tidings.model import Duplicates, Filter, ScopeError, UnsupportedFilter
-from tidings.scopes import Attributes, EdgeMapping, Interface, Placement, edge_mapping
+from tidings.scopes import Attributes, EdgeMapping, Interface, Placement, PolicyKind, edge_mapping
 
 from ._arguments import choice_of, filter_of, shown
 
@@ -60,6 +60,10 @@ def rule_of(given: Duplicates | str) -> Duplicates:
 
 def placement_of(given: Placement | str) -> Placement:
     return choice_of(Placement, given, "placement", ScopeError)
+
+
+def kind_of(given: PolicyKind | str) -> PolicyKind:
+    return choice_of(PolicyKind, given, "kind of policy", ScopeError)
 
 
 def mapping_of(given: AnyMapping | None) -> EdgeMapping | None:

@@ -20,6 +20,8 @@ from tidings.scopes import (
     Leave,
     Mode,
     Placement,
+    PolicyKind,
+    PolicyUse,
     SessionMode,
     SetAdministration,
     SetAttributes,
@@ -27,6 +29,7 @@ from tidings.scopes import (
     SetInterface,
     SetMapping,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
@@ -39,6 +42,7 @@ from ._admin_arguments import (
     AnyMapping,
     attributes_of,
     interface_of,
+    kind_of,
     mapping_of,
     placement_of,
     rule_of,
@@ -152,6 +156,24 @@ class AdminChanges(AdminLink):
         """Set how members get what reaches a scope, as in `create_scope`; None changes nothing."""
         rule = None if duplicates is None else rule_of(duplicates)
         return await self.change(SetDelivery(scope, rule, ordered), timeout=timeout)
+
+    async def set_policy(
+        self,
+        node: str,
+        kind: PolicyKind | str,
+        policy: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        *,
+        mode: Mode | str = Mode.RELAXED,
+        timeout: float = ADMIN_TIMEOUT,
+    ) -> Changed:
+        """Set which of those that may get something do get it: a `publishing`, `delivery` or `internal` policy.
+
+        `policy` is a name of docs/policies.md, or one that is registered in all brokers; `parameters` are what it is
+        told. Without a name, the component has no policy of this kind any longer.
+        """
+        use = None if policy is None else PolicyUse(policy, attributes_of(parameters or {}))
+        return await self.change(SetPolicy(node, kind_of(kind), use), mode=mode, timeout=timeout)
 
     async def set_attributes(
         self, node: str, attributes: Mapping[str, object], *, timeout: float = ADMIN_TIMEOUT

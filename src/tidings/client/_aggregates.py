@@ -42,6 +42,7 @@ from ._arguments import filter_of, name_of, shown, timeout_of
 from ._deploying import Deploying
 from ._pending import Pending
 from ._receipt import error_of
+from ._receivers import Counting, Identities
 
 log = logging.getLogger("tidings.client")
 
@@ -186,10 +187,12 @@ class Aggregates(Deploying):
         self,
         send: Callable[[bytes], None],
         check: Callable[[], None],
+        counting: Counting,
         deploy: Callable[[bytes], None] = lambda body: None,
     ) -> None:
         """`send` and `deploy` send a message about values, and one about deployments."""
         super().__init__(deploy, check)
+        self._counting = counting
         self._send = send
         self._check = check
         self._watches: dict[str, AggregateWatch] = {}
@@ -330,6 +333,29 @@ class Aggregates(Deploying):
             key = None
         value = await self.get("subscriber_count", filter=key, probe=probe, scope=scope, timeout=timeout)
         return None if value.withheld else int(value.value)
+
+    async def who(
+        self,
+        key: Filter | str | Mapping[str, object] | None = None,
+        /,
+        *,
+        scope: str = ROOT_SCOPE,
+        timeout: float | None = GET_TIMEOUT,
+        **attributes: object,
+    ) -> Identities:
+        """Return the names of clients that would hear a notification with these attributes, or some of a filter.
+
+        Only administrators are told, and only the names of clients of brokers that allow it: `[aggregation] identity`.
+        """
+        timeout_of(timeout)
+        if key is not None and attributes:
+            raise ArgumentRefused(f"{shown(key)} and attributes; give a filter, or attributes of a notification")
+        where = scope if scope == ROOT_SCOPE else name_of(scope, "scope", "give the name of a scope")
+        self._check()
+        if attributes or isinstance(key, Mapping):
+            probe = encode_body(_probe(key if isinstance(key, Mapping) else attributes))
+            return await self._counting.who("", probe, where, timeout)
+        return await self._counting.who("" if key is None else _key(key), b"", where, timeout)
 
     async def list(self, *, timeout: float | None = GET_TIMEOUT) -> list[Offered]:
         """Return the aggregates that can be watched: name, version, and what they are about."""

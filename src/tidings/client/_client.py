@@ -115,13 +115,14 @@ class Client(Inquiries):
         self._advertisements: Pending[None] = Pending()
         self.admin = Admin(lambda body: self._link.send(Frame(Extension("scopes", body))), self._check)
         """The scope graph: who sees what."""
+        self._counting = Counting(lambda body: self._link.send(Frame(Extension(RECEIVERS, body))))
         self.aggregates = Aggregates(
             lambda body: self._link.send(Frame(Extension(FEATURE, body))),
             self._check,
+            self._counting,
             lambda body: self._link.send(Frame(Extension(DEPLOYMENTS, body))),
         )
         """Questions about the traffic: how many would hear this?"""
-        self._counting = Counting(lambda body: self._link.send(Frame(Extension(RECEIVERS, body))))
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)
         self._requests = Requests(lambda message: self._link.send(Frame(message)), self._check)
@@ -451,6 +452,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -471,6 +473,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -490,6 +493,7 @@ class Client(Inquiries):
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
+        group: str | None = None,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -526,6 +530,10 @@ class Client(Inquiries):
         records how far the application has come, under this client's name and that one: after a crash, or after
         `unsubscribe`, the subscription continues from there. `forget` ends it. Subscribing with another filter changes
         it.
+
+        With `group`, a name, all subscribers of that group and of the same identity share what passes the filter: each
+        notification goes to one of them. "scope/name" is a group of a scope, for its members. All must give the same
+        filter. A subscriber that stays is not passed over; no order is promised.
         """
         terms = Terms[Any].checked(
             filter,
@@ -533,6 +541,7 @@ class Client(Inquiries):
             on_gap=on_gap,
             receive_own=receive_own,
             durable=durable,
+            group=group,
             past=past,
             consistency=consistency,
             timeout=timeout,

@@ -13,9 +13,11 @@ from tidings.aggregation.receiving import (
     AnyMessage,
     Declined,
     Follow,
+    Names,
     Received,
     Reserve,
     Reserved,
+    Who,
     decode,
     encode,
 )
@@ -34,6 +36,17 @@ MAX_COUNT_WITHIN = 60_000_000
 """The most microseconds of that."""
 ANSWER_TIMEOUT = 10.0
 """Seconds that a broker may take to answer, beside what it waits for acknowledgements."""
+
+
+class Identities(NamedTuple):
+    """Clients that could hear something."""
+
+    names: tuple[str, ...]
+    """In order."""
+    left_out: int
+    """How many more there are at least."""
+    complete: bool
+    """Whether every broker has told the names of its clients."""
 
 
 class CountTerms(NamedTuple):
@@ -65,7 +78,21 @@ class Counting:
         self._send = send
         self._numbers = itertools.count(1)
         self._reserved: Pending[None] = Pending()
+        self._named: Pending[Identities] = Pending()
         self._received: dict[str, asyncio.Future[ReceiverCount]] = {}
+
+    async def who(self, key: str, probe: bytes, scope: str, timeout: float | None) -> Identities:
+        """Ask for the names of clients."""
+        id = f"n{next(self._numbers)}"
+        try:
+            async with asyncio.timeout(timeout):
+                self._say(Who(id, key, probe, scope))
+                return await self._named.wait(id)
+        except TimeoutError:
+            raise AggregateError(
+                f"the broker has told no names in {timeout:g} seconds; it may be of a version without that, or have "
+                "aggregation switched off"
+            ) from None
 
     async def reserve(self, terms: CountTerms) -> str:
         """Ask for a count, before anything is published; return its id, or raise why there is none."""
@@ -118,8 +145,12 @@ class Counting:
                 self._reserved.came(id, None)
             case Received(id, handled, unknown, complete, withheld):
                 self._came(id, ReceiverCount(handled, unknown, complete, withheld))
+            case Names(id, names, left_out, complete):
+                self._named.came(id, Identities(tuple(names), left_out, complete))
             case Declined(id):
-                self._reserved.refused(id, error_of(Refused(message.error, message.reason, id)))
+                refusal = error_of(Refused(message.error, message.reason, id))
+                self._reserved.refused(id, refusal)
+                self._named.refused(id, refusal)
                 self._came(id, NOT_KNOWN)
 
     def _came(self, id: str, count: ReceiverCount) -> None:
@@ -129,11 +160,12 @@ class Counting:
 
     def renewed(self) -> None:
         """The session is new, and its broker knows nothing of what was asked before."""
-        lost = AggregateError("the connection was lost before the broker said that it counts receivers; publish again")
+        lost = AggregateError("the connection was lost before the broker answered; try again")
         self.failed(lost)
 
     def failed(self, error: TidingsError) -> None:
         """Nothing will come any more."""
         self._reserved.failed(error)
+        self._named.failed(error)
         for id in self._received:
             self._came(id, NOT_KNOWN)

@@ -198,6 +198,11 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """Change the filter. Notifications that pass both the old and the new one arrive without loss and once."""
         wanted = filter_of(filter)
         self._subscriptions.check(wanted)
+        if self._terms.group is not None:
+            raise TidingsError(
+                f"subscription {self.id} shares what group '{self._terms.group}' gets, and so does its filter; "
+                "unsubscribe, and join another group"
+            )
         if self.durable is not None:
             check_stays(wanted)
         if self._ended:

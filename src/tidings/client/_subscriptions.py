@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tidings.broker import Cause, LocalBroker
 from tidings.model import Identity, Matches, Notification, Position, TidingsError
-from tidings.wire import Gap, HistoryReport, Past
+from tidings.wire import GROUPS, Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
 from ._durable import Durables
@@ -44,9 +44,17 @@ class Subscriptions:
         """One begins now; a durable one, once the broker has said where it goes on."""
         if terms.durable is not None:
             self.durables.check(terms.durable)
+        features = self._link.features
+        if terms.group is not None and features is not None and GROUPS not in features:
+            raise TidingsError(
+                f"broker '{self._link.broker}' knows nothing of groups, so it cannot let this client into "
+                f"'{terms.group}'; it runs an older version: upgrade it"
+            )
         subscription = Subscription(self, terms, self._local.new_id())
         if terms.durable is not None:
             self.durables.add(subscription, terms.durable)
+        elif terms.group is not None:
+            self._local.join(terms.group, terms.filter, subscription.notify, id=subscription.id)
         else:
             self._announce(subscription, past=subscription.past)
         self._by_id[subscription.id] = subscription
@@ -104,6 +112,7 @@ class Subscriptions:
         if subscription.durable is not None:
             subscription.durable.unsubscribed()
         self._local.unsubscribe(subscription.id)
+        self._local.leave(subscription.id)
         self._by_id.pop(subscription.id, None)
 
     def position(self, subscription: Subscription[Any]) -> dict[str, Position] | None:
@@ -158,6 +167,7 @@ class Subscriptions:
         subscription = self._by_id.pop(id, None)
         if subscription is not None:
             self._local.unsubscribe(id)
+            self._local.leave(id)
             subscription.finish(error)
         return subscription is not None
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeAlias, TypeVar
 
 from tidings.broker import MAX_TIMEOUT
+from tidings.groups import check_group
 from tidings.model import ArgumentRefused, Bound, Duplicates, Matches, bound_of
 from tidings.wire import Consistency, Gap, Past
 
@@ -38,6 +39,7 @@ class Terms(Generic[_T]):
     on_gap: Callable[[Gap], object] | None = None
     receive_own: bool = True
     durable: str | None = None
+    group: str | None = None
     past: Past | None = None
     with_origin: bool = False
     duplicates: Duplicates = Duplicates.DEFAULT
@@ -54,6 +56,7 @@ class Terms(Generic[_T]):
         on_gap: Callable[[Gap], object] | None,
         receive_own: bool,
         durable: str | None,
+        group: str | None = None,
         past: AnyPast | None,
         consistency: Consistency | str,
         timeout: float | None,
@@ -77,6 +80,9 @@ class Terms(Generic[_T]):
             raise ArgumentRefused(
                 f"the durable subscription '{durable}' goes on where it was; give either `durable` or `past`"
             )
+        if group is not None:
+            check_stays(wanted)
+            _check_group(group, durable=durable, past=past, receive_own=receive_own)
         if flag_of(with_origin, "with_origin") and as_ is not None:
             raise ArgumentRefused(
                 "`with_origin` tells the origin of a notification, and `as_` makes something else of it; give one"
@@ -94,10 +100,28 @@ class Terms(Generic[_T]):
             on_gap,
             flag_of(receive_own, "receive_own"),
             durable,
+            group,
             None if past is None else Past(bound_of(past), consistency, patience, respect_ttl),
             with_origin,
             choice_of(Duplicates, duplicates, "rule for second copies"),
             None if as_ is None else Typed(as_),
             on_misfit,
             flag_of(keep_context, "keep_context"),
+        )
+
+
+def _check_group(group: str, *, durable: str | None, past: object, receive_own: object) -> None:
+    """What one subscriber of many cannot ask for alone."""
+    if not isinstance(group, str):
+        raise ArgumentRefused(f'group={group!r}: give the name of a group, as in group="billing"')
+    check_group(group)
+    if durable is not None:
+        raise ArgumentRefused(
+            f"group='{group}' and durable='{durable}': what a group has handled is not kept; give either of them"
+        )
+    if past is not None:
+        raise ArgumentRefused(f"group='{group}' and `past`: a group begins with what is published; leave `past` out")
+    if receive_own is not True:
+        raise ArgumentRefused(
+            f"group='{group}' and `receive_own`: who gets something is not known when it is published; leave it out"
         )

@@ -128,6 +128,8 @@ class Uplink:
         """Called when a connection is lost."""
         self.on_resumed: Callable[[], None] = lambda: None
         """Called when the session goes on over another one."""
+        self.features: tuple[str, ...] | None = None
+        """What the broker can do, as its last welcome said; None: there was none yet."""
         self.on_moved: Callable[[str, Welcome, float], None] = lambda old, welcome, since: None
         """Called when another broker than the last one has let this client in: the old one, and since when that was
         gone."""
@@ -394,6 +396,7 @@ class Uplink:
         old, self.broker = self.broker, welcome.name
         since, self._parted = self._parted, None
         self.attached = welcome.attached
+        self.features = welcome.features
         self.name = self.name or welcome.client  # from now on, at every broker
         if welcome.resumed and self._session is not None:
             for data in self._session.resume(welcome.received):

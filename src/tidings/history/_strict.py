@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed
+from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed_when
 from tidings.model import EVERYTHING, Identity, Position, TidingsError
 from tidings.wire import (
     UNREADABLE,
@@ -329,7 +329,9 @@ class _Request:
         if then is None:
             return []
         # Its origin may judge by a version already that is prepared here and not active yet: then that one is of now.
-        return owed(self._registration, envelope, then, max(then, scoping.active, key=lambda view: view.version))
+        now = max(then, scoping.active, key=lambda view: view.version)
+        found = owed_when(self._registration, envelope, then, now)
+        return [form for form, due, path in found if not self._context.keeps(self._registration, form, due, path)]
 
     # --- going on -------------------------------------------------------------------------------------
 

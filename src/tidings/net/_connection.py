@@ -13,6 +13,7 @@ from tidings.model import AccessDenied, FeatureError, TidingsError, Value, Value
 from tidings.wire import (
     ARRIVALS,
     BEATS,
+    GROUPS,
     MAX_BROUGHT,
     MAX_HELLO,
     MAX_SILENCE,
@@ -548,7 +549,7 @@ class Accepted(Connection, Visitor):
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
-            features=() if peer.link.is_broker else (ARRIVALS, REQUESTS),
+            features=() if peer.link.is_broker else (ARRIVALS, GROUPS, REQUESTS),
             place=str(host.broker.place) if peer.link.is_client and host.broker.place is not None else "",
         )
         self._parser.limit = host.options.limits.max_part

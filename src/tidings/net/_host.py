@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
+from tidings.groups import Groups
 from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
 from tidings.scopes import Requests
@@ -130,7 +131,9 @@ class Host:
                 options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
             )
             self.arrivals.scheme_of = self.roaming.scheme_of
-        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.requests)
+        self.groups = Groups()
+        """Subscribers that share what they get."""
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.groups, self.requests)
         self.broker = Broker(
             options.name,
             self,

@@ -23,6 +23,7 @@ from ._changes import (
     SetMapping,
     SetOrigin,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
@@ -85,6 +86,7 @@ from .mappings import (
     mapping,
     read_mapping,
 )
+from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
 from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
@@ -144,6 +146,10 @@ __all__ = [
     "Placement",
     "Plan",
     "Planning",
+    "Policy",
+    "PolicyContext",
+    "PolicyKind",
+    "PolicyUse",
     "Reading",
     "Redefine",
     "Redelivered",
@@ -163,6 +169,7 @@ __all__ = [
     "SetMapping",
     "SetOrigin",
     "SetPlacement",
+    "SetPolicy",
     "SetRoles",
     "SetSelective",
     "Sight",
@@ -205,6 +212,7 @@ __all__ = [
     "read_mapping",
     "readers_named",
     "refusal_in",
+    "register_policy",
     "resolve",
     "scope_component",
     "shown_to",

@@ -28,15 +28,18 @@ from ._changes import (
     SetMapping,
     SetOrigin,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
     Undefine,
 )
 from ._draft import Draft
-from ._graph import CLIENT, Graph, Membership, Placement, Scope, is_client
+from ._graph import CLIENT, NOTHING_SAID, Graph, Membership, Placement, Scope, is_client
 from ._interface import Interface
 from ._sessions import check_session
+from .policies._policy import PolicyKind
+from .policies._registry import check_use
 
 MAX_SCOPES = 10_000
 """The most scopes of one graph."""
@@ -101,6 +104,8 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
             )
         case SetAttributes() | SetRoles():
             return _said(graph, change)
+        case SetPolicy():
+            return _policed(graph, change, version)
         case SetOrigin():
             return graph.with_scope(_deployed(graph, graph.scope(change.scope), change))
         case Define() | Redefine() | Undefine():
@@ -231,6 +236,30 @@ def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
     if change.node not in graph.clients and len(graph.clients) >= MAX_CLIENTS:
         raise ScopeError(f"something is said about {MAX_CLIENTS:,} clients already; take it back for some of them")
     return graph.with_client(change.node, said)
+
+
+def _policed(graph: Graph, change: SetPolicy, version: int) -> Graph:
+    """The graph with another policy of a component, or with one less."""
+    node, kind, policy = change.node, change.kind, change.policy
+    client = is_client(node)
+    if client:
+        _check_client(node)
+        if kind is not PolicyKind.PUBLISHING:
+            raise ScopeError(f"'{node}' is a client, and has no members; give the {kind.value} policy to a scope")
+    else:
+        scope = graph.scope(node)
+    if policy is not None:
+        check_attributes(policy.parameters)
+        check_use(policy, kind, f"'{node}'" if node else "the root scope", node)
+    if client:
+        known = graph.clients.get(node, NOTHING_SAID)
+        if policy is not None and node not in graph.clients and len(graph.clients) >= MAX_CLIENTS:
+            raise ScopeError(f"something is said about {MAX_CLIENTS:,} clients already; take it back for some of them")
+        return graph.with_client(node, msgspec.structs.replace(known, publishing=policy))
+    policies = {known: use for known, use in scope.policies.items() if known != kind.value}
+    if policy is not None:
+        policies[kind.value] = policy
+    return graph.with_scope(msgspec.structs.replace(scope, policies=policies, revised=version))
 
 
 def _check_roles(node: str, roles: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from ._comparison import Comparison, Difference, Effect
 from ._interface import Interface
 from .mappings._constant import HeldValue
 from .mappings._mapping import AnyStep, EdgeMapping, Mapping
+from .policies._policy import PolicyUse
 
 MAX_SIGHTS = 50
 """The most sights of each kind that one entry lists."""
@@ -110,6 +111,10 @@ def value_text(value: object) -> str:
             return f"[input: {value.input}, output: {value.output}]"
         case EdgeMapping():
             return f"[outward: {_steps(value.outward)}, inward: {_steps(value.inward)}]"
+        case PolicyUse():
+            return str(value)
+        case dict():
+            return ", ".join(f"{name}: {value_text(one)}" for name, one in sorted(value.items())) or "none"
         case enum.IntEnum():
             return value.name.lower()
         case enum.Enum():

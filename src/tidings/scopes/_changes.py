@@ -15,6 +15,7 @@ from ._attributes import NO_ATTRIBUTES, AnyAttributes, attributes_of
 from ._graph import CLIENT, Placement, is_client
 from ._interface import CLOSED, OPEN, Interface
 from .mappings._mapping import EdgeMapping
+from .policies._policy import PolicyKind, PolicyUse
 
 
 class Change(msgspec.Struct, frozen=True, tag=True):
@@ -152,6 +153,15 @@ class SetDelivery(Change, frozen=True):
     ordered: bool | None = None
 
 
+class SetPolicy(Change, frozen=True):
+    """Which of those that may get something do get it; None: all of them, at once."""
+
+    node: str
+    """A scope; or a client, which can have a publishing policy."""
+    kind: PolicyKind
+    policy: PolicyUse | None = None
+
+
 class SetAttributes(Change, frozen=True):
     """What is said about a scope or a client; a name without a value is removed."""
 
@@ -207,6 +217,7 @@ AnyChange: TypeAlias = (
     | SetMapping
     | SetPlacement
     | SetDelivery
+    | SetPolicy
     | SetAttributes
     | SetRoles
     | SetOrigin
@@ -230,6 +241,8 @@ def moved(changes: tuple[AnyChange, ...]) -> frozenset[str] | None:
                 members.add(change.member or "")
             case Forget():
                 members.add(change.client)
+            case SetPolicy() if is_client(change.node):
+                members.add(change.node)
             case (
                 SetAttributes()
                 | SetRoles()

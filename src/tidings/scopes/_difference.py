@@ -7,7 +7,7 @@ joining: so no cycle is closed on the way, and no limit passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tidings.model import ROOT_SCOPE, ScopeError
 
@@ -30,12 +30,14 @@ from ._changes import (
     SetMapping,
     SetOrigin,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
     Undefine,
 )
 from ._graph import Graph, Membership, Scope, is_client
+from .policies._policy import PolicyKind, PolicyUse
 
 
 def difference(before: Graph, after: Graph) -> tuple[AnyChange, ...]:
@@ -98,7 +100,14 @@ def _created(scope: Scope) -> Iterator[AnyChange]:
         scope.ordered,
         scope.roles,
     )
+    yield from _policies(scope.id, {}, scope.policies)
     yield from _extended(frozenset(), scope)
+
+
+def _policies(node: str, old: Mapping[str, PolicyUse], new: Mapping[str, PolicyUse]) -> Iterator[AnyChange]:
+    for kind in PolicyKind:
+        if old.get(kind.value) != new.get(kind.value):
+            yield SetPolicy(node, kind, new.get(kind.value))
 
 
 def _extended(brokers: frozenset[str], scope: Scope) -> Iterator[AnyChange]:
@@ -129,6 +138,7 @@ def _changed(old: Scope, new: Scope) -> Iterator[AnyChange]:
         yield SetAdministration(new.id, *rights)
     if (old.duplicates, old.ordered) != (new.duplicates, new.ordered):
         yield SetDelivery(new.id, new.duplicates, new.ordered)
+    yield from _policies(new.id, old.policies, new.policies)
     yield from _extended(old.brokers, new)
 
 
@@ -157,6 +167,8 @@ def _said(before: Graph, after: Graph, node: str) -> Iterator[AnyChange]:
         yield SetAttributes(node, attributes)
     if before.roles(node) != after.roles(node):
         yield SetRoles(node, after.roles(node))
+    if before.publishing(node) != after.publishing(node):
+        yield SetPolicy(node, PolicyKind.PUBLISHING, after.publishing(node))
 
 
 def _joined(edge: Membership) -> Join:

@@ -12,6 +12,7 @@ from ._graph import Graph, is_client
 from ._oracle import ancestors, delivery_paths
 from .mappings._mapping import Mapping
 from .mappings._step import MappingFailed
+from .policies._policy import PUBLISHING
 
 MAX_SHOWN = 20
 """The most ways that the text of an explanation shows."""
@@ -30,13 +31,16 @@ class Crossing(NamedTuple):
     blocked_by: Stage | Mapping | None = None
     failure: str = ""
     """Why the mapping cannot map it, if it is the mapping and does not block it on purpose."""
+    policy: str = ""
+    """The policy that chooses then, if there is one. What it chooses depends on the publication, so it is not asked."""
 
     def __str__(self) -> str:
         start, end = (self.member, self.scope) if self.outward else (self.scope, self.member)
         way = f"{_shown(start)} to {_shown(end)}"
         if self.after is None:
             return f"{way}: blocked by {self._cause()}"
-        return f"{way}: passes" if self.after is self.before else f"{way}: becomes {self.after!r}"
+        then = f", if the {self.policy} chooses it" if self.policy else ""
+        return (f"{way}: passes" if self.after is self.before else f"{way}: becomes {self.after!r}") + then
 
     def _cause(self) -> str:
         if not isinstance(self.blocked_by, Stage):
@@ -123,7 +127,7 @@ def explain(graph: Graph, publisher: str, notification: Notification, reader: st
 
 
 def _crossings(graph: Graph, path: tuple[str, ...], notification: Notification) -> tuple[Crossing, ...]:
-    crossings = []
+    crossings: list[Crossing] = []
     top = False
     for start, end in itertools.pairwise(path):
         top = top or end not in graph.upward(start)
@@ -143,7 +147,16 @@ def _crossing(graph: Graph, member: str, scope: str, outward: bool, before: Noti
     edge = graph.upward(member)[scope]
     terms = outward_terms(graph, edge) if outward else inward_terms(graph, edge)
     after, blocked_by, failure = _tested(terms, before)
-    return Crossing(member, scope, outward, before, after, blocked_by, failure)
+    return Crossing(member, scope, outward, before, after, blocked_by, failure, _policy(graph, member, scope, outward))
+
+
+def _policy(graph: Graph, member: str, scope: str, outward: bool) -> str:
+    """The policies that have a say on an edge, for people."""
+    if outward:
+        use = graph.publishing(member)
+        return f"publishing policy {use} of {_shown(member)}" if use is not None else ""
+    uses = [f"{kind} policy {use}" for kind, use in sorted(graph.scopes[scope].policies.items()) if kind != PUBLISHING]
+    return f"{' or '.join(uses)} of {_shown(scope)}" if uses else ""
 
 
 def _tested(terms: Terms, notification: Notification) -> tuple[Notification | None, Stage | Mapping | None, str]:

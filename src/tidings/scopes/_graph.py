@@ -19,6 +19,7 @@ from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 from ._attributes import NO_ATTRIBUTES, AnyAttributes
 from ._interface import CLOSED, OPEN, Interface
 from .mappings._mapping import EdgeMapping
+from .policies._policy import PUBLISHING, PolicyUse
 
 CLIENT = "@"
 """What the name of a client begins with, in a graph."""
@@ -77,6 +78,8 @@ class Scope(msgspec.Struct, frozen=True):
     """The definition that it was deployed from; "": none."""
     labels: dict[str, tuple[str, ...]] = {}
     """Which members or superscopes the labels in that definition have picked."""
+    policies: dict[str, PolicyUse] = {}
+    """Its transmission policies, by the value of their kind."""
 
     @property
     def confidential(self) -> bool:
@@ -94,6 +97,8 @@ class Client(msgspec.Struct, frozen=True):
 
     attributes: AnyAttributes = NO_ATTRIBUTES
     roles: tuple[str, ...] = ()
+    publishing: PolicyUse | None = None
+    """The policy that says into which of its scopes it publishes."""
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -265,6 +270,23 @@ class Graph:
     def roles(self, node: str) -> tuple[str, ...]:
         """The roles of a scope or a client."""
         return self.described(node).roles
+
+    @functools.cached_property
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """The policies of all components."""
+        of_scopes = [use for one in self.scopes.values() for use in one.policies.values()]
+        return (*of_scopes, *(one.publishing for one in self.clients.values() if one.publishing is not None))
+
+    @property
+    def policed(self) -> bool:
+        """Whether any component has a policy."""
+        return bool(self.policies)
+
+    def publishing(self, node: str) -> PolicyUse | None:
+        """The policy that says into which superscopes a component publishes, if it has one."""
+        if is_client(node):
+            return self.clients[node].publishing if node in self.clients else None
+        return self.scopes[node].policies.get(PUBLISHING)
 
     # --- where it is ----------------------------------------------------------------------------------
 

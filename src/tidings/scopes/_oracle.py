@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidings.broker import Climbing
-from tidings.model import ROOT_SCOPE, Notification
+from tidings.model import ROOT_SCOPE, Identity, Notification
 
 from ._graph import Graph, is_client
 from ._passage import Passage
@@ -21,6 +21,8 @@ class Sighting(NamedTuple):
     node: str
     notification: Notification
     path: tuple[str, ...]
+    due: int = 0
+    """The time before which a policy does not let it be seen; 0: at once."""
 
 
 def superscopes(graph: Graph, node: str) -> list[str]:
@@ -74,10 +76,12 @@ def reach(
     *,
     clients: bool = True,
     climbing: Climbing | None = None,
+    identity: Identity | None = None,
 ) -> list[Sighting]:
     """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
 
-    Without `clients`, only scopes are looked into. `climbing`: where it may climb, interfaces aside.
+    Without `clients`, only scopes are looked into. `climbing`: where it may climb, interfaces aside. Without an
+    `identity`, it is everywhere that interfaces let it come; with one, policies choose from that.
     """
     found: list[Sighting] = []
     if own(graph, publisher, notification, climbing):
@@ -85,46 +89,85 @@ def reach(
     for scope in superscopes(graph, publisher):
         if climbing is not None and not climbing((), scope):
             continue
-        shown = _outward(graph, publisher, scope, notification)
-        if shown is not None:
-            _arrive(graph, Sighting(scope, shown, (publisher, scope)), found, climbing, upward=True, clients=clients)
+        start = Sighting(publisher, notification, (publisher,))
+        if (seen := _climbed(graph, start, scope, identity)) is not None:
+            _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
     return found
 
 
 def _arrive(
-    graph: Graph, at: Sighting, found: list[Sighting], climbing: Climbing | None, *, upward: bool, clients: bool
+    graph: Graph,
+    at: Sighting,
+    found: list[Sighting],
+    climbing: Climbing | None,
+    *,
+    upward: bool,
+    clients: bool,
+    identity: Identity | None,
 ) -> None:
     found.append(at)
     for member in members(graph, at.node) if clients else graph.subscopes(at.node):
         if member not in at.path and at.node in graph.upward(member):
-            shown = _inward(graph, member, at.node, at.notification)
-            if shown is None:
+            seen = _descended(graph, at, member, upward, identity)
+            if seen is None:
                 continue
-            seen = Sighting(member, shown, (*at.path, member))
             if is_client(member):
                 found.append(seen)
             else:
-                _arrive(graph, seen, found, climbing, upward=False, clients=clients)
+                _arrive(graph, seen, found, climbing, upward=False, clients=clients, identity=identity)
     if upward:
         for scope in superscopes(graph, at.node):
-            if scope not in at.path and (climbing is None or climbing(at.path[1:], scope)):
-                shown = _outward(graph, at.node, scope, at.notification)
-                if shown is not None:
-                    _arrive(
-                        graph, Sighting(scope, shown, (*at.path, scope)), found, climbing, upward=True, clients=clients
-                    )
+            if scope in at.path or (climbing is not None and not climbing(at.path[1:], scope)):
+                continue
+            if (seen := _climbed(graph, at, scope, identity)) is not None:
+                _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
+
+
+def _climbed(graph: Graph, at: Sighting, scope: str, identity: Identity | None) -> Sighting | None:
+    """What a superscope gets of a notification: interfaces first, then the publishing policy of where it is."""
+    passage = Passage(graph, graph.upward(at.node)[scope])
+    shown = passage.outward(at.notification)
+    due = 0 if shown is None or identity is None else passage.sends(at.notification, identity, _scopes(at.path))
+    if shown is None or due is None:
+        return None
+    return Sighting(scope, shown, (*at.path, scope), max(at.due, due))
+
+
+def _descended(graph: Graph, at: Sighting, member: str, upward: bool, identity: Identity | None) -> Sighting | None:
+    """What a member gets of a notification: interfaces first, then the policy of the scope for what came from above,
+    or for what was published inside."""
+    passage = Passage(graph, graph.upward(member)[at.node])
+    shown = passage.inward(at.notification)
+    due: int | None = 0
+    if shown is not None and identity is not None:
+        due = passage.takes(at.notification, identity, _scopes(at.path), incoming=not upward)
+    if shown is None or due is None:
+        return None
+    return Sighting(member, shown, (*at.path, member), max(at.due, due))
+
+
+def _scopes(path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(node for node in path if not is_client(node))
 
 
 def sightings(
-    graph: Graph, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+    graph: Graph,
+    publisher: str,
+    notification: Notification,
+    client: str,
+    climbing: Climbing | None = None,
+    *,
+    identity: Identity | None = None,
 ) -> list[Sighting]:
-    """Every form in which one client may see a publication, once for each path."""
-    found = reach(graph, publisher, notification, climbing=climbing)
+    """Every form in which one client may see a publication, once for each path; as `reach` for the rest."""
+    found = reach(graph, publisher, notification, climbing=climbing, identity=identity)
     if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
         return [at for at in found if at.node == client]
-    # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by.
-    shown = ((at.path, _inward(graph, client, ROOT_SCOPE, at.notification)) for at in found if at.node == ROOT_SCOPE)
-    return [Sighting(client, one, (*path, client)) for path, one in shown if one is not None]
+    # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by. What is in the
+    # root scope has climbed there: it has no superscope.
+    at_root = (at for at in found if at.node == ROOT_SCOPE)
+    seen = (_descended(graph, at, client, True, identity) for at in at_root)
+    return [one for one in seen if one is not None]
 
 
 def own(graph: Graph, publisher: str, notification: Notification, climbing: Climbing | None = None) -> bool:

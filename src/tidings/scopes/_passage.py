@@ -6,25 +6,33 @@ What it does, and in which order, is the edge's effective interface (see `_effec
 from __future__ import annotations
 
 from tidings.broker import MAX_COST
-from tidings.model import EVERYTHING, NOTHING, Filter, Matches, Notification, Route
+from tidings.model import EVERYTHING, NOTHING, Filter, Identity, Matches, Notification, Route
 
 from ._effective import Stage, inward_terms, offered, outward_terms, wanted
 from ._graph import Graph, Membership
 from ._interface import both
 from .mappings._mapping import Mapping
+from .policies._policy import PolicyKind, PolicyUse
+from .policies._running import Running, running
 
 
 class Passage:
     """One edge of one version of a graph."""
 
     __slots__ = (
+        "_delivery",
+        "_graph",
         "_in_mapping",
         "_inside_in",
         "_inside_out",
+        "_internal",
         "_out_mapping",
         "_outside_in",
         "_outside_out",
+        "_publishing",
         "_shut_out",
+        "_unchanged_in",
+        "chooses",
         "duplicates",
         "edge",
         "exact",
@@ -49,7 +57,16 @@ class Passage:
         self.open_out = self._out_mapping is None and not self._inside_out and not self._outside_out
         self._shut_out = not all(one.conjunctions for one in (*self._inside_out, *self._outside_out))
         # Nothing is tested inward: what passes a filter in the scope is just what the member gets.
-        self.exact = self._in_mapping is None and not self._inside_in and not self._outside_in
+        self._unchanged_in = self._in_mapping is None and not self._inside_in and not self._outside_in
+        self._graph = graph
+        policies = graph.scopes[edge.scope].policies
+        self._publishing = _bound(graph.publishing(edge.member), PolicyKind.PUBLISHING, edge.member)
+        self._delivery, self._internal = (
+            _bound(policies.get(kind.value), kind, edge.scope) for kind in (PolicyKind.DELIVERY, PolicyKind.INTERNAL)
+        )
+        inward = self._delivery is not None or self._internal is not None
+        self.chooses = inward or self._publishing is not None
+        self.exact = self._unchanged_in and not inward
 
     def outward(self, notification: Notification) -> Notification | None:
         """What the scope gets of a notification of the member; the same object if it is not changed."""
@@ -61,13 +78,30 @@ class Passage:
 
     def inward(self, notification: Notification) -> Notification | None:
         """What the member gets of a notification in the scope; the same object if it is not changed."""
-        if self.exact:
+        if self._unchanged_in:
             return notification
         return _pass(self._outside_in, self._in_mapping, self._inside_in, notification)
 
+    def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> int | None:
+        """When the member's policy lets the scope have what the member would show it: a time, 0 for at once, None for
+        not at all. `notification` is as the member has it, `path` are the scopes it came through, the member last."""
+        if self._publishing is None:
+            return 0
+        return self._publishing.due(notification, self.scope, self._graph, identity, path)
+
+    def takes(
+        self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool
+    ) -> int | None:
+        """When the scope's policy lets the member have what the scope would show it, as `sends` does. `incoming`: it
+        came into the scope from a superscope."""
+        policy = self._delivery if incoming else self._internal
+        if policy is None:
+            return 0
+        return policy.due(notification, self.member, self._graph, identity, path)
+
     def wanted(self, filter: Matches) -> Matches:
         """What must be asked for in the scope so that the member gets all that the filter accepts."""
-        if self.exact:
+        if self._unchanged_in:
             return filter
         return _before(self._outside_in, self._in_mapping, self._inside_in, filter)
 
@@ -79,6 +113,10 @@ class Passage:
 
     def __repr__(self) -> str:
         return f"Passage({self.member!r} in {self.scope!r}, since {self.since})"
+
+
+def _bound(use: PolicyUse | None, kind: PolicyKind, component: str) -> Running | None:
+    return None if use is None else running(use, kind, component)
 
 
 def _filters(stages: tuple[Stage, ...]) -> tuple[Filter, ...]:

@@ -287,7 +287,8 @@ def _redelivered(before: Graph, after: Graph) -> Iterator[Redelivered]:
 def _rule(graph: Graph, id: str) -> str:
     scope = graph.scopes[id]
     rule = (scope.duplicates or Duplicates.SUPPRESS).name.lower()
-    return f"{rule}, ordered" if scope.ordered else rule
+    policies = [f"{kind} {use}" for kind, use in sorted(scope.policies.items())]
+    return ", ".join([rule, *(["ordered"] if scope.ordered else []), *policies])
 
 
 def _carried(

@@ -33,7 +33,7 @@ MAX_OBSTACLES = 20
 
 _SCOPE_FIELDS = (
     *("interface", "imposed", "abstract", "hidden", "roles", "administrators", "admission", "trusted"),
-    *("duplicates", "ordered", "definition"),
+    *("duplicates", "ordered", "definition", "policies"),
 )
 _SECRET = frozenset({"admission"})
 """Fields that are not shown."""
@@ -133,7 +133,12 @@ class _Undoing:
             roles = stands.roles
             if was.roles != became.roles and self._unless_changed(f"roles of '{node}'", became.roles, stands.roles):
                 roles = was.roles
-            self.graph = self.graph.with_client(node, Client(attributes, roles))
+            publishing = stands.publishing
+            if was.publishing != became.publishing and self._unless_changed(
+                f"the publishing policy of '{node}'", became.publishing, stands.publishing
+            ):
+                publishing = was.publishing
+            self.graph = self.graph.with_client(node, Client(attributes, roles, publishing))
 
     def _attributes(self, node: str, was: Scope | Client, became: Scope | Client, stands: Scope | Client) -> Attributes:
         old, new, here = (attributes_of(one.attributes) for one in (was, became, stands))

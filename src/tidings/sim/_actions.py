@@ -33,6 +33,8 @@ class Verb(enum.Enum):
     FILL = "fill"
     EMPTY = "empty"
     CHANGE = "change"
+    JOIN = "join"
+    LEAVE = "leave"
     WATCH = "watch"
     """Watch an aggregate, or another one under the same id."""
     TUNE = "tune"
@@ -63,6 +65,7 @@ class Action(NamedTuple):
     bound: float = 0
     scope: str = ROOT_SCOPE
     away: bool = False
+    group: str = ""
     times: int = 0
     statement: Signed | None = None
 
@@ -97,6 +100,11 @@ def _act(network: Network, step: Action) -> None:
             client.subscribe(step.filter, id=step.id, receive_own=step.receive_own, past=step.past)
         case Verb.UNSUBSCRIBE:
             client.unsubscribe(step.id)
+        case Verb.JOIN:
+            assert step.filter is not None
+            client.join(step.group, step.filter, id=step.id)
+        case Verb.LEAVE:
+            client.leave(step.id)
         case Verb.ADVERTISE:
             assert step.filter is not None
             client.advertise(step.filter, id=step.id)

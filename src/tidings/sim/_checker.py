@@ -14,6 +14,7 @@ from ._details import Notified
 from ._excuses import Excuse, Excuses
 from ._faults import Faults
 from ._gaps import GapJudge
+from ._groups import GroupJudge
 from ._liveness import Liveness
 from ._observer import Client, Observer, Publication, Violation
 from ._one_host import ONE_HOST, OneHost
@@ -27,7 +28,8 @@ MATCHING = "matching-only"
 ORDER = "publisher-order"
 SUBSCRIBED = "only-while-subscribed"
 IN_SESSION = "in-session"
-GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, IN_SESSION)
+NOT_EARLY = "not-early"
+GUARANTEES = (MATCHING, ONCE, ORDER, SUBSCRIBED, ONE_HOST, IN_SESSION, NOT_EARLY)
 """Those that hold in every run, or in none."""
 
 
@@ -61,6 +63,7 @@ class Checker:
         self._stretches = Stretches()
         self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
+        self._groups = GroupJudge(self._observer, self._faults, self._promises, self.excuses)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:
@@ -75,6 +78,7 @@ class Checker:
         elif record.op is Op.QUIESCE:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
+        self.violations += self._groups.note(record)
         twice = list(self._stretches.note(record))
         self.violations += twice if self._kept[ONCE] else ()
         self.violations += self._gaps.note(record)
@@ -111,10 +115,17 @@ class Checker:
                 self._broken(IN_SESSION, record, "it reacts to something that was in another session")
             else:
                 self._broken(MATCHING, record, f"what was published is {published.record.notification}")
+        elif record.time < published.record.time + self._delay(version, published, record):
+            self._broken(NOT_EARLY, record, f"it was published {record.time - published.record.time} µs before")
         elif published.refused and published.resent:
             self.excuses.grant(Excuse.REFUSED_THE_SECOND_TIME, [record])
         elif published.refused:
             self._broken(MATCHING, record, "this publication was refused")
+
+    def _delay(self, version: int, published: Publication, record: Record) -> int:
+        assert record.notification is not None
+        visibility = self._observer.visibility
+        return visibility.delay(version, published.record, record.component, record.notification)
 
     def _has_judged(self, version: int, published: Publication) -> bool:
         return not self._observer.visibility.graphs or version in published.judged
@@ -135,6 +146,8 @@ class Checker:
         if record.publication < last:
             if self._observer.visibility.ordered:
                 self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
+            elif self._observer.visibility.longest_delay:
+                self.excuses.grant(Excuse.ORDER_WITH_DELAYS, [record])
             else:
                 self.excuses.grant(Excuse.ORDER_AT_A_GATEWAY, [record])
         subscription.last[path] = max(last, record.publication)

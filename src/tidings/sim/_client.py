@@ -20,6 +20,7 @@ from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, 
 from ._details import (
     Acknowledged,
     Attached,
+    Joined,
     Missing,
     Notified,
     Published,
@@ -83,6 +84,8 @@ class SimClient:
         """Called with the number of each publication that was acknowledged or refused."""
         self._stretches: dict[str, int] = {}
         """How often each subscription has begun anew at another place."""
+        self.memberships: dict[str, str] = {}
+        """The groups that it has joined, by the id of the subscription."""
         self._reactions: list[Reaction] = []
         self._handling: int | None = None
         """The record of the notification that is being handled."""
@@ -211,6 +214,25 @@ class SimClient:
             self._trace.add(Op.SUB, self.name, subscription=self._id(id), filter=here, detail=terms)
         return id
 
+    def join(self, group: str, filter: Matches | str, *, id: str | None = None) -> str:
+        """Join a group; return the id of the subscription."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        if id is None:
+            id = self._local.new_id()
+        self.settled_ids.discard(id)
+        self.memberships[id] = group
+        self._trace.add(Op.JOIN, self.name, subscription=id, filter=filter, detail=Joined(group))
+        self._local.join(group, filter, functools.partial(self._share, id), id=id)
+        return id
+
+    def leave(self, id: str) -> None:
+        """Leave a group."""
+        self._local.leave(id)
+        if self.memberships.pop(id, None) is not None:
+            self.settled_ids.discard(id)
+            self._trace.add(Op.LEAVE, self.name, subscription=id)
+
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
         self._local.unsubscribe(id)
@@ -279,11 +301,17 @@ class SimClient:
     # --- what the local broker calls ------------------------------------------------------------------
 
     def _notify(self, id: str, notification: Notification) -> None:
+        self._got(Op.NOTIFY, id, notification)
+
+    def _share(self, id: str, notification: Notification) -> None:
+        self._got(Op.SHARE, id, notification)
+
+    def _got(self, op: Op, id: str, notification: Notification) -> None:
         identity = self._local.delivering
         assert identity is not None
         self.received.append(notification)
         self._trace.add(
-            Op.NOTIFY,
+            op,
             self.name,
             subscription=self._id(id),
             publication=identity.publisher_seq,
@@ -319,7 +347,8 @@ class SimClient:
     def settled(self, id: str, advertisement: bool) -> None:
         """Record that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
-        self._trace.add(Op.SETTLED, self.name, subscription=self._id(id), detail=Settlement(advertisement, self._reach))
+        op = Op.JOINED if id in self.memberships and not advertisement else Op.SETTLED
+        self._trace.add(op, self.name, subscription=self._id(id), detail=Settlement(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
         """Record that a publication was acknowledged."""
@@ -332,6 +361,8 @@ class SimClient:
     def refused(self, refusal: Refused) -> None:
         """Record that something was refused."""
         self.refusals.append(refusal)
+        if refusal.reference in self.memberships:
+            self.leave(refusal.reference)
         for answered in self.on_answer:
             answered(refusal.publication or 0)
         self._trace.add(Op.REFUSED, self.name, detail=Refusal(refusal.error, refusal.reason, refusal.reference))
@@ -360,4 +391,6 @@ class SimClient:
         self.gaps.append(gap)
         for id in gap.subscriptions:
             where = Missing(gap.origin, gap.epoch, gap.first, gap.last)
-            self._trace.add(Op.GAP, self.name, subscription=self._id(id), detail=where)
+            self._trace.add(
+                Op.MISSED if id in self.memberships else Op.GAP, self.name, subscription=self._id(id), detail=where
+            )

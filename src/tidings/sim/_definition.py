@@ -13,6 +13,10 @@ mistake of theirs for the truth. So it goes the other way round: first the ways,
                 down   imposed on all members, imposed on this member, mapping, selective, base
             INPUT is towards the member, OUTPUT away from it. A client has no base interface but its subscriptions.
 
+    choice  on each edge, once it lets something pass: the publishing policy of the lower end on the way up; on the way
+            down that of the scope, for what a member published where the way turns, for what came from above below it
+    delay   the longest of the delays of these policies
+
 A publisher sees its own publication as it published it, if one of its edges lets it out and what came out in again.
 
 Of the graph only its data is used: scopes, memberships, filters and mappings.
@@ -24,7 +28,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from tidings.model import ROOT_SCOPE, Filter, Notification
-from tidings.scopes import OPEN, Graph, Membership, is_client
+from tidings.scopes import OPEN, Graph, Membership, PolicyUse, is_client
+
+from ._choosing import Question, delay_of, says_yes
 
 Chain: TypeAlias = tuple[Membership, ...]
 """Edges that lead up, each from the scope in which the one before it ends."""
@@ -47,10 +53,18 @@ class Way(NamedTuple):
         return self.down[0].member
 
 
+class _Form(NamedTuple):
+    """What is left of a notification at the end of a way, and how long it was kept back."""
+
+    notification: Notification
+    delay: int
+
+
 class Definition:
     """One version of a scope graph."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self._scopes = graph.scopes
         self._isolated = set(graph.isolated)
         self._edges: dict[str, list[Membership]] = {}
@@ -73,8 +87,16 @@ class Definition:
             back = any(climbs((edge,)) for edge in self.returning(publisher, notification))
             return {(publisher,): notification} if back else {}
         ways = [way for way in self.ways(publisher, reader) if climbs(way.up)]
-        seen = {way.nodes: self.along(way, notification) for way in ways}
-        return {nodes: form for nodes, form in seen.items() if form is not None}
+        seen = {way.nodes: self._along(way, notification) for way in ways}
+        return {nodes: form.notification for nodes, form in seen.items() if form is not None}
+
+    def delays(self, publisher: str, notification: Notification, reader: str) -> dict[Notification, int]:
+        """For each form that a reader sees, how long after its publication, in microseconds, at the earliest."""
+        found: dict[Notification, int] = {}
+        for way in self.ways(publisher, reader) if publisher != reader else ():
+            if (form := self._along(way, notification)) is not None:
+                found[form.notification] = min(form.delay, found.get(form.notification, form.delay))
+        return found
 
     def ways(self, publisher: str, reader: str) -> list[Way]:
         """Every way from one node to another, whatever may go there."""
@@ -116,12 +138,31 @@ class Definition:
 
     def along(self, way: Way, notification: Notification) -> Notification | None:
         """What is left of a notification at the end of a way; None: nothing."""
-        shown: Notification | None = notification
+        form = self._along(way, notification)
+        return None if form is None else form.notification
+
+    def _along(self, way: Way, notification: Notification) -> _Form | None:
+        delay = 0
+        nodes: tuple[str, ...] = (way.up[0].member,)
         for edge in way.up:
-            shown = None if shown is None else self._up(edge, shown)
+            shown = self._up(edge, notification)
+            use = self._graph.publishing(edge.member)
+            if shown is None or not self._chosen(use, notification, edge.scope, nodes):
+                return None
+            delay = max(delay, delay_of(use, notification))
+            notification, nodes = shown, (*nodes, edge.scope)
+        kind = "internal"
         for edge in reversed(way.down):
-            shown = None if shown is None else self._down(edge, shown)
-        return shown
+            shown = self._down(edge, notification)
+            use = self._scopes[edge.scope].policies.get(kind)
+            if shown is None or not self._chosen(use, notification, edge.member, nodes):
+                return None
+            delay = max(delay, delay_of(use, notification))
+            notification, nodes, kind = shown, (*nodes, edge.member), "delivery"
+        return _Form(notification, delay)
+
+    def _chosen(self, use: PolicyUse | None, notification: Notification, candidate: str, way: tuple[str, ...]) -> bool:
+        return says_yes(self._graph, use, Question(notification, candidate, way[0], way))
 
     def _up(self, edge: Membership, notification: Notification) -> Notification | None:
         base = OPEN if is_client(edge.member) else self._scopes[edge.member].interface

@@ -74,6 +74,12 @@ class Missing(NamedTuple):
     """None: nobody knows where it ends."""
 
 
+class Joined(NamedTuple):
+    """JOIN."""
+
+    group: str
+
+
 class Attached(NamedTuple):
     """ATTACH: the broker and its incarnation. HOSTED, RELEASED: the broker and the epoch of the client."""
 
@@ -147,6 +153,7 @@ Detail: TypeAlias = (
     | Refusal
     | Notified
     | Missing
+    | Joined
     | Attached
     | Unnoticed
     | Asked

@@ -93,11 +93,28 @@ class Excuse(enum.Enum):
         "what takes a detour is overtaken",
         "Its order is never promised, unless the scope that it enters is `ordered`.",
     )
+    ORDER_WITH_DELAYS = Ground(
+        "the order, where a policy keeps something back for a while",
+        "what waits is overtaken",
+        "Where a policy delays, order is not promised.",
+    )
+    MAPPED_AND_DELAYED = Ground(
+        "a `Gap` for what a policy kept back, if a mapping had changed it and the graph changed while it waited",
+        "what was published is not there to be judged again",
+        "unless a mapping has changed it and an edge of its way has changed meanwhile: then it is a `Gap`.",
+    )
     ID_USED_AGAIN = Ground(
         "the same again for a new subscription under an id, if it or an earlier one of this id reached into the past",
         "it is another subscription",
         "A subscription that begins again under an id is a new one: if it or the earlier one reaches into the past, "
         "it may get again what the earlier one has got.",
+    )
+    DECIDED_APART = Ground(
+        "a second member of a group that gets the same, if brokers were apart when the first one got it and one died "
+        "since",
+        "nobody is left who knows of the first one",
+        "If a part of the network is cut off, gives something to a member there, and the broker that decided so dies, "
+        "another member may get it, too.",
     )
     PAST_INTERRUPTED = Ground(
         "the exact past, and its report, if the client lost or left its broker before all of it had come",

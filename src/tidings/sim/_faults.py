@@ -34,6 +34,7 @@ OWN_CRASH = "own broker crash"
 CLIENT_MOVES = "client moves"
 MEMORY_EXCEEDED = "memory exceeded"
 PUBLISHER_LEAVES = "publisher leaves"
+MEMBER_LEAVES = "member leaves"
 OWN_FAULTS = {Op.LOST: OWN_CRASH, Op.DETACH: CLIENT_MOVES}
 """What befalls a subscriber, by its record."""
 FOR_EVER = 1 << 63
@@ -129,6 +130,12 @@ class Faults:
         """
         reachability = self.reachability
         return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
+
+    def crashed_while_apart(self, since: Record, now: Record) -> bool:
+        """Whether something was broken at a time, and a broker has died since."""
+        apart = any(one.begun.seq < since.seq and one.end(now) + PAUSE > since.time for one in self._outages)
+        died = any(one.kind == "crash" and since.seq < one.begun.seq < now.seq for one in self._outages)
+        return apart and died
 
     def is_dead(self, origin: str) -> bool:
         """Whether a broker has died and is not back."""

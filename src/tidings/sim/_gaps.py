@@ -78,7 +78,9 @@ class GapJudge:
         )
         known = self._faults.reachability.is_known and not scopes
         gap = _Told(origin, epoch, first, last, gone=last is None and ORIGIN_GONE in faults)
-        if reason := self._unexplained(gap, faults):
+        if self._was_held(gap, record.component):
+            self._excuses.grant(Excuse.MAPPED_AND_DELAYED, [gap])
+        elif reason := self._unexplained(gap, faults):
             yield Violation("gap", record, reason)
         elif (
             not known
@@ -93,6 +95,18 @@ class GapJudge:
         elif shared:
             self._excuses.grant(Excuse.GONE_AGAIN, [gap])
         told.append(gap)
+
+    def _was_held(self, gap: _Told, client: str) -> bool:
+        """Whether a gap stands for one publication that a policy kept back and that a mapping had changed."""
+        visibility = self._observer.visibility
+        if gap.first != gap.last or not visibility.longest_delay:
+            return False
+        key = (gap.origin, gap.epoch, gap.first)
+        return any(
+            visibility.mapped_and_delayed(one.judged, one.record, client)
+            for one in self._observer.published.values()
+            if one.key == key or (one.key is None and one.origin == gap.origin)
+        )
 
     def _unexplained(self, gap: _Told, faults: set[str]) -> str:
         """Why no fault explains a gap; empty: one does."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidings.broker import Book, Broker, Entry, Gate, Link, Table
+from tidings.groups import Groups
 from tidings.mobility import Roaming
 from tidings.model import Filter, Matches, Notification
 from tidings.scopes import Scopes
@@ -229,6 +230,16 @@ def _of_roaming(feature: object) -> dict[str, int]:
     }
 
 
+def _of_groups(feature: object) -> dict[str, int]:
+    """What a broker holds of groups."""
+    if not isinstance(feature, Groups):
+        return {}
+    return {
+        "groups with members": len(feature.members),
+        "groups that it decides for": len(feature.groups) + len(feature.points),
+    }
+
+
 def waste(network: Network) -> list[str]:
     """Return what brokers still hold although every client has left and the network has come to rest."""
     found = []
@@ -243,6 +254,7 @@ def waste(network: Network) -> list[str]:
             "publications that wait": len(broker.delivery.waiting),
             "publications on their way to the disk": broker.publications.storing,
             "origins that are waited for": len(broker.recovery.suspended),
+            **_of_groups(broker.features.get("groups")),
             **_of_roaming(broker.features.get("roaming")),
         }
         found += [f"{name} holds {count} {what}" for what, count in held.items() if count]

@@ -128,9 +128,13 @@ class Liveness:
             return Excuse.NOT_TAKEN
         if client.broker is None:
             return Excuse.SUBSCRIBER_AWAY
-        versions = visibility.between(min(publication.judged, default=0), until)
+        versions = visibility.between(min(publication.judged, default=0), until + visibility.longest_delay)
         if sight.form not in visibility.always(versions, record, sight.client):
             return Excuse.LATER_VERSION
+        if sight.form != record.notification and len(versions) > 1 and visibility.longest_delay:
+            held = visibility.mapped_and_delayed(publication.judged, record, sight.client)
+            if held:
+                return Excuse.MAPPED_AND_DELAYED
         moved = sight.client == record.publisher and client.interrupted > record.seq
         return Excuse.OWN_AND_MOVED if moved and visibility.graphs and sight.form != record.notification else None
 

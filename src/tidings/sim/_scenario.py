@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
 from tidings.aggregation.deploying import Act
 from tidings.broker import Feature, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.model import Location
@@ -28,12 +29,14 @@ from ._checker import Checker
 from ._code_workers import SimWorkers
 from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
+from ._group_plan import GroupPlan
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network
 from ._past_plan import with_past
 from ._pipes import Weather
 from ._place_plan import located, places
 from ._plan import RandomPlan
+from ._policy_plan import with_policies
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import paths, roaming, walking
@@ -80,8 +83,12 @@ class Scenario:
     """Where clients go from each broker; empty: anywhere."""
     mobility: MobilityOptions = field(default_factory=MobilityOptions)
     """What brokers do for clients that roam."""
+    deciding: bool = False
+    """Whether scopes and clients have policies."""
     watching: bool = False
     """Whether clients watch aggregates."""
+    grouped: bool = False
+    """Whether clients join groups."""
     sessions: bool = False
     """Whether scopes are session scopes, and clients react to what they get."""
     deploying: bool = False
@@ -93,10 +100,11 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        asked = "d" * self.deploying + "a" * self.watching
+        asked = "g" * self.grouped + "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
-        return f"{asked}{'h' * self.history}{located}{moving}{kind}{self.seed}"
+        before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
+        return f"{before}{located}{moving}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -133,6 +141,10 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("t"):
+            return cls.named(name[1:]).with_policies()
+        if name.startswith("g"):
+            return cls.named(name[1:]).with_groups()
         if name.startswith("d"):
             return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
@@ -171,6 +183,13 @@ class Scenario:
         steps = with_past(random.Random(f"past {self.seed}"), self.steps)
         return dataclasses.replace(self, steps=steps, history=True)
 
+    def with_policies(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with policies that come and go."""
+        rng = random.Random(f"policies {self.seed}")
+        clients = [client for client, _ in self.clients]
+        steps = with_policies(rng, self.steps, clients, tuple(self.shape.brokers))
+        return dataclasses.replace(self, steps=steps, deciding=True)
+
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
         rng = random.Random(f"places {self.seed}")
@@ -194,6 +213,13 @@ class Scenario:
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), watching=True)
+
+    def with_groups(self) -> Scenario:
+        """Return the same scenario, but with clients that join groups."""
+        plan = GroupPlan(random.Random(f"groups {self.seed}"), [client for client, _ in self.clients])
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), grouped=True)
 
     def with_deploying(self) -> Scenario:
         """Return the same scenario, but with clients that deploy, upgrade and end code, and watch it by its name."""
@@ -276,6 +302,8 @@ class Scenario:
                 yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
+        if self.grouped:
+            yield Groups()
         if self.deploying:
             options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))
             deployments = Deployments(options, SimWorkers(network, broker))

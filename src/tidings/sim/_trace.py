@@ -19,6 +19,7 @@ from ._details import (
     Attached,
     Broken,
     Detail,
+    Joined,
     Missing,
     Nothing,
     Notified,
@@ -65,6 +66,15 @@ class Op(enum.Enum):
     """A broker has a client attached from now on, under an epoch. Recorded where names have one host."""
     RELEASED = "released"
     """A broker has it no longer."""
+    JOIN = "join"
+    """A client joins a group."""
+    JOINED = "joined"
+    """Its broker says that it is a member."""
+    LEAVE = "leave"
+    SHARE = "share"
+    """A member gets a notification of its group."""
+    MISSED = "missed"
+    """A member is told that its group has lost something."""
     FAULT = "fault"
     QUIESCE = "quiesce"
 
@@ -95,6 +105,10 @@ TYPES: dict[Op, Callable[..., Detail]] = {
     Op.REFUSED: Refusal,
     Op.NOTIFY: Notified,
     Op.GAP: Missing,
+    Op.JOIN: Joined,
+    Op.JOINED: Settlement,
+    Op.SHARE: Notified,
+    Op.MISSED: Missing,
     Op.ATTACH: Attached,
     Op.HOSTED: Attached,
     Op.RELEASED: Attached,

@@ -25,6 +25,7 @@ from ._details import (
     Attached,
     Broken,
     Detail,
+    Joined,
     Missing,
     Nothing,
     Notified,
@@ -185,6 +186,8 @@ def _columns(detail: Detail) -> dict[str, object]:
             return {"receive_own": receive_own, "past": None if past is None else pack(past)}
         case Settlement(advertisement, reach):
             return {"advertisement": advertisement, "reach": sorted(reach)}
+        case Joined(group):
+            return {"reference": group}
         case Published(quality, cause):
             return {"quality": quality.name, "cause": cause}
         case Acknowledged(origin, epoch, number, quality):
@@ -238,18 +241,20 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
     match op:
         case Op.SUB:
             return Subscribed(row["receive_own"], None if row["past"] is None else _past(row["past"]))
-        case Op.SETTLED:
+        case Op.JOIN:
+            return Joined(row["reference"])
+        case Op.SETTLED | Op.JOINED:
             return Settlement(row["advertisement"], frozenset(row["reach"]))
         case Op.PUB:
             assert quality is not None
             return Published(quality, row["cause"])
         case Op.ACK:
             return Acknowledged(*event, quality)
-        case Op.NOTIFY:
+        case Op.NOTIFY | Op.SHARE:
             return Notified(*event, row["form"], row["graph_epoch"], row["from_past"])
         case Op.REFUSED:
             return Refusal(row["error"], row["reason"], row["reference"])
-        case Op.GAP:
+        case Op.GAP | Op.MISSED:
             return Missing(row["origin"], row["epoch"], row["first"], row["last"])
         case Op.ATTACH | Op.HOSTED | Op.RELEASED:
             return Attached(row["broker"], row["epoch"])

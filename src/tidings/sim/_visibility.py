@@ -9,6 +9,7 @@ from tidings.model import Notification
 from tidings.scopes import Graph, Placement, client_node
 from tidings.wire import Quality
 
+from ._choosing import longest_delay
 from ._definition import Definition
 from ._details import Activated, Published
 from ._reactions import Reactions
@@ -48,6 +49,31 @@ class Visibility:
         """Whether what one publisher publishes arrives in order: nothing takes a detour, or all scopes wait for it."""
         return all(map(_keeps_order, self.graphs.values()))
 
+    def delay(self, version: int, published: Record, client: str, form: Notification) -> int:
+        """How many microseconds after its publication a client sees a form of it under one version at the earliest."""
+        assert published.notification is not None
+        if not version or version not in self.graphs or not self.graphs[version].policed:
+            return 0
+        delays = self._definition(version).delays(
+            client_node(published.publisher), published.notification, client_node(client)
+        )
+        return delays.get(form, 0)
+
+    def mapped_and_delayed(self, versions: set[int], published: Record, client: str) -> bool:
+        """Whether a client sees a publication later and changed, under one of these versions, and others followed."""
+        for version in versions:
+            forms = (
+                self.forms(version, published, client) if version in self.graphs and version < max(self.graphs) else ()
+            )
+            if any(form != published.notification and self.delay(version, published, client, form) for form in forms):
+                return True
+        return False
+
+    @property
+    def longest_delay(self) -> int:
+        """For how many microseconds some policy of some version keeps something back."""
+        return max(map(longest_delay, self.graphs.values()), default=0)
+
     def forms(self, version: int, published: Record, client: str, *, possible: bool = True) -> frozenset[Notification]:
         """Every form in which a client may see a publication under one version; unless `possible`, must see it."""
         assert published.notification is not None
@@ -69,11 +95,15 @@ class Visibility:
     ) -> dict[tuple[str, ...], Notification]:
         """In which form a client may see a publication under one version, by the nodes on its way."""
         assert published.notification is not None
+        definition = self._definition(version)
+        climbs = self.reactions.climbing(version, published, possible=possible)
+        return definition.forms(client_node(published.publisher), published.notification, client_node(client), climbs)
+
+    def _definition(self, version: int) -> Definition:
         definition = self._definitions.get(version)
         if definition is None:
             definition = self._definitions[version] = Definition(self.graphs[version])
-        climbs = self.reactions.climbing(version, published, possible=possible)
-        return definition.forms(client_node(published.publisher), published.notification, client_node(client), climbs)
+        return definition
 
     def unchanged(
         self, since: int, published: Record, client: str, *, possible: bool = True
@@ -105,6 +135,8 @@ class Visibility:
 
 
 def _keeps_order(graph: Graph) -> bool:
+    if longest_delay(graph):
+        return False
     if all(scope.ordered for scope in graph.scopes.values()):
         return True
     return all(edge.placement is not Placement.GATEWAY for edge in graph.memberships())

@@ -26,6 +26,7 @@ from typing import Any
 
 from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
+from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
@@ -103,16 +104,8 @@ def _features(authority: str) -> tuple[Feature, ...]:
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
     counting = aggregation, Receivers(AggregationOptions())
-    return (
-        Scopes(authority),
-        Strict(HistoryOptions()),
-        *counting,
-        hosts,
-        following,
-        neighbourhood,
-        Arrivals(),
-        Requests(),
-    )
+    moving = (hosts, following, neighbourhood, Arrivals())
+    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
 
 
 class World(Mishaps):

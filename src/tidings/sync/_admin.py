@@ -22,6 +22,7 @@ class Admin:
     set_interface = waiting_for(asynchronous.Admin.set_interface)
     impose = waiting_for(asynchronous.Admin.impose)
     set_delivery = waiting_for(asynchronous.Admin.set_delivery)
+    set_policy = waiting_for(asynchronous.Admin.set_policy)
     extend = waiting_for(asynchronous.Admin.extend)
     retract = waiting_for(asynchronous.Admin.retract)
     set_attributes = waiting_for(asynchronous.Admin.set_attributes)

@@ -108,6 +108,7 @@ class Aggregates:
     potential_receivers = waiting_for(asynchronous.Aggregates.potential_receivers)
     list = waiting_for(asynchronous.Aggregates.list)
     status = waiting_for(asynchronous.Aggregates.status)
+    who = waiting_for(asynchronous.Aggregates.who)
     deploy = waiting_for(asynchronous.Aggregates.deploy)
     upgrade = waiting_for(asynchronous.Aggregates.upgrade)
     rollback = waiting_for(asynchronous.Aggregates.rollback)

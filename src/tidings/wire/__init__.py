@@ -28,6 +28,7 @@ from ._frame import (
     Hop,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
+from ._groups import GROUPS, Join, Leave, read_membership
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -145,6 +146,7 @@ __all__ = [
     "BEATS",
     "CLIENT_COST",
     "DEFAULT_PORT",
+    "GROUPS",
     "HEADER",
     "JSON",
     "MAX_BODY",
@@ -198,8 +200,10 @@ __all__ = [
     "HistoryReport",
     "Hop",
     "HostedStatus",
+    "Join",
     "Keep",
     "Kept",
+    "Leave",
     "LinkState",
     "Mark",
     "Marks",
@@ -281,6 +285,7 @@ __all__ = [
     "part",
     "part_size",
     "read_arrival",
+    "read_membership",
     "read_request",
     "read_times",
     "register_filter_model",

@@ -220,9 +220,7 @@ def test_a_policy_names_external_code_or_a_url_and_its_parameters() -> None:
         ("PUBLISH", "p", 0),
         ("TRAVERSE", "t", 0),
     ]
-    assert "no policy 'https://example.org/policies/one_of_n' is carried out in this network" in refusal(
-        f"DEPLOY d {R}", graph
-    )
+    assert "no policy 'https://example.org/policies/one_of_n' is registered here" in refusal(f"DEPLOY d {R}", graph)
 
 
 @pytest.mark.req("VIS-913")

@@ -267,8 +267,9 @@ def test_size_and_nesting_have_limits(text: str, problem: str, column: int, reme
             "",
             f"DEPLOY AS a POLICY DELIVERY one_of {R}",
             "POLICY",
-            "no policy 'one_of' is carried out in this network",
-            "A definition may hold it, but it cannot be deployed until the brokers carry out policies.",
+            "no policy 'one_of' is registered here",
+            "A definition may hold it; to deploy it, call register_policy, or write one of chain, credentials, delay, "
+            "full, key-dispatch, parameters, producer, window.",
         ),
         (
             f"DEPLOY AS b {R};\n",

@@ -291,7 +291,7 @@ def test_an_extension_adds_tests_qualifiers_interfaces_events_policies_and_archi
         ("DEPLOY AS s last(1) FROM MEMBERS(world) " + R, "no qualifier 'last' is known"),
         ("DEPLOY AS s INTERFACES INPUT(below(5)) " + R, "no kind of interface 'below' is known"),
         ("DEFINE SCOPE d AS UPDATE ON timer('1h') DO CREATE NOW", "no event 'timer' is known"),
-        ("DEPLOY AS s POLICY DELIVERY one.of " + R, "no policy 'one.of' is carried out in this network"),
+        ("DEPLOY AS s POLICY DELIVERY one.of " + R, "no policy 'one.of' is registered here"),
         ("DEPLOY AS s mine", "no architecture mine carries scopes in this network"),
     ]
     for bad, problem in problems:

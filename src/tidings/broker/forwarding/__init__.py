@@ -5,11 +5,12 @@ from scope to scope.
 """
 
 from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL, Crossing, from_past, version_of
+from ._delaying import Delaying
 from ._delivery import Delivery, Opener
 from ._following import Noting
 from ._lane import NO_HOP, Lane
 from ._ordering import Ordering
-from ._owed import owed
+from ._owed import owed, owed_when
 from ._publications import Publications
 from ._remembering import Remembering
 from ._targets import Targets
@@ -20,6 +21,7 @@ __all__ = [
     "NO_HOP",
     "ONE_OF_SEVERAL",
     "Crossing",
+    "Delaying",
     "Delivery",
     "Lane",
     "Noting",
@@ -30,5 +32,6 @@ __all__ = [
     "Targets",
     "from_past",
     "owed",
+    "owed_when",
     "version_of",
 ]

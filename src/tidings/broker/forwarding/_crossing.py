@@ -32,7 +32,7 @@ from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
 from tidings.broker.interest import Entry, Gate, Passage, Registration, View
 from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
-from tidings.wire import Envelope, encode_body
+from tidings.wire import Envelope, WireError, encode_body
 
 from ._host import Host
 
@@ -44,6 +44,8 @@ DETOUR = "detour"
 """The tag of what a client gets if it may have been overtaken."""
 _ORIGINAL = "of:"
 """Between brokers, what the tag of a mapped copy begins with; the digest of what was published follows."""
+_DUE = "due:"
+"""Between brokers, what the tag of a delayed copy begins with; the time before which nobody gets it follows."""
 
 _Frames: TypeAlias = dict[tuple[Link, bytes], tuple[Envelope, list[Route]]]
 Told: TypeAlias = tuple[int, tuple[str, ...]]
@@ -61,6 +63,10 @@ class _Form(NamedTuple):
     version: int
     ordered: bool = False
     """Whether its scope is."""
+    due: int = 0
+    """The time before which nobody gets it; 0: at once."""
+    path: tuple[str, ...] = ()
+    """The scopes it came through, if it is not due at once."""
 
 
 class Copy(NamedTuple):
@@ -90,10 +96,17 @@ class Crossing:
             if tags and not climbs((), passage.scope, tags, view):
                 continue
             shown = passage.outward(envelope.notification)
-            if shown is not None:
-                route = passage.route if not tags else _in_form(passage.route, 0, tags)
-                mapped, version, marked = _mapped(envelope, shown, route)
-                copies.append(Copy(route if not version else _in_form(route, version, marked), mapped, source))
+            if shown is None:
+                continue
+            due: int | None = 0
+            if passage.chooses:
+                due = passage.sends(envelope.notification, envelope.identity, ())
+            if due is None:
+                continue
+            marked = _timed(tags, due) if due else tags
+            route = passage.route if not marked else _in_form(passage.route, 0, marked)
+            mapped, version, marked = _mapped(envelope, shown, route)
+            copies.append(Copy(route if not version else _in_form(route, version, marked), mapped, source))
         return copies
 
     def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> bool:
@@ -137,7 +150,11 @@ class Crossing:
             if shown is None:
                 continue
             if gateway is None or gateway == self._broker.name:
-                self._cross(copy, scope, RouteState.UPWARD, shown)
+                due: int | None = 0
+                if passage.chooses:
+                    due = passage.sends(envelope.notification, envelope.identity, route.path)
+                if due is not None:
+                    self._cross(copy, scope, RouteState.UPWARD, shown, due)
             else:
                 self._towards(gateway, copy, frames)
 
@@ -155,12 +172,14 @@ class Crossing:
         if copy.inbound.is_broker and view.admits(sub, scope, copy.inbound.name):
             return
         shown = passage.inward(copy.envelope.notification)
-        if shown is not None:
-            self._cross(copy, sub, RouteState.DOWNWARD, shown)
+        if shown is not None and (due := _taken(passage, copy)) is not None:
+            self._cross(copy, sub, RouteState.DOWNWARD, shown, due)
 
-    def _cross(self, copy: Copy, scope: str, state: RouteState, shown: Notification) -> None:
+    def _cross(self, copy: Copy, scope: str, state: RouteState, shown: Notification, due: int) -> None:
         old = copy.route
         envelope, version, tags = _mapped(copy.envelope, shown, old)
+        if due or old.tags:
+            tags = _timed(tags, max(due, _due(old)))
         route = Route(scope, state, old.scope, (*old.path, scope), version, tags)
         self._broker.at_cross(route, envelope, scope)
 
@@ -224,23 +243,26 @@ class _Handed:
             registration, passage = entry.registration, entry.passage
             if registration is None or passage is None:
                 continue
-            if passage.since > view.version or not self._broker.scoping.steady:
+            if passage.chooses or passage.since > view.version or not self._broker.scoping.steady:
                 then = view.memberships(link.principal).get(copy.route.scope)
                 if then is None:
                     continue  # it is a member now, or was one, but not when this was published
                 passage = then
             elif passage.exact:
                 told = _told_of(copy.route.version, copy.route.path, registration, passage)
-                form = _Form(told, copy.route.version, passage.ordered)
+                form = _at(_Form(told, copy.route.version, passage.ordered), copy.route, 0)
                 self._add(link, form, copy.envelope, registration)
                 if copy.route.tags or view.sessions:
                     self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
                 continue
             shown = passage.inward(copy.envelope.notification)
             if shown is not None and registration.filter.matches(shown):
+                due = _taken(passage, copy)
+                if due is None:
+                    continue
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 told = _told_of(version, copy.route.path, registration, passage)
-                form = _Form(told, version, passage.ordered)
+                form = _at(_Form(told, version, passage.ordered), copy.route, due)
                 self._add(link, form, envelope, registration)
                 if copy.route.tags or view.sessions:
                     self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
@@ -266,6 +288,8 @@ class _Handed:
                     tags = _DETOURED if waits else self._tags  # others will have come before it
                     envelope = _with_routes(self._forms[form], (_anonymous(form.told, (*tags, *causes)),))
                     shown[form, waits, causes] = envelope
+                if form.due and self._broker.delaying.keeps(link, envelope, registrations, form.due, form.path):
+                    continue
                 self._broker.delivery.following.reached(link, sent=False)
                 if waits:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
@@ -293,9 +317,39 @@ def told(view: View) -> tuple[Route, ...]:
 
 
 def _tags(view: View) -> tuple[str, ...]:
-    if view.gateways:
+    if view.gateways or view.delays:
         return _DETOURED
     return (ONE_OF_SEVERAL,) if view.several else ()
+
+
+def _taken(passage: Passage, copy: Copy) -> int | None:
+    """When a policy of its scope lets a member have a copy."""
+    if not passage.chooses:
+        return 0
+    incoming = copy.route.state is RouteState.DOWNWARD
+    return passage.takes(copy.envelope.notification, copy.envelope.identity, copy.route.path, incoming=incoming)
+
+
+def _at(form: _Form, route: Route, due: int) -> _Form:
+    """A form with the time before which nobody gets it."""
+    due = max(due, _due(route)) if route.tags else due
+    return form._replace(due=due, path=route.path) if due else form
+
+
+def _due(route: Route) -> int:
+    """The time before which nobody gets a copy."""
+    for tag in route.tags:
+        if tag.startswith(_DUE):
+            try:
+                return int(tag[len(_DUE) :], 16)
+            except ValueError:
+                raise WireError(f"{tag!r:.60} is no time; a neighbour writes '{_DUE}' and a number") from None
+    return 0
+
+
+def _timed(tags: tuple[str, ...], due: int) -> tuple[str, ...]:
+    kept = tuple(tag for tag in tags if not tag.startswith(_DUE))
+    return (*kept, f"{_DUE}{due:x}") if due else kept
 
 
 def _told_of(version: int, path: tuple[str, ...], registration: Registration, passage: Passage) -> Told:

@@ -46,7 +46,7 @@ from ._following import Begin, Following
 from ._host import Host
 from ._lane import NO_HOP, Surroundings, Taken, routed
 from ._lanes import Lanes
-from ._owed import owed as owed_to
+from ._owed import owed_when
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
@@ -464,7 +464,9 @@ class Delivery:
         handed: dict[tuple[Link, Route, bytes], tuple[Envelope, list[Registration]]] = {}
         for subscription in owed:
             if self._broker.registrations.is_current(subscription):
-                for form in owed_to(subscription, envelope, view):
+                for form, due, path in owed_when(subscription, envelope, view):
+                    if due and self._broker.delaying.keeps(subscription.link, form, (subscription,), due, path):
+                        continue
                     key = (subscription.link, form.routes[0], form.body)
                     handed.setdefault(key, (form, []))[1].append(subscription)
         for (link, route, _), (form, subscriptions) in handed.items():

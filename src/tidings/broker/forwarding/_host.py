@@ -16,6 +16,7 @@ from tidings.wire import AnyMessage, Envelope
 
 if TYPE_CHECKING:
     from ._crossing import Crossing
+    from ._delaying import Delaying
     from ._delivery import Delivery
     from ._ordering import Ordering
     from ._publications import Publications
@@ -110,6 +111,9 @@ class Host(Protocol):
 
     @property
     def ordering(self) -> Ordering: ...
+
+    @property
+    def delaying(self) -> Delaying: ...
 
     @property
     def delivery(self) -> Delivery: ...

@@ -93,6 +93,7 @@ class Lanes:
         passages = self._graph.passages(link)
         lane = None
         plain = passages is not None and len(passages) == 1 and passages[0].exact and link not in self._followed
+        plain = plain and passages is not None and not passages[0].chooses
         if passages is not None and plain and passages[0].scope not in self._graph.active.sessions:
             scope = passages[0].scope
             lane = self.passing[scope] if scope in self.passing else self.for_scope(scope)

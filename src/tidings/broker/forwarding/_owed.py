@@ -12,6 +12,8 @@ that chooses or delays has its place between the two: it is asked what it *has* 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tidings.broker._causes import climbs, told_of
 from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, View
 from tidings.model import ROOT_ROUTE, ROOT_SCOPE
@@ -20,38 +22,57 @@ from tidings.wire import Envelope
 from ._crossing import _anonymous, _Form, _mapped, _tags, _told_of, _with_routes
 
 
+class Owed(NamedTuple):
+    """One form of a publication that a subscription should have got."""
+
+    envelope: Envelope
+    due: int = 0
+    """The time before which it should not, in microseconds since 1970 UTC; 0: at once."""
+    path: tuple[str, ...] = ()
+    """The scopes that it comes through."""
+
+
 def owed(outlet: Registration, envelope: Envelope, then: View, now: View | None = None) -> list[Envelope]:
     """Return what a subscription should have got of a publication, each form once, as its client is told of it.
 
     `then` is the version of the graph under which it was published. With `now`, only what came by ways that this
-    version leaves open, too: a replay shows nothing that may not be seen any more.
+    version leaves open, too: a replay shows nothing that may not be seen any more. What is not due yet is among it.
     """
+    return [one.envelope for one in owed_when(outlet, envelope, then, now)]
+
+
+def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | None = None) -> list[Owed]:
+    """Return what `owed` does, and when it is due; of ways by which the same form comes, the earliest counts."""
     publisher, client = envelope.identity.publisher, outlet.link.principal
     if client == publisher and not outlet.receive_own:
         return []
-    notification, tags = envelope.notification, envelope.routes[0].tags
+    notification, tags, identity = envelope.notification, envelope.routes[0].tags, envelope.identity
     memberships = then.memberships(client)
-    forms: dict[_Form, Envelope] = {}
+    forms: dict[_Form, Owed] = {}
     causes: dict[_Form, dict[str, None]] = {}
     open_ways = None
     if now is not None:
-        open_ways = {
-            _way(seen.path) for seen in now.sightings(publisher, notification, client, _climbing(envelope, now))
-        }
-    for sighting in then.sightings(publisher, notification, client, _climbing(envelope, then)):
+        seen_now = now.sightings(publisher, notification, client, _climbing(envelope, now), identity=identity)
+        open_ways = {_way(seen.path) for seen in seen_now}
+    climbing = _climbing(envelope, then)
+    for sighting in then.sightings(publisher, notification, client, climbing, identity=identity):
         if open_ways is not None and _way(sighting.path) not in open_ways:
             continue
         if outlet.filter.matches(sighting.notification):
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
             passage = memberships.get(sighting.path[-1], OPEN_PASSAGE) if sighting.path else OPEN_PASSAGE
             form = _Form(_told_of(version, sighting.path, outlet, passage), version)
-            forms.setdefault(form, mapped)
+            known = forms.get(form)
+            if known is None or sighting.due < known.due:
+                forms[form] = Owed(mapped, sighting.due, sighting.path)
             if tags or then.sessions:
                 for path in (sighting.path,) if sighting.path else _returned(envelope, then):
                     causes.setdefault(form, {}).update(told_of(path, tags, then))
     return [
-        _with_routes(mapped, (_anonymous(form.told, (*_tags(then), *causes.get(form, ()))),))
-        for form, mapped in forms.items()
+        one._replace(
+            envelope=_with_routes(one.envelope, (_anonymous(form.told, (*_tags(then), *causes.get(form, ()))),))
+        )
+        for form, one in forms.items()
     ]
 
 

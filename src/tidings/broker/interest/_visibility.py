@@ -14,7 +14,17 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_COST
 from tidings.broker.overlay import Tree
-from tidings.model import EVERYTHING, ROOT_ROUTE, ROOT_SCOPE, Duplicates, Filter, Matches, Notification, Route
+from tidings.model import (
+    EVERYTHING,
+    ROOT_ROUTE,
+    ROOT_SCOPE,
+    Duplicates,
+    Filter,
+    Identity,
+    Matches,
+    Notification,
+    Route,
+)
 
 
 class Passage(Protocol):
@@ -55,12 +65,28 @@ class Passage(Protocol):
         """Whether everything in the scope reaches the member as it is."""
         ...
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a policy has a say, in one of the two directions."""
+        ...
+
     def outward(self, notification: Notification) -> Notification | None:
         """What the scope gets of a notification of the member; the same object if it is not changed."""
         ...
 
     def inward(self, notification: Notification) -> Notification | None:
         """What the member gets of a notification in the scope; the same object if it is not changed."""
+        ...
+
+    def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> int | None:
+        """When a policy of the member lets the scope have what passes: a time in microseconds since 1970 UTC, 0 for at
+        once, None for not at all. It judges what the member has, and the scopes that this came through."""
+        ...
+
+    def takes(
+        self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool
+    ) -> int | None:
+        """When a policy of the scope lets the member have what passes, as `sends`; `incoming`: it came from above."""
         ...
 
     def wanted(self, filter: Matches) -> Matches:
@@ -83,6 +109,7 @@ class JointPassage:
         self.duplicates, self.ordered = newest.duplicates, newest.ordered
         self.exact = False
         self.outward, self.inward = newest.outward, newest.inward
+        self.chooses, self.sends, self.takes = newest.chooses, newest.sends, newest.takes
 
     def wanted(self, filter: Matches) -> Matches:
         """What must be asked for in the scope, so that the member gets all that the filter accepts in some version."""
@@ -131,6 +158,8 @@ class Sighting(NamedTuple):
 
     notification: Notification
     path: tuple[str, ...]
+    due: int = 0
+    """The time before which a policy does not let it be seen, in microseconds since 1970 UTC; 0: at once."""
 
 
 class View(Protocol):
@@ -149,6 +178,11 @@ class View(Protocol):
     @property
     def several(self) -> bool:
         """Whether one publication may come to somebody in several forms, one after the other."""
+        ...
+
+    @property
+    def delays(self) -> bool:
+        """Whether a policy may keep something back for a while: then it is overtaken."""
         ...
 
     @property
@@ -203,11 +237,18 @@ class View(Protocol):
         ...
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> Iterable[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path.
 
-        `climbing`: where it may climb, if not wherever interfaces let it.
+        `climbing`: where it may climb, if not wherever interfaces let it. With the `identity` of the publication, those
+        that policies choose.
         """
         ...
 
@@ -248,11 +289,18 @@ class _Open:
     duplicates = Duplicates.DEFAULT
     ordered = False
     exact = True
+    chooses = False
 
     def outward(self, notification: Notification) -> Notification:
         return notification
 
     inward = outward
+
+    def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> int:
+        return 0
+
+    def takes(self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool) -> int:
+        return 0
 
     def wanted(self, filter: Matches) -> Matches:
         return filter
@@ -269,6 +317,7 @@ class _FlatView:
 
     version = 0
     several = False
+    delays = False
     gateways: frozenset[str] = frozenset()
     confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
@@ -303,7 +352,13 @@ class _FlatView:
         return False
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 

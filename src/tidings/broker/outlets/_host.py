@@ -10,7 +10,7 @@ from tidings.broker._runtime import Timer
 from tidings.broker._statistics import Statistics
 from tidings.broker.interest import Registration, Registrations, RoutingOptions, Scoping, Settling
 from tidings.broker.overlay import Adjacency, Progress, Waves
-from tidings.model import Identity
+from tidings.model import Identity, Position
 from tidings.wire import AnyMessage, Envelope, Fetch, Fetched, Gap
 
 if TYPE_CHECKING:
@@ -56,6 +56,19 @@ class Handing(Protocol):
 
     def congested(self, owed: Iterable[Registration]) -> bool:
         """Whether so much waits for one of these subscriptions that it should get no more for now."""
+        ...
+
+
+class Delayed(Protocol):
+    """What a policy keeps back until it is due."""
+
+    @property
+    def count(self) -> int:
+        """How many copies wait."""
+        ...
+
+    def oldest(self, link: Link) -> dict[str, Position]:
+        """For each origin of which something waits for a client, the position before the oldest."""
         ...
 
 
@@ -109,6 +122,9 @@ class Host(Protocol):
 
     @property
     def delivery(self) -> Handing: ...
+
+    @property
+    def delaying(self) -> Delayed: ...
 
     @property
     def doors(self) -> Doors: ...

@@ -6,7 +6,7 @@ current tree say, because it came after them. One that is owed something has see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Registration
@@ -32,12 +32,16 @@ class Seen:
             known[origin] = max(mark, known.get(origin, mark))
         return known
 
-    def marks_of(self, entries: Iterable[Registration]) -> dict[str, Position]:
+    def marks_of(self, entries: Collection[Registration]) -> dict[str, Position]:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         broker = self._broker
         marks = self.everything()
         if not broker.scoping.gateways:
             marks[broker.name] = Position(broker.epoch, broker.publications.last)
+        delaying = self._broker.delaying
+        for link in {entry.link for entry in entries} if delaying.count else ():
+            for origin, before in delaying.oldest(link).items():
+                marks[origin] = min(before, marks.get(origin, before))
         for entry in entries:
             for origin, suspension in self._debts.to(entry).items():
                 marks[origin] = min(suspension.since, marks.get(origin, suspension.since))
@@ -45,7 +49,8 @@ class Seen:
 
     def marks_of_clients(self) -> Iterator[tuple[Link, dict[str, Position]]]:
         """How far each client with subscriptions has certainly seen each origin."""
-        common = None if self._debts.origins else self.marks_of(())
+        special = self._debts.origins or self._broker.delaying.count
+        common = None if special else self.marks_of(())
         for link in self._broker.clients:
             if registrations := self._broker.registrations.subscriptions(link).values():
                 yield link, self.marks_of(registrations) if common is None else common

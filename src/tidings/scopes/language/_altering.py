@@ -12,11 +12,12 @@ from tidings.scopes._changes import Leave
 from tidings.scopes._graph import Client, Membership, Scope, is_client
 from tidings.scopes._interface import Interface
 from tidings.scopes.mappings._mapping import EdgeMapping
+from tidings.scopes.policies._policy import PUBLISHING
 
 from ._edges import put_edge, said_of
 from ._maps import edge_mapping_of
 from ._mistakes import Misfit
-from ._syntax import AlterScope, Block, Change, Roles, Selection, Settings
+from ._syntax import AlterScope, Block, Change, PolicyClause, PolicyKind, Roles, Selection, Settings
 from ._terms import EdgeTerms, ScopeTerms, block_of, edge_terms, scope_terms
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Alteration:
         self._roles(terms)
         if is_client(self._node):
             self._check_client()
+            self._publishing(terms)
         else:
             self._interfaces(terms)
             self._system(terms)
@@ -56,10 +58,13 @@ class Alteration:
         for one in (*self._statement.selections, *self._statement.features):
             if isinstance(one, Settings | Roles) or (isinstance(one, Selection) and one.superscope):
                 continue
+            if isinstance(one, PolicyClause) and one.kind is PolicyKind.PUBLISH:
+                continue
             raise Misfit(
-                f"'{self._node}' is a client: it has attributes, roles and superscopes, and nothing else",
+                f"'{self._node}' is a client: it has attributes, roles, superscopes and a publishing policy, and "
+                "nothing else",
                 one.at,
-                "Write SET, ROLES or SUPERSCOPE.",
+                "Write SET, ROLES, SUPERSCOPE or POLICY PUBLISH.",
             )
 
     # --- what is said of the component itself -----------------------------------------------------------
@@ -147,6 +152,9 @@ class Alteration:
         fields = {}
         for word, value in terms.system.items():
             fields[word] = getattr(fresh, word) if removed else value
+            if word == "policies":  # each kind by itself
+                kept = {kind: use for kind, use in scope.policies.items() if kind not in value}
+                fields[word] = kept if removed else {**kept, **value}
             if word == "brokers":
                 fields[word] = frozenset(fields[word])
             if word in ("abstract", "hidden") and fields[word] != getattr(scope, word):
@@ -154,6 +162,16 @@ class Alteration:
                     f"'{self._node}' cannot become {word} or cease to be", self._statement.at, "Deploy another scope."
                 )
         self._describe(scope, **fields)
+
+    def _publishing(self, terms: ScopeTerms) -> None:
+        """The publishing policy of a client."""
+        use = terms.system.get("policies", {}).get(PUBLISHING)
+        if use is None:
+            return
+        said = None if self._change is Change.DEL else use
+        self._run.ledger.claim_settings(self._node, "setting", {"policies": said}, self._statement.at)
+        self._run.mentioned.attributes.setdefault(self._node, set())
+        self._describe(self._run.graph.described(self._node), publishing=said)
 
     # --- edges ------------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from tidings.model import EVERYTHING, NOTHING, ROOT_SCOPE, Filter, Value
 from tidings.scopes._graph import CLIENT, Client, Graph, Membership, Placement, Scope, is_client
 from tidings.scopes._interface import CLOSED, OPEN, Interface
+from tidings.scopes.policies._policy import DELIVERY, INTERNAL, PUBLISHING, PolicyUse
 
 from ._definitions import definition_of
 from ._filters import FILTER_MODEL
@@ -40,6 +41,8 @@ from ._syntax import (
     Node,
     Nothing,
     Path,
+    PolicyClause,
+    PolicyKind,
     Property,
     Quoted,
     Roles,
@@ -288,7 +291,26 @@ def _described(one: Scope | Client) -> tuple[Feature, ...]:
     settings += [Setting(_path(name), value) for name, value in sorted(one.attributes.items())]
     if settings:
         features.append(Settings(tuple(settings)))
+    features += [_policy(kind, use) for kind, use in sorted(_uses(one).items())]
     return tuple(features)
+
+
+_WORDS = {
+    PUBLISHING: PolicyKind.PUBLISH,
+    DELIVERY: PolicyKind.DELIVERY,
+    INTERNAL: PolicyKind.INTERNAL_DELIVERY,
+}
+
+
+def _uses(one: Scope | Client) -> Mapping[str, PolicyUse]:
+    if isinstance(one, Scope):
+        return one.policies
+    return {} if one.publishing is None else {PUBLISHING: one.publishing}
+
+
+def _policy(kind: str, use: PolicyUse) -> PolicyClause:
+    parameters = tuple(Setting(_path(name), value) for name, value in sorted(use.parameters.items()))
+    return PolicyClause(_WORDS[kind], use.name, parameters)
 
 
 def _system(one: Scope | Client) -> Iterator[tuple[str, Value]]:

@@ -10,7 +10,10 @@ from tidings.model import ROOT_SCOPE
 from tidings.scopes._attributes import attributes_of
 from tidings.scopes._graph import Graph, Scope
 
-SETTINGS = "abstract", "hidden", "ordered", "duplicates", "administrators", "trusted", "admission", "brokers"
+SETTINGS = (
+    *("abstract", "hidden", "ordered", "duplicates", "administrators", "trusted", "admission", "brokers"),
+    "policies",
+)
 """What is set by SET and is no attribute. Where a scope comes from is kept."""
 
 

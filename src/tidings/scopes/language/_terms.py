@@ -9,6 +9,8 @@ from typing import Any
 from tidings.model import Duplicates, Filter, ScopeError, TidingsError, Value
 from tidings.scopes._written_names import DIGEST
 from tidings.scopes.mappings._mapping import EdgeMapping
+from tidings.scopes.policies import PolicyKind, PolicyUse
+from tidings.scopes.policies._registry import CATALOGUE, NOT_YET, check_use, is_known
 
 from ._extensions import NOWHERE, Carrying, Extensions, carrying
 from ._filters import FILTER_MODEL, Reading, interfaces_in
@@ -31,6 +33,7 @@ from ._syntax import (
     Settings,
     Update,
 )
+from ._syntax import PolicyKind as PolicyWord
 
 _TEXTS = "administrators", "trusted", "admission", "brokers"
 _FLAGS = "abstract", "hidden", "ordered"
@@ -85,8 +88,11 @@ def scope_terms(features: tuple[Feature, ...], extensions: Extensions, model: ob
                     _set(one, attributes, system)
             case Roles():
                 roles += [role for role in feature.roles if role not in roles]
-            case PolicyClause():
+            case PolicyClause() if feature.code in extensions.policies:
                 attributes.update(extensions.policies[feature.code](feature))
+            case PolicyClause():
+                kind, use = _policy(feature)
+                system["policies"] = {**system.get("policies", {}), kind.value: use}
             case CodeClause():
                 attributes.update(extensions.code[feature.code](feature))
     everybody = [one for one in features if isinstance(one, Block) and not one.label]
@@ -109,11 +115,7 @@ def refuse_unknown(feature: Feature | Property, extensions: Extensions) -> None:
     """Raise `Misfit` for what can be defined, and not deployed yet."""
     match feature:
         case PolicyClause() if feature.code not in extensions.policies:
-            raise Misfit(
-                f"no policy '{feature.code}' is carried out in this network",
-                feature.at,
-                "A definition may hold it, but it cannot be deployed until the brokers carry out policies.",
-            )
+            _policy(feature)
         case CodeClause() if feature.code not in extensions.code:
             raise Misfit("DO is reserved, and nothing carries it out", feature.at, "Leave it out to deploy the scope.")
         case Update():
@@ -122,6 +124,40 @@ def refuse_unknown(feature: Feature | Property, extensions: Extensions) -> None:
                 feature.at,
                 "A definition may hold this one, but it cannot be deployed until brokers carry out rules.",
             )
+
+
+_KINDS = {
+    PolicyWord.PUBLISH: PolicyKind.PUBLISHING,
+    PolicyWord.DELIVERY: PolicyKind.DELIVERY,
+    PolicyWord.INTERNAL_DELIVERY: PolicyKind.INTERNAL,
+    PolicyWord.TRAVERSE: PolicyKind.TRAVERSE,
+}
+
+
+def _policy(clause: PolicyClause) -> tuple[PolicyKind, PolicyUse]:
+    """What a POLICY means; raises `Misfit` for one that cannot be carried out."""
+    kind = _KINDS[clause.kind]
+    parameters: dict[str, Value] = {}
+    if not is_known(clause.code) and clause.code not in NOT_YET:
+        raise Misfit(
+            f"no policy '{clause.code}' is registered here",
+            clause.at,
+            f"A definition may hold it; to deploy it, call register_policy, or write one of {', '.join(CATALOGUE)}.",
+        )
+    for one in clause.parameters:
+        if isinstance(one.value, Path | Quoted):
+            raise Misfit(
+                f"{one.value} is an attribute, and a policy is told values",
+                one.value.at,
+                f'Write a text in quotes: "{one.value}".',
+            )
+        parameters[str(one.path)] = one.value
+    use = PolicyUse(clause.code, parameters)
+    try:
+        check_use(use, kind, "a scope")
+    except TidingsError as error:
+        raise misfit_of(error, clause.at) from None
+    return kind, use
 
 
 def _set(one: Setting, attributes: dict[str, Value], system: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from tidings.scopes._changes import (
     SetMapping,
     SetOrigin,
     SetPlacement,
+    SetPolicy,
     SetRoles,
     SetSelective,
     Unanchor,
@@ -114,10 +115,10 @@ def _guarded(graph: Graph, change: AnyChange) -> list[str]:
             return [change.scope] if is_client(change.member) else [change.member]
         case Forget():
             return [ROOT_SCOPE]
-        case SetAttributes() | SetRoles() if is_client(change.node):
+        case SetAttributes() | SetRoles() | SetPolicy() if is_client(change.node):
             # Clients are chosen for scopes by what is said about them, so they do not say it themselves.
             return list(graph.superscopes(change.node) or (ROOT_SCOPE,))
-        case SetAttributes() | SetRoles():
+        case SetAttributes() | SetRoles() | SetPolicy():
             return [change.node]
         case Impose() | SetInterface() | SetOrigin() | SetDelivery() | SetAdministration() | Anchor() | Unanchor():
             return [change.scope]

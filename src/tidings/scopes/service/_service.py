@@ -55,6 +55,7 @@ from tidings.scopes._messages import (
     decode,
     encode,
 )
+from tidings.scopes.policies._running import PolicyKey, shut_down, uses_in
 
 from ._anchors import Anchors
 from ._graph_waves import graph_waves
@@ -93,6 +94,8 @@ class Scopes(Feature):
         self._target = 0
         """The newest version that others judge by, as far as this broker knows."""
         self.authority: Authority | None = None
+        self._policies: set[PolicyKey] = set()
+        """The policies of the versions that this broker has judged by."""
 
     # --- the start ------------------------------------------------------------------------------------
 
@@ -277,6 +280,7 @@ class Scopes(Feature):
             self._joining = None
             self._judge_by(self._target)
             self.scoping.retire(self._target)
+            self._shut_down()
             for link in self.context.neighbours:
                 self.send(link, Retire(0, self._floor))
             self.scoping.release("joining")
@@ -314,6 +318,7 @@ class Scopes(Feature):
         before = self.versions.recall(self.scoping.active.version)
         self.scoping.activate(version)
         after = self.versions.plan(version).graph
+        self._policies |= uses_in(after)
         if before is None or before.graph.scopes is after.scopes:
             return
         for ended in sorted(before.graph.scopes.keys() - after.scopes.keys()):
@@ -325,10 +330,18 @@ class Scopes(Feature):
                 for link in self.context.standing_for(member.removeprefix(CLIENT)):
                     self.send(link, message)
 
+    def _shut_down(self) -> None:
+        """Shut down the policies that no version has any longer by which something may still be judged."""
+        if self._policies:
+            known = {key for version in self.scoping.versions for key in uses_in(self.versions.plan(version).graph)}
+            shut_down(self._policies - known)
+            self._policies = known
+
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
         if self.scoping.ready:
             self.scoping.retire(version)
+            self._shut_down()
             self.versions.forget_plans(self._floor)
             self.anchors.retreat_later()
         for link in self.context.neighbours:

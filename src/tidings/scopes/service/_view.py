@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree, session_tag
 from tidings.broker import Passage as AnyPassage
-from tidings.model import ROOT_SCOPE, Notification
+from tidings.model import ROOT_SCOPE, Identity, Notification
 from tidings.scopes import _oracle
 from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_client
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
 from tidings.scopes._sessions import SessionMode, sessions_of
+from tidings.scopes.policies._registry import may_delay
 
 from ._rights import administers
 
@@ -25,8 +26,12 @@ class Plan:
 
     def __init__(self, graph: Graph, before: Plan | None = None, moved: frozenset[str] | None = None) -> None:
         """`moved`: the clients whose memberships alone differ from the plan before."""
+        if graph.policed:
+            moved = None  # policies read the graph, so no edge is as it was
         self.graph = graph
         self.version = graph.version
+        self.delays = graph.policed and any(may_delay(use) for use in graph.policies)
+        """Whether a policy may keep something back for a while."""
         self.moved = moved if before is not None else None
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
@@ -80,10 +85,13 @@ class View:
         self.plan = plan
         self.version = plan.version
         self.several = plan.several
+        self.delays = plan.delays
         self.gateways = plan.gateways
         self.sessions, self.confined = plan.sessions, plan.confined
         root = plan.graph.scopes[ROOT_SCOPE]
-        self._root_is_open = root.imposed == OPEN and not root.duplicates and not root.ordered
+        self._root_is_open = (
+            root.imposed == OPEN and not root.duplicates and not root.ordered and not plan.graph.policed
+        )
         self._graph = plan.graph
         self._broker = broker
         self._tree = tree
@@ -208,8 +216,19 @@ class View:
         return found
 
     def sightings(
-        self, publisher: str, notification: Notification, client: str, climbing: Climbing | None = None
+        self,
+        publisher: str,
+        notification: Notification,
+        client: str,
+        climbing: Climbing | None = None,
+        *,
+        identity: Identity | None = None,
     ) -> list[Sighting]:
-        """Every form in which a client may see what a publisher published, one for each path."""
-        found = _oracle.sightings(self._graph, client_node(publisher), notification, client_node(client), climbing)
-        return [Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node))) for seen in found]
+        """Every form in which a client may see what a publisher published, one for each path; with the identity of the
+        publication, those that policies choose."""
+        nodes = client_node(publisher), client_node(client)
+        found = _oracle.sightings(self._graph, nodes[0], notification, nodes[1], climbing, identity=identity)
+        return [
+            Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node)), seen.due)
+            for seen in found
+        ]
