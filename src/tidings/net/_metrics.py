@@ -146,6 +146,8 @@ def _scopes(tables: tuple[TableStatus, ...]) -> Iterator[Metric]:
         "lookups": "Notifications looked up in the table of a scope.",
         "evaluated": "Filters in the table of a scope at each lookup, together.",
         "copies": "Copies of notifications that a scope sent on, to neighbours and clients.",
+        "taken": "Notifications looked up in the table of a scope that took the plain path.",
+        "fed": "Publications among these that the compiled engine took as bytes.",
     }
     labelled: dict[str, list[TableStatus]] = {}
     for table in tables:

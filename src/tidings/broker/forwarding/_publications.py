@@ -157,8 +157,12 @@ class Publications:
         """As `enter`, for many that have their identities already. `TidingsError` if they cannot be stored."""
         if run.quality is _STORED:
             assert self._log is not None, "there is no such quality without one"
-            self._log.keep(run, self._has_heard)
             self._unsynced_runs[run.first.seq] = (run, asked is _STORED)
+            try:
+                self._log.keep(run, self._has_heard)
+            except TidingsError:
+                del self._unsynced_runs[run.first.seq]
+                raise
         self.numbers.use_many(link.principal, run.last_of_publisher, link.owner, len(run))
         self.numbers.remember_run(run)
 
