@@ -142,8 +142,6 @@ class Client(Inquiries):
         self._writer: asyncio.Task[None] | None = None
         self._published = 0
         self._witnessed = False
-        self._features: tuple[str, ...] = ()
-        """What the broker has said that it can do."""
 
     @property
     def name(self) -> str:
@@ -404,7 +402,7 @@ class Client(Inquiries):
 
         async def publish(opening: Opening) -> int:
             self._check()
-            if REQUESTS not in self._features:
+            if REQUESTS not in (self._link.features or ()):
                 raise TidingsError(
                     f"broker '{self._link.broker}' is of a version that knows no requests; upgrade it, or publish"
                 )
@@ -611,7 +609,6 @@ class Client(Inquiries):
 
     def _renewed(self, welcome: Welcome) -> None:
         self._local.name = self.name
-        self._features = welcome.features
         self._local.arrive(welcome.name, _place(welcome))
         self.admin.renewed()
         if not self._settings.own_numbers:
