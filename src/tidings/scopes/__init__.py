@@ -88,7 +88,7 @@ from .mappings import (
 )
 from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
 from .policies._running import counted as counted_policies
-from .service import GRAPH_TABLE, Admission, Decision, Plan, Scopes, Versions, View, credential, shown_to
+from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
     "CLOSED",
@@ -154,6 +154,7 @@ __all__ = [
     "Reading",
     "Redefine",
     "Redelivered",
+    "Requests",
     "Review",
     "Reviewed",
     "Revision",
