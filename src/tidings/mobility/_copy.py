@@ -37,6 +37,8 @@ class Copy(Holder):
         self.later: dict[str, dict[str, Position]] = {}
         """The same by subscription, where some of them begin later: origins owed something to one and not to another
         when it adopted them."""
+        self.forms_missed = False
+        """Whether some forms of what follows `since` may have passed before it listened: mappings make several."""
         self.torn: dict[str, Position] = {}
         """By origin, the position before the first gap that it was told."""
         self.expiry: Timer | None = None

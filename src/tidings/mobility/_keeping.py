@@ -366,6 +366,7 @@ class Keeping:
             self.refused += 1
             return None
         copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
+        copy.forms_missed = context.scoping.active.several or len(context.scoping.versions) > 1
         if context.is_owed(link):  # what was sent for one subscription on its way to the client is not held for it
             copy.later = {one.id: context.marks_of([one]) for one in subscribed}
         context.adopt(link, copy.inner.link, [*subscribed, *advertised])
@@ -531,6 +532,7 @@ class Keeping:
             complete = (
                 origin not in copy.torn
                 and begins.get(origin, (position[0] + 1, 0)) <= position
+                and not (copy.forms_missed and begins[origin] == position)
                 and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
             )
             if not complete:

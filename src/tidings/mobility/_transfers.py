@@ -153,8 +153,11 @@ class Transfers:
             if (chosen := tuple(id for id in ids if id in asked))
         ]
         broken = self._broken(copy, inner)
-        since = {origin: max(at, copy.overwritten.get(origin, at)) for origin, at in copy.since.items()}
-        whole = {origin: at for origin, at in since.items() if origin not in broken}
+        whole: dict[str, Position] = {}
+        for begins in map(copy.begins, asked):
+            for origin, at in begins.items():
+                whole[origin] = max(at, whole.get(origin, at), copy.overwritten.get(origin, at))
+        whole = {origin: at for origin, at in whole.items() if origin not in broken}
         *parts, rest = _portions(held)
         for part in parts:
             self._say(source, Part(request.number, part, last=False))
