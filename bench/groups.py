@@ -56,7 +56,8 @@ class _Inside(Idle):
 
     def send_written(self, links: Iterable[Link], written: Written) -> None:
         """As if it had not been written yet."""
-        self.send_all(links, written.frame)
+        for frame in written.frames():
+            self.send_all(links, frame)
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
         """Somebody lives here."""
