@@ -247,13 +247,16 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
                 self._does_not_fit(item)
                 return
         tags = self._subscriptions.delivering_tags
+        cause = Cause(tags, kept=self._terms.keep_context) if tags else None
+        if cause is not None and cause.request and item is notification:
+            item = self._subscriptions.request_of(notification, cause)
         if self._callback is not None:
-            if tags:
-                self._call_in_context(item, Cause(tags, kept=self._terms.keep_context))
+            if cause is not None:
+                self._call_in_context(item, cause)
             else:
                 self._call(item)
             return
-        self._queue.append(_Caused(item, Cause(tags, kept=self._terms.keep_context)) if tags else item)
+        self._queue.append(item if cause is None else _Caused(item, cause))
         if self.durable is not None:
             self.durable.queued(self._subscriptions.delivering)
         waiting = len(self._queue)

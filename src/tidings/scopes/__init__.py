@@ -87,7 +87,7 @@ from .mappings import (
     read_mapping,
 )
 from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
-from .service import GRAPH_TABLE, Admission, Decision, Plan, Scopes, Versions, View, credential, shown_to
+from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
     "CLOSED",
@@ -153,6 +153,7 @@ __all__ = [
     "Reading",
     "Redefine",
     "Redelivered",
+    "Requests",
     "Review",
     "Reviewed",
     "Revision",

@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+from tidings.broker._causes import request_tag
 from tidings.broker._links import Link
 from tidings.broker._runtime import Log
 from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, Route, StoreError, StoreFull, TidingsError
@@ -134,7 +135,10 @@ class Publications:
         if quality is _DEFAULT:
             quality = self.choose(publisher, seq, number)
         identity = Identity(self._name, self.epoch, number, publisher, seq, now, version, message.ttl)
-        routes = _ROOT_ONLY if not message.cause else (Route(tags=message.cause),)
+        routes = _ROOT_ONLY
+        if message.cause or message.opens is not None:
+            request = () if message.opens is None else (request_tag(self._name, message.opens.id),)
+            routes = (Route(tags=(*message.cause, *request)),)
         envelope = Envelope(identity, routes, message.body, quality)
         if notification is not None:
             envelope.__dict__["notification"] = notification
