@@ -109,6 +109,11 @@ class Context:
         """Whether an origin owes something to a subscription of an attached client."""
         return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
 
+    @property
+    def owing(self) -> Collection[str]:
+        """The origins that owe something to anybody here: others may have got more of them than the marks say."""
+        return self._broker.recovery.owing
+
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
         return self._broker.registrations.advertisements(client).values()

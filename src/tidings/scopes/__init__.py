@@ -87,6 +87,7 @@ from .mappings import (
     read_mapping,
 )
 from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
+from .policies._running import counted as counted_policies
 from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
@@ -186,6 +187,7 @@ __all__ = [
     "apply",
     "client_node",
     "compare",
+    "counted_policies",
     "credential",
     "dec_hook",
     "decode",
