@@ -180,6 +180,11 @@ def enter(source: object, cause: Cause | None) -> None:
     _current.set(causes or _NONE)
 
 
+def is_handling() -> bool:
+    """Whether anything was handed over in this context that came from a session."""
+    return bool(_current.get())
+
+
 def leave(source: object) -> None:
     """In this context, what `source` has handed over is handled."""
     if (cause := _current.get().get(source)) is not None:

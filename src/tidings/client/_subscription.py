@@ -9,9 +9,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
-from tidings.broker import Cause, during, enter, leave
+from tidings.broker import Cause, during, enter, is_handling, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
@@ -104,6 +104,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Until the next is asked for, what this task publishes is a reaction to this one: see docs/sessions.md.
         """
+        plain = self.durable is None and not self._paused and not is_handling()
+        if plain and self._queue and type(self._queue[0]) is not _Caused:
+            return cast("_T", self._queue.popleft())  # as most are: from no session, and nothing else to do
         leave(self)
         item, cause = await self.taken()
         enter(self, cause)
