@@ -12,7 +12,7 @@ from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._runtime import Log, Timer
-from .forwarding import Noting, Publications
+from .forwarding import Noting, Opener, Publications
 from .interest import Entry, Registration, RoutingOptions, Scoping, Settling
 from .outlets import Holds
 from .overlay import WAVE_DEADLINE, Tree
@@ -108,6 +108,11 @@ class Context:
     def is_owed(self, client: Link) -> bool:
         """Whether an origin owes something to a subscription of an attached client."""
         return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
+
+    @property
+    def owing(self) -> Collection[str]:
+        """The origins that owe something to anybody here: others may have got more of them than the marks say."""
+        return self._broker.recovery.owing
 
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
@@ -215,6 +220,15 @@ class Context:
         be noted more than once.
         """
         self._broker.delivery.following.noting = Noting(self._feature.name, onward, noted)
+
+    def open_sessions(self, opener: Opener) -> None:
+        """Be asked for a session by each request, and told if it goes to nobody."""
+        self._broker.delivery.opener = opener
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether this broker knows what everybody in the network wants: nobody floods, and no neighbour is missing."""
+        return self.routing.algorithm != "flooding" and self._broker.gathering.is_ready
 
     def tell_marks(self) -> None:
         """Tell neighbours and clients now how far this broker has come, and not only when that is due."""
