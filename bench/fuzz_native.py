@@ -77,6 +77,9 @@ class Feeder:
         self._plane = index.plane
         self._rng = rng
         self._links = [Link() for _ in range(8)]
+        guard: CompiledIndex[int] = CompiledIndex()
+        guard.add(Filter.parse("NOT (a = 1) OR b EXISTS"), 0)
+        self._guards = [None, None, guard.plane]
         self._version = 0
         self.fed = 0
         self._plane.arm(b"\x94\x98\xa1b\x01", b"\x00", pack((ROOT_ROUTE,)))
@@ -121,9 +124,10 @@ class Feeder:
         at = 0
         for _ in range(4):
             special = rng.choice([None, None, lambda targets: rng.random() < 0.3])
+            last, guard = rng.choice([0, 2**63 - 3]), rng.choice(self._guards)
             try:
                 found = self._plane.feed(
-                    data, at, self._links[0], b"\xa1p", rng.choice([0, 2**63 - 3]), 0, 2**50, b"\0\1\2\2", None, 500,
+                    data, at, self._links[0], b"\xa1p", last, 0, 2**50, b"\0\1\2\2", guard, 500,
                     self._version, self._plan, special,
                 )  # fmt: skip
             except ValueError:

@@ -13,7 +13,19 @@ from typing import Any
 from bench import Report
 from tidings.broker import Broker, Feature, Link, LinkKind
 from tidings.model import Filter, Notification
-from tidings.scopes import CLOSED, OPEN, Answer, AnyChange, CreateScope, Join, Scopes, client_node
+from tidings.scopes import (
+    CLOSED,
+    OPEN,
+    Answer,
+    AnyChange,
+    CreateScope,
+    Join,
+    PolicyKind,
+    PolicyUse,
+    Scopes,
+    SetPolicy,
+    client_node,
+)
 from tidings.sim import Network
 from tidings.wire import Deliver, Frame, Publish, Quality, Subscribe, Written, encode_body
 
@@ -26,6 +38,7 @@ def run(report: Report) -> None:
     _inside(report)
     _edges(report)
     _numbers(report)
+    _policies(report)
     _join(report)
 
 
@@ -163,6 +176,25 @@ def _numbers(report: Report) -> None:
     for size in sizes:
         report.figure(f"publication to 10 siblings, {size} scopes", medians[str(size)], "µs")
     report.limit("600 scopes / 6 scopes", medians["600"] / medians["6"], "x", at_most=1.2)
+
+
+def _policies(report: Report) -> None:
+    """A scope without a policy, beside one that has one; and the scope that has it."""
+    forest = tuple(_forest(SCOPES, CLIENTS))
+    bottom = DEPTH - 1
+    chooses = SetPolicy("s11", PolicyKind.INTERNAL, PolicyUse("producer", {"publishers": "@c11"}))
+    plain, beside = _Place(SCOPES, CLIENTS, forest), _Place(SCOPES, CLIENTS, (*forest, chooses))
+    medians = _medians(
+        {
+            "plain": lambda: plain.burst(bottom, bottom),
+            "beside": lambda: beside.burst(bottom, bottom),
+            "policy": lambda: beside.burst(11, 11),
+        }
+    )
+    assert beside.world.delivered == 2 * plain.world.delivered == 2 * ROUNDS * BURST * CLIENTS // SCOPES
+    ratio = medians["plain"] / medians["beside"]
+    report.ratio("speed of a scope beside one with a policy / no policies", ratio, at_least=0.98)
+    report.figure("publication to 10 siblings, each chosen by a policy", medians["policy"], "µs")
 
 
 def _join(report: Report) -> None:

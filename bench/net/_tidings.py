@@ -39,9 +39,11 @@ _names = itertools.count(1)
 class Tidings:
     """The dialect."""
 
-    def __init__(self, quality: Quality = Quality.FIRE) -> None:
+    def __init__(self, quality: Quality = Quality.FIRE, *, pure: bool = False) -> None:
+        """`pure`: the server does without the compiled engine."""
         self._quality = quality
-        self.name = f"tidings, {quality.name.lower()}"
+        self._environment = {"TIDINGS_PURE": "1"} if pure else None
+        self.name = f"tidings, {quality.name.lower()}" + (", pure Python" if pure else "")
 
     @contextmanager
     def start(self) -> Iterator[Running]:
@@ -57,7 +59,7 @@ class Tidings:
                 port = free_port()
                 neighbours = [f"tidings://127.0.0.1:{broker.port}" for broker in brokers[-1:]]
                 command = [sys.executable, "-m", "bench.net._broker", f"b{number}", str(port), *neighbours]
-                brokers.append(stack.enter_context(running(command, port)))
+                brokers.append(stack.enter_context(running(command, port, environment=self._environment)))
             yield brokers
 
     def _connect(self, port: int, more: bytes, wanted: int, silence: float = 0.0) -> tuple[Publisher, int]:

@@ -46,6 +46,6 @@ def run(bench: Bench) -> None:
         [INTEREST],
         [quote()] * BATCH,
         copies=1,
-        targets={"mosquitto": TARGET},
+        targets={"mosquitto": TARGET, "nats-server": 1.0},
         prepare=prepare,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tidings.broker._bounds import MAX_NUMBER
 from tidings.broker.overlay._topology import MAX_EPOCH, Topology
 from tidings.model import Filter, TidingsError, TopologyError
 from tidings.sim import Network, Weather
@@ -75,3 +76,31 @@ def test_a_broker_can_outdo_whatever_was_made_up_about_it(version: int) -> None:
     assert other.learn(made_up)
     assert honest.contests(made_up)
     assert other.learn(honest.defend(made_up))
+
+
+@pytest.mark.parametrize("version", [2**62, 2**63 - 3])
+def test_a_state_that_cannot_be_outdone_is_not_answered_by_one_that_all_refuse(version: int) -> None:
+    topology = Topology("b", 5)
+    assert not topology.contests(LinkState("b", MAX_EPOCH, version, {}))
+    made_up = LinkState("b", MAX_EPOCH, MAX_NUMBER // 2 - 1, {})
+    assert topology.contests(made_up)
+    assert Topology("a", 5).learn(topology.defend(made_up))
+
+
+def test_a_mark_counts_only_if_it_comes_from_where_its_origin_lies() -> None:
+    network = Network(seed=1)
+    network.add_brokers("abe", links=["ab", "ae"])
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+    reader.subscribe("n > 0")
+    network.run()
+    writer.publish(n=1)
+    network.run()
+    liar = network.brokers["e"]
+    liar.send(liar.adjacency.neighbours["a"], Mark("b", 1, 2**62))
+    network.run()
+    network.cut("a", "b")
+    writer.publish(n=2)
+    network.run(seconds=2)
+    network.heal("a", "b")
+    network.run()
+    assert [one["n"] for one in reader.received] == [1, 2]

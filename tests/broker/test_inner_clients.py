@@ -135,6 +135,37 @@ def test_the_local_broker_runs_inside_a_broker_as_it_does_anywhere() -> None:
     assert broken_invariants(network) == overgrown(network) == []
 
 
+def test_what_it_publishes_after_a_restart_of_its_broker_is_no_repetition() -> None:
+    class Voice(Feature):
+        name = "voice"
+
+        def start(self) -> None:
+            self.client = self.context.open_client("voice", lambda frame: self.local.receive(frame))  # noqa: PLW0108 - made below
+            self.local = LocalBroker("voice", self.client.send, published=self.client.published)
+
+    voices: list[Voice] = []
+
+    def made(broker: str) -> list[Feature]:
+        voices.append(Voice())
+        return [voices[-1]]
+
+    network = Network(seed=1, features=made)
+    network.add_brokers("a")
+    bob = network.add_client("bob", "a")
+    bob.subscribe("n > 0")
+    network.run()
+    for n in (1, 2):
+        voices[-1].local.publish({"n": n})
+    network.run()
+    network.crash("a")
+    network.run(seconds=1)
+    network.restart("a")
+    network.run(seconds=30)
+    voices[-1].local.publish({"n": 3})
+    network.run()
+    assert seen(bob) == [1, 2, 3]
+
+
 def test_a_closed_one_says_nothing_and_a_name_is_taken_once() -> None:
     network, host = world()
     network.add_client("alice", "b")

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ class Local:
     def __init__(self, subscriptions: int, **terms: Any) -> None:
         self._sent: list[Frame] = []
         self.local = LocalBroker("me", self._sent.append)
-        self._all = Subscriptions(self.local, None, None)  # type: ignore[arg-type]
+        self._all = Subscriptions(self.local, SimpleNamespace(features=()), None)  # type: ignore[arg-type]
         self.subscriptions = [self._add(**terms) for _ in range(subscriptions)]
         self._numbers = itertools.count(1)
 

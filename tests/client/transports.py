@@ -26,7 +26,7 @@ from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
-from tidings.scopes import Scopes
+from tidings.scopes import Requests, Scopes
 from tidings.sim import World
 
 __all__ = ["brokers", "on_both", "on_sockets", "options", "serve", "take", "until", "url", "way_to"]
@@ -71,7 +71,7 @@ def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
     counting = Aggregation(), Receivers(AggregationOptions())
     moving = hosts, Following(hosts.epoch_of), Arrivals()
-    return (Scopes(name), Strict(HistoryOptions()), *counting, *moving, Groups())
+    return (Scopes(name), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

@@ -1,7 +1,7 @@
 """The stock market of the documents: the same programs in one market and in two; only administrators differ.
 
-Who must see what stands in section 6 of the model's specification. Without the policy that delays quotes for private
-customers, they get them at once.
+Who must see what stands in section 6 of the model's specification. The policy that delays quotes for private customers
+is in a file of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tidings.model import Identity, Notification
+from tidings.scopes import Graph, apply, sightings
+from tidings.scopes.language import Source, World, compile_script
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stock_market"
 PROGRAMS = ("customer", "database", "engine", "limit_watcher")
@@ -76,3 +80,21 @@ def test_two_markets(day: ModuleType) -> None:
     assert of(seen, "pc3", "Accept") == {"me1 agent2", "me1 agent3", "me2 agent3"}
     assert of(seen, "pc4", "Accept") == {"me2 agent3"}
     assert not any(of(seen, name, "OrderBook") for name in seen)
+
+
+@pytest.mark.req("VIS-609", "VIS-611")
+def test_private_customers_get_quotes_later_and_a_second_engine_takes_its_orders() -> None:
+    graph = Graph()
+    for name in ("market.scopes", "policies.scopes"):
+        script = Source((EXAMPLE / name).read_text(encoding="utf-8"), name)
+        graph = apply(graph, compile_script([script], World.of(graph, [])).changes)
+
+    def due(publisher: str, reader: str, **attributes: object) -> list[int]:
+        identity, note = Identity("b", 1, 1, publisher, 1, 0), Notification(attributes)
+        return [one.due for one in sightings(graph, f"@{publisher}", note, f"@{reader}", identity=identity)]
+
+    quote = {"type": "Quote", "symbol": "SAP"}
+    assert (due("me1", "pc3", **quote), due("me1", "pc2", **quote)) == ([0], [1_000_000])
+    assert due("me1", "pc2", type="Accept", symbol="SAP") == [0]
+    for symbol, engines in (("IBM", [[], [0]]), ("SAP", [[0], []])):
+        assert [due("agent2", engine, type="Order", symbol=symbol) for engine in ("me1", "me3")] == engines

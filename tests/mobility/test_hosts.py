@@ -53,8 +53,6 @@ def test_a_name_that_is_in_use_elsewhere_is_refused_with_where_and_since_when() 
     in_world(main)
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 @pytest.mark.parametrize("second", BROKERS)
 def test_who_takes_over_is_served_and_the_other_one_ends_for_good(second: str) -> None:
     async def main(world: World) -> None:
@@ -271,8 +269,6 @@ def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     assert "Wave" not in sent
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     """The phone leaves `a`, which is cut off, for `c`; and when the link is back `c` for `b`, before `c` has told."""
     world = network()
@@ -293,8 +289,6 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     assert at(world) == ["b"]
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 def test_an_old_host_names_whom_it_could_not_reach() -> None:
     """`b` hosts the phone and has lost sight of `a`, which the next host reaches."""
     world = network()
@@ -310,8 +304,6 @@ def test_an_old_host_names_whom_it_could_not_reach() -> None:
     assert "Wave" in sent
 
 
-@pytest.mark.req("MOB-011")
-@pytest.mark.req("AGG-005")
 def test_a_host_to_which_a_client_comes_back_tells_the_one_where_it_was_meanwhile() -> None:
     """`c` is so far away that what it asks is not answered in time: it has to be told."""
     world = network()

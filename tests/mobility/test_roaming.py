@@ -116,6 +116,37 @@ def test_going_and_coming_announces_and_withdraws_nothing_at_the_home_broker() -
     assert told == []
 
 
+def test_who_goes_and_comes_all_the_time_is_activated_more_and_more_patiently() -> None:
+    world = network()
+    phone, feed = walker(world)
+    broker, controlling = world.brokers["a"], roaming(world, "a").controlling
+    link = broker.client("phone")
+    assert link is not None
+
+    def go_and_come(n: int) -> int:
+        sent = controlling.sent
+        broker.away(link)
+        world.run(0.75)
+        feed.publish(n=n)
+        world.run(0.75)
+        broker.back(link)
+        world.run(0.5)
+        return controlling.sent - sent
+
+    assert [go_and_come(n) for n in range(16)] == [4] * 11 + [0] * 5  # two copies that listen, and rest
+    assert numbers(phone) == list(range(16))
+    broker.away(link)
+    world.run(1)
+    assert states(world) == {"b": "passive", "c": "passive"}
+    world.run(31)
+    assert states(world) == {"b": "active", "c": "active"}  # it is waited for, but not for ever
+    broker.back(link)
+    world.run(61)
+    assert go_and_come(16) == 4  # it has calmed down
+    assert numbers(phone) == list(range(17))
+    assert len(controlling._departures) == 1
+
+
 @pytest.mark.req("MOB-042")
 def test_who_is_away_for_too_long_leaves_nothing_behind_and_is_served_by_the_origins() -> None:
     world = network(MobilityOptions(Scheme.PROACTIVE, roamers=("all",), t_timeout=10, dummy_self_expiry=20))

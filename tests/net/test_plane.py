@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from net.plane_world import Notebook, Site, compiled
 from net.world import brokers, running, take, url
+from rich.console import Console, Group
 from strategies import SOAK_SLOWLY, filters, notifications
 
 import tidings
+from tidings.cli._status import summary
 from tidings.model import Filter, Notification, StoreError
+from tidings.net._access import Access, AccessEntry
 from tidings.net._options import Limits, SlowPolicy
 from tidings.wire import (
     JSON,
@@ -119,7 +123,7 @@ class Talk:
 async def play(site: Site, steps: list[tuple[str, Any]]) -> None:
     talk = Talk()
     for name in CLIENTS:
-        site.connect(name, SPOKEN[name].name)
+        site.connect(name, SPOKEN[name].name, token=name)
     for kind, detail in [*PRELUDE, *steps]:
         if kind == "send":
             name, what, cuts = detail
@@ -161,24 +165,38 @@ async def both(steps: list[tuple[str, Any]], patch: pytest.MonkeyPatch, *, store
     return fed
 
 
-def compare(steps: list[tuple[str, Any]], *, stores: bool) -> None:
+IDENTITIES = Access(
+    {
+        "ann": AccessEntry("ann", publish=Filter.parse("a EXISTS OR n > 2")),
+        "bob": AccessEntry("bob"),
+        "cid": AccessEntry("cid", publish=Filter.parse("b = 1 OR NOT (a EXISTS)")),
+        "dora": AccessEntry("dora", publish=Filter.parse("a EXISTS")),
+    }
+)
+
+
+def compare(steps: list[tuple[str, Any]], *, stores: bool, guarded: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        asyncio.run(both(steps, patch, stores=stores))
+        asyncio.run(both(steps, patch, stores=stores, access=IDENTITIES if guarded else Access()))
 
 
 @compiled
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(step, min_size=3, max_size=20), st.booleans())
-def test_bytes_and_state_are_those_of_the_python_lane(steps: list[tuple[str, Any]], stores: bool) -> None:
-    compare(steps, stores=stores)
+@given(st.lists(step, min_size=3, max_size=20), st.booleans(), st.booleans())
+def test_bytes_and_state_are_those_of_the_python_lane(
+    steps: list[tuple[str, Any]], stores: bool, guarded: bool
+) -> None:
+    compare(steps, stores=stores, guarded=guarded)
 
 
 @compiled
 @pytest.mark.soak
 @settings(SOAK_SLOWLY, suppress_health_check=list(HealthCheck))
-@given(st.lists(step, min_size=3, max_size=60), st.booleans())
-def test_bytes_and_state_are_those_of_the_python_lane_for_long(steps: list[tuple[str, Any]], stores: bool) -> None:
-    compare(steps, stores=stores)
+@given(st.lists(step, min_size=3, max_size=60), st.booleans(), st.booleans())
+def test_bytes_and_state_are_those_of_the_python_lane_for_long(
+    steps: list[tuple[str, Any]], stores: bool, guarded: bool
+) -> None:
+    compare(steps, stores=stores, guarded=guarded)
 
 
 def publication(seq: int, quality: Quality = Quality.FIRE, **attributes: Any) -> bytes:
@@ -296,11 +314,33 @@ def test_a_broken_header_refuses_the_whole_read_in_both(monkeypatch: pytest.Monk
 
 
 @compiled
+def test_an_identity_with_a_filter_is_fed_what_passes_and_refused_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        site = Site(pure=False, patch=monkeypatch, access=IDENTITIES)
+        site.connect("ann", token="ann")
+        data = b"".join(publication(seq) for seq in range(1, 6))
+        await site.send("ann", data)
+        assert [one.publication for one in messages(site, "ann")] == [1, 2]
+        assert "may only publish" in messages(site, "ann")[0].reason
+        assert [one.identity.publisher_seq for one in site.broker.publications.recent] == [3, 4, 5]
+        assert site.fed == 3
+        await site.close()
+
+    asyncio.run(story())
+
+
+@compiled
 def test_memory_keeps_what_it_would_have_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidings.broker.forwarding._numbers.MEMORY_BYTES", 3_000)
     body = encode_body({"n": 1, "text": "x" * 40})
     steps = [("send", ("ann", [("publish", [(1, body, Quality.FIRE, None)] * 17)], [])) for _ in range(20)]
     assert asyncio.run(both(steps, monkeypatch)) > 300
+
+
+def rendered(what: Group) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(what)
+    return console.export_text()
 
 
 @compiled
@@ -313,6 +353,12 @@ async def test_a_broker_with_a_store_takes_what_clients_publish_without_a_word(t
             await asyncio.gather(*receipts)
             assert {receipt.quality for receipt in receipts} == {Quality.STORED}
             assert [one["n"] for one in await take(heard, 1_000)] == list(range(1_000))
+            status = await reader.status()
+            assert status.scopes is not None
+            (table,) = status.scopes.tables
+            assert (table.lookups, table.taken, table.unfed) == (1_000, 1_000, "")
+            assert table.fed > 500
+            assert "100% of 1,000 lookups, " in rendered(summary(status))
         (lane,) = servers["b"].host.broker.delivery.lanes.all().values()
         assert lane.fed > 500
     async with brokers(["b"], data=tmp_path) as servers, tidings.connect(url(servers["b"])) as reader:

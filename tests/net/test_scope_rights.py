@@ -304,7 +304,7 @@ async def test_what_a_client_claims_about_scopes_and_identity_is_refused_or_igno
             assert server.host.broker.statistics.refused == refused + 1
             await liar.hello("liar")
             claims = ["secret", {"origin": "z", "seq": 7}, "secret"]
-            message = ["Publish", 1, encode_body({"x": 1}), 1, None, *claims]
+            message = ["Publish", 1, encode_body({"x": 1}), 1, None, [], None, *claims]
             hop = [0, None, {"scopes": encode(Retire(9, 9))}]
             liar.write(part(Part.DATA, msgspec.msgpack.encode([message, hop])))
             acknowledged = await liar.expect(PublishAck)

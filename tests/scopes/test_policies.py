@@ -104,7 +104,6 @@ def test_interfaces_come_first_so_a_policy_is_asked_about_nothing_that_they_stop
     assert Recording.asked == []
 
 
-@pytest.mark.req("VIS-605")
 def test_full_policies_change_nothing() -> None:
     plain = market()
     full = market(
@@ -114,7 +113,6 @@ def test_full_policies_change_nothing() -> None:
         assert seen(full, publisher) == seen(plain, publisher)
 
 
-@pytest.mark.req("VIS-605")
 def test_a_policy_is_set_up_once_and_shut_down_when_no_version_has_it() -> None:
     life: list[str] = []
 
@@ -181,7 +179,6 @@ def test_a_producer_policy_knows_who_published_and_by_which_way() -> None:
     assert [seen(roles, publisher)[-1:] == "e" for publisher in "abd"] == [False, True, False]
 
 
-@pytest.mark.req("ARC-247")
 def test_a_window_is_open_at_certain_times_of_certain_days() -> None:
     day = market(has("market", PUBLISHING, "window", opens="09:00", closes="17:30"))
     minute = 60_000_000
@@ -192,7 +189,6 @@ def test_a_window_is_open_at_certain_times_of_certain_days() -> None:
     assert [seen(night, "a", at=time * minute)[-1] == "e" for time in times] == [False, True, True, False, False]
 
 
-@pytest.mark.req("ARC-232")
 def test_parameters_go_to_the_members_that_name_the_value() -> None:
     said = (SetAttributes("@b", {"symbols": ("SAP", "BMW")}), SetAttributes("@c", {"symbols": "SAP"}))
     graph = market(*said, has("market", INTERNAL, "parameters", attribute="symbol", member="symbols"))
@@ -237,7 +233,20 @@ def test_random_policies_keep_every_promise(name: str) -> None:
         assert not result.violations, result.report()
 
 
-@pytest.mark.req("VIS-605")
+def test_a_scope_with_a_policy_leaves_its_lane_and_others_stay() -> None:
+    world = Watched("a", [], {"x": "a", "y": "a", "u": "a", "v": "a"})
+    members = (Join("@x", "s"), Join("@y", "s"), Join("@u", "t"), Join("@v", "t"))
+    world.change(CreateScope("s", OPEN), CreateScope("t", OPEN), *members, has("t", INTERNAL, "full"))
+    world.subscribe()
+    for number in range(5):
+        world.client("x").publish(n=number)
+        world.client("u").publish(n=number)
+    world.network.run()
+    lanes = world.network.brokers["a"].delivery.lanes.all()
+    assert {scope: lane.taken for scope, lane in lanes.items() if scope and lane.taken} == {"s": 5}
+    assert len(world.got("y")) == len(world.got("v")) == 5
+
+
 def test_removing_a_policy_changes_only_what_goes_through_its_scope() -> None:
     dice = random.Random(5)
     for _ in range(30):

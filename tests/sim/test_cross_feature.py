@@ -3,6 +3,8 @@
 A client roams from broker to broker, subscribed into the past to what comes to it across a mapped edge of the scope
 graph, while a link is cut and a scope changes. Somebody in the market watches, across that edge, how many want its
 prices: the client that roams counts once, in every value that is complete.
+
+Somebody else roams, too, and gets the prices of the market by a policy that keeps them back for a while.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ from tidings.scopes import (
     Interface,
     Join,
     Mode,
+    PolicyKind,
+    PolicyUse,
     Scopes,
     SetInterface,
+    SetPolicy,
     edge_mapping,
     mapping,
 )
@@ -30,6 +35,8 @@ from tidings.sim import Network, Promises, broken_invariants, check, overgrown
 from tidings.sim._aggregates import broken_aggregates
 from tidings.wire import Quality
 
+DELAY = 0.35
+"""Seconds for which some get prices later."""
 EARLIER = range(1, 21)
 PRICES = range(21, 61)
 PAST = 8
@@ -50,6 +57,7 @@ def roam(seed: int) -> tuple[Network, list[float]]:
         (("hub", "north"), ("hub", "east"), ("hub", "south"), ("north", "east")),
     )
     market, customer = network.add_client("market", "north"), network.add_client("customer", "east")
+    evening = network.add_client("evening", "south")
     network.run()
     euros = edge_mapping(outward=mapping(Convert("price", 100)), inward=mapping(Convert("price", 0.01)))
     network.change(
@@ -60,8 +68,12 @@ def roam(seed: int) -> tuple[Network, list[float]]:
             Join("customers", "floor", mapping=euros),
             Join("@market", "floor"),
             Join("@customer", "customers"),
+            *(CreateScope("late", OPEN), Join("late", "floor"), Join("@evening", "late")),
+            SetPolicy("late", PolicyKind.DELIVERY, PolicyUse("delay", {"seconds": DELAY})),
         ),
     )
+    network.run()
+    evening.subscribe("price > 0")
     network.run()
     market.watch("subscriber_count", "price > 100", id="reach", scope="floor")  # in cents, of those who want euros
     step = 100_000
@@ -84,6 +96,8 @@ def roam(seed: int) -> tuple[Network, list[float]]:
             else:
                 customer.vanish(noticed=60, kept=60)  # the broker that it leaves does not notice
             customer.attach(broker)
+            evening.detach()
+            evening.attach(broker)
 
         network.scheduler.after(at * 9 * step, move)
     network.scheduler.after(7 * step, lambda: network.cut("hub", "north"))
@@ -104,9 +118,11 @@ def test_a_roaming_client_sees_one_unbroken_stream_from_the_past_across_a_mapped
     assert prices == [float(price) for price in range(int(prices[0]), PRICES.stop)]
     assert network.clients["customer"].reports["s1"].count == PAST
     reach = network.clients["market"].watches["reach"]
-    assert {result.value for result in reach.results if result.complete} <= {0, 1}
+    assert {result.value for result in reach.results if result.complete} <= {0, 1, 2}
     assert reach.last is not None
-    assert (reach.last.value, reach.last.complete) == (1, True)
+    assert (reach.last.value, reach.last.complete) == (2, True)
+    late = sorted(float(notification["price"]) for notification in network.clients["evening"].received)  # type: ignore[arg-type]
+    assert late == [100.0 * price for price in (*EARLIER, *PRICES)]
     assert not broken_aggregates(network, Promises.load())
     assert not check(network.trace, Promises.load())
     assert not broken_invariants(network)

@@ -30,7 +30,9 @@ def test_what_a_group_gets_goes_to_one_member(part: int) -> None:
         run(f"g{seed}")
 
 
-@pytest.mark.parametrize("name", ["g9", "g47", "g115", "g149", "g157", "g265", "g291", "g318", "g8000022"])
+@pytest.mark.parametrize(
+    "name", ["g9", "g47", "g115", "g149", "g157", "g265", "g291", "g318", "g2075", "g2086", "g8000022"]
+)
 def test_what_was_broken_once_stays_mended(name: str) -> None:
     run(name)
 

@@ -92,3 +92,12 @@ def test_thousands_of_graphs(part: int) -> None:
     """Fresh seeds until the time is used up; the parts are spread over the processes."""
     for seed in spread_seeds(part):
         run(seed, mirrored=seed % 4 >= 2, placed=seed % 8 < 2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(8))
+def test_thousands_of_graphs_with_policies(part: int) -> None:
+    """The same with policies that come and go, and clients that roam in some."""
+    for seed in spread_seeds(part):
+        result = Scenario.named(f"{('ts', 'tm', 'tp', 'tws')[seed % 4]}{seed}").run(PROMISES)
+        assert not result.violations, result.report()

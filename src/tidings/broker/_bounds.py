@@ -8,7 +8,7 @@ from typing import TypeGuard
 from tidings.model import ROOT_SCOPE, Filter, FilterError, FilterTooLarge, Location, Matches, Position, TidingsError
 from tidings.wire import CLIENT_COST, MAX_POSITIONS, Advertise, Publish, Subscribe, UnreadableFilter
 
-from ._causes import check_cause
+from ._causes import check_cause, check_session_id
 
 MAX_NUMBER = 2**63 - 1
 """The largest number of anything: what disks and other languages can hold."""
@@ -35,7 +35,7 @@ def check_publication(message: Publish) -> None:
     if message.cause:
         check_cause(message.cause)
     if message.opens is not None:
-        raise TidingsError("requests are not carried out by this broker; publish, and subscribe to the answer")
+        check_session_id(message.opens.id)
 
 
 def check_readable(filter: Matches) -> None:

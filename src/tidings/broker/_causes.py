@@ -29,12 +29,14 @@ them, and appears in the session scopes that all of them were in.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tidings.model import ValueRefused
+
+_T = TypeVar("_T")
 
 IN = "in:"
 AT = "at:"
@@ -74,6 +76,11 @@ def scope_tag(scope: str) -> str:
     return AT + _digest(scope)
 
 
+def request_tag(broker: str, id: str) -> str:
+    """The tag of a request that has opened a session by this id at a broker."""
+    return f"{RE}{broker}/{id}"
+
+
 def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -83,6 +90,12 @@ def check_cause(tags: Iterable[str]) -> None:
     for tag in tags:
         if not tag.startswith((IN, AT)):
             raise ValueRefused(f"cause {tag!r:.60} is no tag of a session; repeat what the notification came with")
+
+
+def check_session_id(id: str) -> None:
+    """Raise `ValueRefused` unless a client may open a session by this id."""
+    if not id or "/" in id or not id.isprintable():
+        raise ValueRefused(f"session id {id!r:.60} cannot be; use printable characters other than '/', at least one")
 
 
 def climbs(path: Iterable[str], scope: str, tags: Collection[str], graph: Sessions) -> bool:
@@ -120,7 +133,7 @@ def told_of(path: tuple[str, ...], tags: Iterable[str], graph: Sessions) -> dict
 class Cause:
     """What a notification is told to belong to, while an application handles it."""
 
-    __slots__ = ("_kept", "holds", "tags")
+    __slots__ = ("_kept", "holds", "request", "tags")
 
     def __init__(self, tags: Iterable[str], *, kept: bool = False) -> None:
         """`kept`: it holds for ever, for what the application has started."""
@@ -128,15 +141,15 @@ class Cause:
         self.holds = True
         """Whether what is published here is a reaction to it."""
         self._kept = kept
+        self.request = ""
+        """Where a reply goes; empty if the notification was no request."""
+        for tag in self.tags:
+            if tag.startswith(RE):
+                self.request = tag[len(RE) :]
 
     def end(self) -> None:
         """The application has handled the notification."""
         self.holds = self._kept
-
-    @property
-    def request(self) -> str:
-        """Where a reply goes; empty if the notification was no request."""
-        return next((tag[len(RE) :] for tag in self.tags if tag.startswith(RE)), "")
 
     @property
     def reaction(self) -> frozenset[str]:
@@ -167,23 +180,31 @@ def enter(source: object, cause: Cause | None) -> None:
     _current.set(causes or _NONE)
 
 
+def is_handling() -> bool:
+    """Whether anything was handed over in this context that came from a session."""
+    return bool(_current.get())
+
+
 def leave(source: object) -> None:
     """In this context, what `source` has handed over is handled."""
     if (cause := _current.get().get(source)) is not None:
         cause.end()
 
 
-@contextmanager
-def handling(source: object, cause: Cause) -> Iterator[None]:
-    """While this lasts, and no longer, what is published here is a reaction to this alone."""
-    with during(source, cause):
-        yield
-    cause.end()
+def handle(source: object, tags: tuple[str, ...], callback: Callable[[_T], object], item: _T) -> None:
+    """Call back; until it returns, and no longer, what is published here is a reaction to what has these tags."""
+    cause = Cause(tags)
+    token = _current.set({source: cause})
+    try:
+        callback(item)
+    finally:
+        _current.reset(token)
+        cause.end()
 
 
 @contextmanager
 def during(source: object, cause: Cause) -> Iterator[None]:
-    """As `handling`, but the cause does not end: something that was begun here goes on."""
+    """While this lasts, what is published here is a reaction to this alone; what was begun here may go on with it."""
     token = _current.set({source: cause})
     try:
         yield

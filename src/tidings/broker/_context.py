@@ -15,7 +15,7 @@ from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint, checked_advice
 from ._links import Guard, Link, LinkKind
 from ._runtime import Log, Timer
-from .forwarding import Noting, Publications
+from .forwarding import Noting, Opener, Publications
 from .interest import Entry, Registration, RoutingOptions, Scoping, Settling
 from .outlets import Holds
 from .overlay import WAVE_DEADLINE, Tree
@@ -115,6 +115,11 @@ class Context:
     def is_owed(self, client: Link) -> bool:
         """Whether an origin owes something to a subscription of an attached client."""
         return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
+
+    @property
+    def owing(self) -> Collection[str]:
+        """The origins that owe something to anybody here: others may have got more of them than the marks say."""
+        return self._broker.recovery.owing
 
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
@@ -233,6 +238,15 @@ class Context:
         name = self._feature.name
         noting = Noting(name, bounded(name, onward), self._guarded("as it noted a receiver", noted))
         self._broker.delivery.following.noting = noting
+
+    def open_sessions(self, opener: Opener) -> None:
+        """Be asked for a session by each request, and told if it goes to nobody."""
+        self._broker.delivery.opener = opener
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether this broker knows what everybody in the network wants: nobody floods, and no neighbour is missing."""
+        return self.routing.algorithm != "flooding" and self._broker.gathering.is_ready
 
     def tell_marks(self) -> None:
         """Tell neighbours and clients now how far this broker has come, and not only when that is due."""

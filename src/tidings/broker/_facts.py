@@ -27,6 +27,9 @@ Told: TypeAlias = dict[str, dict[int, list[tuple[int, int]]]]
 """Facts as brokers tell them to one another: by origin and epoch, the first and last number of each range."""
 
 
+_NONE: dict[int, list[tuple[int, int]]] = {}
+
+
 class Facts:
     """What has been decided, by origin and epoch.
 
@@ -56,6 +59,8 @@ class Facts:
         if epochs is None:
             return False
         ranges = epochs.get(key.epoch)
+        if ranges and ranges[-1][1] < key.seq:
+            return False
         if ranges is None:
             return len(epochs) >= MAX_EPOCHS and key.epoch < min(epochs)
         at = bisect_right(ranges, (key.seq, END)) - 1
@@ -95,6 +100,11 @@ class Facts:
         A position in an earlier epoch: that epoch has been decided to its end, and this one from its beginning.
         """
         origin, epoch, seq = key
+        if behind is not None and behind.epoch == epoch and behind.seq < seq:
+            ranges = self._ranges.get(origin, _NONE).get(epoch)
+            if ranges and ranges[-1][1] == behind.seq:  # it goes on where it was, as it nearly always does
+                ranges[-1] = (ranges[-1][0], seq)
+                return
         if behind is None or behind.epoch > epoch:
             self.add(origin, epoch, seq, seq)
         elif behind.epoch == epoch:

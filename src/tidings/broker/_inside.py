@@ -49,6 +49,14 @@ class InnerClient:
             broker.runtime.close_local(self.link)
             raise
 
+    @property
+    def published(self) -> int:
+        """The number of the last publication under its name, in an earlier life of the broker, too; 0: none is known.
+
+        What it publishes has larger ones: the broker takes others for repetitions.
+        """
+        return self._broker.publications.latest(self.link.name)
+
     def send(self, frame: Frame) -> None:
         """Say something to the broker; it hears it when the turn has ended."""
         if not self._open:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from tidings.model import Matches, Notification, Value
+from tidings.model import Filter, Matches, Notification, Value
 
 _NO_ATTRIBUTES: Mapping[str, Value] = {}
 
@@ -52,6 +52,16 @@ class Guard(Protocol):
 
     def check_advertise(self, filter: Matches) -> None:
         """May it publish everything that this filter accepts?"""
+        ...
+
+
+@runtime_checkable
+class Filtering(Protocol):
+    """A guard that asks nothing of a publication but whether it passes a filter."""
+
+    @property
+    def publishes(self) -> Filter:
+        """The filter: `check_publish` refuses whatever does not pass it, and nothing else."""
         ...
 
 

@@ -16,7 +16,6 @@ border broker has another number; it is recognised by the publisher's own, among
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -48,6 +47,7 @@ from tidings.wire import (
     Join,
     Leave,
     Marks,
+    Opening,
     Past,
     Publish,
     PublishAck,
@@ -63,7 +63,7 @@ from tidings.wire import (
 )
 
 from ._bounds import check_place, is_located, resolved
-from ._causes import NO_TAGS, Cause, handling, reaction, session_tags
+from ._causes import NO_TAGS, handle, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription, Membership
 from ._repetitions import Repetitions
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
@@ -152,6 +152,7 @@ class LocalBroker:
         quality: Quality = Quality.DEFAULT,
         ttl: int | None = None,
         seq: int | None = None,
+        opens: Opening | None = None,
     ) -> int:
         """Publish; the number by which the publication is acknowledged or refused.
 
@@ -165,8 +166,8 @@ class LocalBroker:
                 f"'{self.name}' has published number {seq} already; the next is {self._published + 1}"
             )
         self._published = seq
-        message = Publish(seq, body, quality, ttl, reaction())
-        if quality is not Quality.FIRE:
+        message = Publish(seq, body, quality, ttl, reaction(), opens)
+        if quality is not Quality.FIRE and opens is None:  # a request is answered by its replies, or by their absence
             self._unacknowledged[seq] = message
         self._send(Frame(message))
         return seq
@@ -458,11 +459,13 @@ class LocalBroker:
             if not tags:
                 subscription.callback(notification)
             else:
-                self._hand(subscription.callback, notification, tags)
+                handle(self, tags, subscription.callback, notification)
 
     def _hand(self, callback: Callback, notification: Notification, tags: tuple[str, ...]) -> None:
         """Call the application; what it publishes meanwhile is a reaction to what has these tags."""
-        with handling(self, Cause(tags)) if tags else contextlib.nullcontext():
+        if tags:
+            handle(self, tags, callback, notification)
+        else:
             callback(notification)
 
     def _out(self, message: AnyMessage) -> None:

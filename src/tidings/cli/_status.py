@@ -86,9 +86,12 @@ def summary(status: Status) -> Group:
         "routing": f"{status.routing['algorithm']}, {_advertisements(status)}",
         "counted": f"{_published(status):,} published, {_delivered(status):,} delivered, "
         f"{status.counters.refused:,} refused, {counted(status.counters.gaps, 'gap')}",
+        "plain path": _plain_path(status),
         "store": _store(status),
         "scopes": _scopes(status),
     }
+    if not rows["plain path"]:
+        del rows["plain path"]
     if not status.engine:
         del rows["engine"]  # of an older broker
     if status.suspended:
@@ -99,6 +102,18 @@ def summary(status: Status) -> Group:
     for name, value in rows.items():
         table.add_row(Text(name, style="cyan"), Text(value))
     return Group(table)
+
+
+def _plain_path(status: Status) -> str:
+    """The share of notifications that took the plain path, and of those that the compiled engine took as bytes."""
+    tables = status.scopes.tables if status.scopes is not None else ()
+    lookups, taken, fed = (sum(getattr(one, name) for one in tables) for name in ("lookups", "taken", "fed"))
+    if not lookups:
+        return ""
+    reasons = ", ".join(dict.fromkeys(one.unfed for one in tables if one.unfed))
+    return f"{taken / lookups:.0%} of {counted(lookups, 'lookup')}, {fed / lookups:.0%} as bytes" + (
+        f" (none now: {reasons})" if reasons else ""
+    )
 
 
 def _advertisements(status: Status) -> str:

@@ -15,6 +15,7 @@ from ._deploying import Deployment, Signing
 from ._moves import Move, Moves
 from ._receipt import Receipt, ReceiverCount, RefusedByService
 from ._receivers import COUNT_WITHIN, Identities
+from ._requests import REQUEST_TIMEOUT, Replies, Request
 from ._scripts import WorkedOut, work_out
 from ._settings import MAX_UNACKNOWLEDGED, OnDisconnect, OnReconnect
 from ._state import State
@@ -27,6 +28,7 @@ __all__ = [
     "ADMIN_TIMEOUT",
     "COUNT_WITHIN",
     "MAX_UNACKNOWLEDGED",
+    "REQUEST_TIMEOUT",
     "Admin",
     "AggregateValue",
     "AggregateWatch",
@@ -53,6 +55,8 @@ __all__ = [
     "Receipt",
     "ReceiverCount",
     "RefusedByService",
+    "Replies",
+    "Request",
     "Signing",
     "State",
     "Subscription",

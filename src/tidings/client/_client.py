@@ -18,9 +18,19 @@ from typing import Any, TypeVar, overload
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
 from tidings.aggregation.receiving import FEATURE as RECEIVERS
-from tidings.broker import MAX_NUMBER, LocalBroker
-from tidings.model import ArgumentRefused, Duplicates, Location, Matches, Notification, ValueRefused, object_attributes
-from tidings.wire import Consistency, Extension, Frame, Gap, Quality, Welcome
+from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker, current
+from tidings.model import (
+    ArgumentRefused,
+    Duplicates,
+    Location,
+    Matches,
+    Notification,
+    RequestEnded,
+    TidingsError,
+    ValueRefused,
+    object_attributes,
+)
+from tidings.wire import REQUESTS, Consistency, Extension, Frame, Gap, Opening, Quality, Welcome
 
 from ._address import Address, ConnectionFailed
 from ._admin import Admin
@@ -35,6 +45,7 @@ from ._publications import Publications
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
 from ._receivers import COUNT_WITHIN, Counting, CountTerms
+from ._requests import REQUEST_TIMEOUT, Replies, Requests
 from ._settings import Settings
 from ._state import Lifecycle, State, Trigger
 from ._subscription import Subscription
@@ -114,6 +125,8 @@ class Client(Inquiries):
         """Questions about the traffic: how many would hear this?"""
         self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)
+        self._requests = Requests(lambda message: self._link.send(Frame(message)), self._check)
+        self._subscriptions.answer = self._requests.reply
         self._local.observer = Incoming(
             self._publications,
             self._subscriptions,
@@ -123,6 +136,7 @@ class Client(Inquiries):
             aggregates=self.aggregates,
             counting=self._counting,
             moves=self._moves,
+            requests=self._requests,
         )
         self._keeping = Keeping(settings.state) if settings.state is not None else None
         self._writer: asyncio.Task[None] | None = None
@@ -372,6 +386,41 @@ class Client(Inquiries):
         receipt.receivers = await self._counting.received(id, terms)
         return receipt
 
+    # --- requests -------------------------------------------------------------------------------------
+
+    def request(
+        self, notification: object = None, /, *, timeout: float = REQUEST_TIMEOUT, **attributes: object
+    ) -> Replies:
+        """Ask whoever subscribes to this: `await` the result for the first reply, or iterate over all that come.
+
+        An iteration ends after `timeout` seconds. `NoResponder` is raised at once if the broker knows that nobody gets
+        the request, `NoReply` if none has come in time. Replies go to this client and to nobody else. Whoever handles
+        the request replies by `await request.reply(...)`.
+        """
+        microseconds_of(timeout, "a timeout", MAX_TIMEOUT)
+        content = _notification(notification, attributes) if notification is not None else attributes
+
+        async def publish(opening: Opening) -> int:
+            self._check()
+            if REQUESTS not in (self._link.features or ()):
+                raise TidingsError(
+                    f"broker '{self._link.broker}' is of a version that knows no requests; upgrade it, or publish"
+                )
+            if not self._link.flowing or self._publications.full:
+                await self._may_publish()
+            self._published += 1
+            return self._local.publish(content, opens=opening)
+
+        return Replies(self._requests, publish, timeout)
+
+    async def reply(self, notification: object = None, /, **attributes: object) -> None:
+        """Reply to the request that is being handled here, as `request.reply` does.
+
+        `NotARequest` if there is none, or more than one.
+        """
+        content = _notification(notification, attributes) if notification is not None else attributes
+        await self._requests.reply(current(), content)
+
     async def _may_publish(self) -> None:
         """Wait until the broker takes more; raise the reason if it never will."""
         self._check()
@@ -564,6 +613,7 @@ class Client(Inquiries):
         self.admin.renewed()
         if not self._settings.own_numbers:
             self._local.go_on_after(welcome.published)
+        self._requests.failed(RequestEnded("the broker has forgotten this client, and what it waited for; ask again"))
         self._local.announce()
         self._questions.ask_again()
         self.aggregates.renewed()
@@ -580,6 +630,7 @@ class Client(Inquiries):
         self._publications.failed(error)
         self._advertisements.failed(error)
         self._questions.answers.failed(error)
+        self._requests.failed(error)
         self.admin.failed(error)
         self.aggregates.failed(error)
         self._counting.failed(error)

@@ -10,7 +10,18 @@ from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
 from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.model import EventKey
-from tidings.wire import ARRIVALS, UNREADABLE, WAITING, Answer, Extension, Gap, HistoryReport, Quality, Refused
+from tidings.wire import (
+    ARRIVALS,
+    REQUESTS,
+    UNREADABLE,
+    WAITING,
+    Answer,
+    Extension,
+    Gap,
+    HistoryReport,
+    Quality,
+    Refused,
+)
 
 from ._admin import Admin
 from ._aggregates import Aggregates
@@ -20,6 +31,7 @@ from ._publications import Publications
 from ._questions import Questions
 from ._receipt import error_of
 from ._receivers import Counting
+from ._requests import Requests
 from ._subscriptions import Subscriptions
 
 log = logging.getLogger("tidings.client")
@@ -42,6 +54,7 @@ class Incoming:
         aggregates: Aggregates,
         counting: Counting,
         moves: Moves,
+        requests: Requests,
     ) -> None:
         self._publications = publications
         self._subscriptions = subscriptions
@@ -51,6 +64,7 @@ class Incoming:
         self._aggregates = aggregates
         self._counting = counting
         self._moves = moves
+        self._requests = requests
 
     def settled(self, id: str, advertisement: bool) -> None:
         """The network knows a subscription or an advertisement."""
@@ -68,7 +82,8 @@ class Incoming:
         """Something was not done."""
         reference, error = refusal.reference, error_of(refusal)
         if (number := refusal.publication) is not None:
-            self._publications.refused(number, error)
+            if not self._requests.refused(number, error):
+                self._publications.refused(number, error)
         elif not (
             self._subscriptions.refused(reference, error)
             or self._advertisements.refused(reference, error)
@@ -103,6 +118,8 @@ class Incoming:
             self._aggregates.deployment_heard(message.body)
         elif message.feature == RECEIVERS:
             self._counting.heard(message.body)
+        elif message.feature == REQUESTS:
+            self._requests.heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
         elif message.feature == ARRIVALS:

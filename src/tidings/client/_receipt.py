@@ -86,4 +86,9 @@ UNHEARD = EventKey("", 0, 0)
 
 def error_of(refused: Refused) -> TidingsError:
     """The error that the service meant, of the class it has here if there is one."""
-    return refusal(refused.error, refused.reason) or RefusedByService(f"{refused.error}: {refused.reason}")
+    return error_from(refused.error, refused.reason)
+
+
+def error_from(name: str, reason: str) -> TidingsError:
+    """The error of this name, of the class it has here if there is one."""
+    return refusal(name, reason) or RefusedByService(f"{name}: {reason}")

@@ -9,9 +9,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
-from tidings.broker import Cause, during, enter, leave
+from tidings.broker import Cause, during, enter, is_handling, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
 from tidings.wire import Gap, HistoryReport, Past
 
@@ -104,6 +104,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Until the next is asked for, what this task publishes is a reaction to this one: see docs/sessions.md.
         """
+        plain = self.durable is None and not self._paused and not is_handling()
+        if plain and self._queue and type(self._queue[0]) is not _Caused:
+            return cast("_T", self._queue.popleft())  # as most are: from no session, and nothing else to do
         leave(self)
         item, cause = await self.taken()
         enter(self, cause)
@@ -247,13 +250,16 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
                 self._does_not_fit(item)
                 return
         tags = self._subscriptions.delivering_tags
+        cause = Cause(tags, kept=self._terms.keep_context) if tags else None
+        if cause is not None and cause.request and item is notification:
+            item = self._subscriptions.request_of(notification, cause)
         if self._callback is not None:
-            if tags:
-                self._call_in_context(item, Cause(tags, kept=self._terms.keep_context))
+            if cause is not None:
+                self._call_in_context(item, cause)
             else:
                 self._call(item)
             return
-        self._queue.append(_Caused(item, Cause(tags, kept=self._terms.keep_context)) if tags else item)
+        self._queue.append(item if cause is None else _Caused(item, cause))
         if self.durable is not None:
             self.durable.queued(self._subscriptions.delivering)
         waiting = len(self._queue)

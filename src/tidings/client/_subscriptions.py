@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from tidings.broker import LocalBroker
-from tidings.model import Identity, Matches, Position, TidingsError
+from tidings.broker import Cause, LocalBroker
+from tidings.model import Identity, Matches, Notification, Position, TidingsError
 from tidings.wire import GROUPS, Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
 from ._durable import Durables
 from ._questions import Questions
+from ._requests import Request
 from ._subscription import Subscription
 from ._terms import Terms
 from ._uplink import Uplink
@@ -33,6 +35,8 @@ class Subscriptions:
         self._calls: set[Callbacks[Any]] = set()
         """Callbacks that are awaited, until nothing more is called."""
         self.durables = Durables(questions)
+        self.answer: Callable[[Cause | None, Mapping[str, object]], Awaitable[None]]
+        """Replies to a request; the client says how."""
         self.gaps = 0
         """How many times something was lost."""
 
@@ -130,6 +134,10 @@ class Subscriptions:
     def delivering_tags(self) -> tuple[str, ...]:
         """The sessions that what is being handed over belongs to."""
         return self._local.delivering_tags
+
+    def request_of(self, notification: Notification, cause: Cause) -> Notification:
+        """A request as an application gets it: it can be replied to."""
+        return Request.of(notification, lambda reply: self.answer(cause, reply))
 
     def calls(self, callbacks: Callbacks[Any]) -> None:
         """A callback is awaited from now on."""

@@ -145,13 +145,17 @@ class Group:
         """What was taken, was given back, and waits to be assigned again."""
         self._reached: dict[str, Position] = {}
         """How far the subscription has come with each origin, in what was taken."""
+        self._warned: set[str] | None = None
+        """After a loss, until the subscription has settled: the origins of which members were told."""
         self._ghosts: dict[Term, int] = {}
         self._reach: list[str] = []
         self._anew = True
         """Whether the next subscription begins with what is published from then on."""
         self._ignored: dict[str, Position] | None = None
         """Of a subscription that begins with what is published from now on, until it has settled: what came before."""
-        self._recent: dict[tuple[str, int, int], None] = {}
+        self._recent: set[tuple[str, int, int]] = set()
+        self._latest: deque[tuple[str, int, int]] = deque()
+        """The same, the oldest first."""
         self._inner: InnerClient | None = None
         self._inbox: list[AnyMessage] = []
         """What the broker has sent to the group, and is heard when the turn has ended."""
@@ -237,7 +241,8 @@ class Group:
         self.deciding = True
         self._anew = bool(lost) or all(one.ended or one.anew for one in decided)
         if lost:
-            self._tell_all_lost(facts)
+            self._warned = set()
+            self._tell_all_lost(self._host.origins())
         if self._anew:
             self._forget()
             self._unsubscribe()
@@ -286,6 +291,7 @@ class Group:
         self._waiting.clear()
         self._retaken.clear()
         self._recent.clear()
+        self._latest.clear()
         self._reached.clear()
 
     def _gather_members(self, decided: Iterable[Decided], told: Mapping[str, Known]) -> None:
@@ -345,7 +351,8 @@ class Group:
         """Subscribe where the facts have their first hole, unless that subscription is there already."""
         assert self.terms is not None
         after = {} if self._anew else self.facts.resume()
-        whole = all(after.get(origin, position) >= position for origin, position in self._reached.items())
+        reached = self._reached
+        whole = all(origin in reached and position >= reached[origin] for origin, position in after.items())
         stands = any(member.client == self._principal for _, member in self.places())
         if self._inner is not None and whole and stands and not self._overflowed:
             return
@@ -409,6 +416,9 @@ class Group:
             marks[origin] = max(mark, marks.get(origin, mark))
         if self._anew:
             self._anew = False
+            if self._warned is not None:  # those that this broker had not heard of when it began
+                self._tell_all_lost({origin: one for origin, one in marks.items() if origin not in self._warned})
+                self._warned = None
             for origin, mark in marks.items():
                 self.facts.close(origin, mark)
                 self._reached[origin] = mark
@@ -469,9 +479,10 @@ class Group:
             self.repeated += 1
             self._note(event, reached, DETOUR in tags)
             return
-        self._recent[form] = None
-        if len(self._recent) > MAX_RECENT:
-            del self._recent[next(iter(self._recent))]
+        self._recent.add(form)
+        self._latest.append(form)
+        if len(self._latest) > MAX_RECENT:
+            self._recent.discard(self._latest.popleft())
         self.taken += 1
         self._note(event, reached, DETOUR in tags)
         self._assign(event, envelope)
@@ -539,10 +550,12 @@ class Group:
         for broker in self._present:
             self._host.say(broker, Lost(self.key, gap))
 
-    def _tell_all_lost(self, facts: Facts) -> None:
+    def _tell_all_lost(self, origins: Mapping[str, Position]) -> None:
         """Who has decided is gone, and with it what was decided: tell that anything may be missing."""
-        known = facts.resume()
-        for origin, (epoch, _) in self._host.origins().items():
+        known = self.facts.resume()
+        if self._warned is not None:
+            self._warned.update(origins)
+        for origin, (epoch, _) in origins.items():
             since = known.get(origin, Position(epoch, 0))
             self._tell_lost(Gap(origin, since.epoch, since.seq + 1, None))
             if since.epoch < epoch:

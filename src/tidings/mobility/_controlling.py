@@ -5,6 +5,7 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,6 +39,12 @@ TELL_DELAY = 50_000
 """Microseconds for which changes of subscriptions wait for others, to go together."""
 MAX_CONTEXT = 524_288
 """The most bytes of what one client subscribes to and advertises; who has more is not copied."""
+OFTEN = 10
+"""How often a client may go in `OFTEN_TIME` before its copies are activated later."""
+OFTEN_TIME = 60_000_000
+"""Microseconds."""
+MAX_PATIENCE = 30_000_000
+"""Microseconds: the most by which they are."""
 MAX_MOVED = 100_000
 """The most clients of which a broker remembers that they have moved."""
 
@@ -85,7 +92,14 @@ class _Client:
     positions: dict[str, Position] = field(default_factory=dict)
     """From where on its copies listen."""
     timeout: Timer | None = None
+    waking: Timer | None = None
+    """While it is away, runs until its copies are told to listen."""
     telling: bool = False
+
+    @property
+    def listened_for(self) -> bool:
+        """Whether its copies are to listen."""
+        return self.state is Hosting.AWAY and self.waking is None
 
 
 class Controlling:
@@ -101,6 +115,8 @@ class Controlling:
         self._clients: dict[str, _Client] = {}
         self._moved: dict[str, int] = {}
         """When clients have come from elsewhere, the earliest first."""
+        self._departures: dict[str, deque[int]] = {}
+        """When clients went lately; who went last stands at the end."""
         self.left_behind: Callable[[Whose, Copy], None] = lambda whose, home: homes.drop_home(home)
         """Takes the home copy of a client that is elsewhere now."""
         self.started = 0
@@ -127,9 +143,10 @@ class Controlling:
     def arrived(self, link: Link, epoch: int, *, elsewhere: bool) -> Copy | None:
         """A client has come; the home copy that it left behind when it was here last, if there is one."""
         known = self._clients.pop(link.name, None)
-        home = None
+        home, listening = None, False
         if known is not None:
             home, known.home = known.home, None
+            listening = known.listened_for
             self._stop(known)
         if elsewhere:
             self._note_move(link.name)
@@ -137,7 +154,7 @@ class Controlling:
         self._clients[link.name] = client
         if known is not None:  # the copies elsewhere are its own, and hear of what it subscribes to now
             client.told, client.version = known.told, known.version
-            if known.state is Hosting.AWAY:
+            if listening:
                 for broker in sorted(client.told):
                     self._send(broker, Deactivate(client.whose))
             if known.told:
@@ -180,9 +197,29 @@ class Controlling:
         client.positions = {origin: min(known.get(origin, mark), mark) for origin, mark in home.since.items()}
         delay = int(self._options.t_timeout * SECOND)
         client.timeout = self._context.call_later(delay, lambda: self._timed_out(client))
+        if delay := self._patience(link.name):
+            client.waking = self._context.call_later(delay, lambda: self._wake(client))
+        else:
+            self._wake(client)
+
+    def _wake(self, client: _Client) -> None:
+        """Let the copies of a client that is away listen."""
+        client.waking = None
         self._settle_copies(client)
         for broker in sorted(client.told):
             self._send(broker, self._activation(client))
+
+    def _patience(self, name: str) -> int:
+        """How long to wait before copies are activated: who goes and comes all the time is mostly back before that."""
+        now = self._context.now()
+        times = self._departures.pop(name, None) or deque(maxlen=2 * OFTEN)
+        times.append(now)
+        while times[0] < now - OFTEN_TIME:
+            times.popleft()
+        self._departures[name] = times
+        while len(self._departures) > MAX_MOVED or next(iter(self._departures.values()))[-1] < now - OFTEN_TIME:
+            del self._departures[next(iter(self._departures))]
+        return min(SECOND << (len(times) - OFTEN - 1), MAX_PATIENCE) if len(times) > OFTEN else 0
 
     def _brought(self, link: Link) -> dict[str, Position]:
         """The positions with which a client has come: it may have gone again before it acknowledged anything."""
@@ -199,10 +236,11 @@ class Controlling:
             return
         home, client.home = client.home, None
         assert home is not None
+        listening = sorted(client.told) if client.waking is None else []
         self._stop(client)
         client.state = Hosting.HERE
         self._homes.give_back(home, link)
-        for broker in sorted(client.told):
+        for broker in listening:
             self._send(broker, Deactivate(client.whose))
 
     def detached(self, link: Link) -> None:
@@ -251,6 +289,9 @@ class Controlling:
         if client.timeout is not None:
             client.timeout.cancel()
             client.timeout = None
+        if client.waking is not None:
+            client.waking.cancel()
+            client.waking = None
 
     # --- copies ---------------------------------------------------------------------------------------
 
@@ -312,7 +353,7 @@ class Controlling:
             else:
                 self._settle_copies(client)
                 for broker in sorted(client.current - before):
-                    self._send(broker, self._activation(client))
+                    self._send(broker, self._bidding(client))
 
     def say_again(self) -> None:
         """There is a new tree, and what was under way is lost: say which copies are wanted."""
@@ -321,7 +362,7 @@ class Controlling:
             client.told &= self._neighbours(client)
             client.current &= client.told
             for broker in client.current:
-                standing.setdefault(broker, []).append((client.whose, client.version, client.state is Hosting.AWAY))
+                standing.setdefault(broker, []).append((client.whose, client.version, client.listened_for))
         for broker in sorted(standing):
             for some in portions(standing[broker]):
                 self._send(broker, Standing(some))
@@ -358,7 +399,7 @@ class Controlling:
 
     def _bidding(self, client: _Client) -> Activate | Deactivate:
         """What a copy of a client is to do."""
-        return self._activation(client) if client.state is Hosting.AWAY else Deactivate(client.whose)
+        return self._activation(client) if client.listened_for else Deactivate(client.whose)
 
     def _activation(self, client: _Client) -> Activate:
         return Activate(client.whose, client.version, client.positions)

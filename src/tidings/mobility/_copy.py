@@ -39,6 +39,8 @@ class Copy(Holder):
         when it adopted them."""
         self.forms_missed = False
         """Whether some forms of what follows `since` may have passed before it listened: mappings make several."""
+        self.doubted: frozenset[str] = frozenset()
+        """The origins of which more may have passed before it listened than `since` says."""
         self.torn: dict[str, Position] = {}
         """By origin, the position before the first gap that it was told."""
         self.expiry: Timer | None = None

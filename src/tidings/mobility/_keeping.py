@@ -366,6 +366,7 @@ class Keeping:
             self.refused += 1
             return None
         copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
+        copy.doubted = frozenset(context.owing)
         copy.forms_missed = context.scoping.active.several or len(context.scoping.versions) > 1
         if context.is_owed(link):  # what was sent for one subscription on its way to the client is not held for it
             copy.later = {one.id: context.marks_of([one]) for one in subscribed}
@@ -531,13 +532,14 @@ class Keeping:
         for origin, position in after.items():
             complete = (
                 origin not in copy.torn
+                and origin not in copy.doubted
                 and begins.get(origin, (position[0] + 1, 0)) <= position
                 and not (copy.forms_missed and begins[origin] == position)
                 and copy.overwritten.get(origin, _NOWHERE) <= position <= reached.get(origin, _NOWHERE)
             )
             if not complete:
                 lacking[origin] = position
-        for origin in {*copy.torn, *copy.overwritten} - after.keys():
+        for origin in {*copy.torn, *copy.overwritten, *copy.doubted} - after.keys():
             lacking[origin] = begins.get(origin, _NOWHERE)
         return lacking
 

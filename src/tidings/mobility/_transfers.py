@@ -172,7 +172,7 @@ class Transfers:
 
     def _broken(self, copy: Copy, inner: InnerClient) -> set[str]:
         owed = {origin for one in self.context.subscribed(inner.link) for origin in self.context.owed(one)}
-        return owed | copy.torn.keys() | (copy.overwritten.keys() - copy.since.keys())
+        return owed | copy.doubted | copy.torn.keys() | (copy.overwritten.keys() - copy.since.keys())
 
     # --- the broker to which it has come --------------------------------------------------------------
 

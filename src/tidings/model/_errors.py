@@ -11,6 +11,10 @@
     ├── NotAdvertised                 a publication that no active advertisement of its publisher announces
     ├── AlreadyPublished              a publication whose identity was used before
     ├── AccessDenied                  more than one may do or see
+    ├── NoResponder                   a request that nobody gets
+    ├── NoReply                       a request to which no reply has come in time
+    ├── RequestEnded                  a reply to a request that waits no longer, or never was
+    ├── NotARequest                   a reply to what is no request
     ├── BudgetExceeded                a broker has no memory left for what a client asks of it
     ├── TopologyError                 a link that must not exist, or a broker that cannot be reached
     ├── FeatureError                  a feature that breaks the rules of weaving
@@ -122,6 +126,22 @@ class AlreadyPublished(TidingsError):
 
 class AccessDenied(TidingsError):
     """Somebody wants what it may not."""
+
+
+class NoResponder(TidingsError):
+    """A request that nobody gets."""
+
+
+class NoReply(TidingsError, TimeoutError):
+    """A request to which no reply has come in time."""
+
+
+class RequestEnded(TidingsError):
+    """A reply to a request that waits no longer, or never was; or a request that its broker has ended."""
+
+
+class NotARequest(TidingsError):
+    """A reply to what is no request."""
 
 
 class BudgetExceeded(TidingsError):

@@ -15,7 +15,7 @@ from ._encodings import (
     opaque_attributes,
     tuple_attributes,
 )
-from ._errors import ValueRefused
+from ._errors import NotARequest, ValueRefused
 from ._location import Location
 from ._names import MAX_NAME, checked_name, known_names, learn
 from ._text import encodable
@@ -123,6 +123,10 @@ class Notification(Mapping[str, Value]):
     def from_past(self) -> bool | None:
         """Whether it came from the past; None unless the subscription has `with_origin=True`."""
         return None
+
+    async def reply(self, notification: Mapping[str, object] | None = None, /, **attributes: object) -> None:
+        """Reply, if this is a request: see `Client.request`. `NotARequest` if it was only published."""
+        raise NotARequest(f"{self!r:.100} was published, and asks for no reply; publish the answer instead")
 
     def __getitem__(self, name: str) -> Value:
         return self._attributes[name]

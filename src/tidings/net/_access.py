@@ -48,6 +48,11 @@ class AccessEntry:
         """Whether it may ask how many there are in a scope."""
         return any(matches(pattern, scope or "root") for pattern in self.count)
 
+    @property
+    def publishes(self) -> Filter:
+        """The filter that says all of what `check_publish` refuses."""
+        return self.publish
+
     def check_publish(self, notification: Notification) -> None:
         """Raise `AccessDenied` unless it may publish this."""
         if not self.publish.matches(notification):

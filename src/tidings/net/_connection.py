@@ -19,6 +19,7 @@ from tidings.wire import (
     MAX_SILENCE,
     MIN_SILENCE,
     MSGPACK,
+    REQUESTS,
     SERIALISERS,
     VERSION,
     Frame,
@@ -548,7 +549,7 @@ class Accepted(Connection, Visitor):
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
-            features=() if peer.link.is_broker else (ARRIVALS, GROUPS),
+            features=() if peer.link.is_broker else (ARRIVALS, GROUPS, REQUESTS),
             place=str(host.broker.place) if peer.link.is_client and host.broker.place is not None else "",
         )
         self._parser.limit = host.options.limits.max_part

@@ -17,6 +17,7 @@ from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
 from tidings.groups import Groups
 from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
+from tidings.scopes import Requests
 from tidings.wire import (
     TAKEN_OVER,
     Deliver,
@@ -121,6 +122,8 @@ class Host:
         """Where clients go, and come from."""
         self.arrivals = Arrivals()
         """Tells clients that have moved when they have everything."""
+        self.requests = Requests()
+        """Brings replies back to those who asked."""
         self.roaming: Roaming | None = None
         """Keeps copies of clients ready, if the configuration says so."""
         if options.mobility.scheme is not Scheme.ORIGINS:
@@ -130,7 +133,7 @@ class Host:
             self.arrivals.scheme_of = self.roaming.scheme_of
         self.groups = Groups()
         """Subscribers that share what they get."""
-        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.groups)
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.groups, self.requests)
         self.broker = Broker(
             options.name,
             self,

@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from tidings.aggregation import Exports
+from tidings.scopes import counted_policies
 from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._listener import Listener
@@ -90,6 +91,9 @@ def _broker(status: Status) -> Iterator[Metric]:
         yield _gauge("scopes", "Scopes, without the root scope.", status.scopes.count)
         yield _gauge("scope_graph_version", "The version of the scope graph that holds.", status.scopes.active)
         yield _gauge("scope_graph_known", "1: the scope graph is known; 0: publications wait.", status.scopes.ready)
+        failed, slow = counted_policies()
+        yield _counter("policy_failures", "Denials because a policy failed or is not registered.", failed)
+        yield _counter("policy_slow", "Answers for which a policy took too long.", slow)
     counters = status.counters
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
     yield _counter("refused_messages", "Messages that were refused.", counters.refused)
@@ -146,6 +150,8 @@ def _scopes(tables: tuple[TableStatus, ...]) -> Iterator[Metric]:
         "lookups": "Notifications looked up in the table of a scope.",
         "evaluated": "Filters in the table of a scope at each lookup, together.",
         "copies": "Copies of notifications that a scope sent on, to neighbours and clients.",
+        "taken": "Notifications looked up in the table of a scope that took the plain path.",
+        "fed": "Publications among these that the compiled engine took as bytes.",
     }
     labelled: dict[str, list[TableStatus]] = {}
     for table in tables:

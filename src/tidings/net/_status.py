@@ -229,6 +229,7 @@ class Reporter:
 
     def _table(self, table: Table) -> TableStatus:
         known = self._server.host.governance.scopes.graph.scopes.get(table.scope)
+        lane = self._server.host.broker.delivery.lanes.all().get(table.scope)
         return TableStatus(
             scope=table.scope,
             subscriptions=len(table.subscriptions),
@@ -236,6 +237,9 @@ class Reporter:
             lookups=table.lookups,
             evaluated=table.evaluated,
             copies=table.copies,
+            taken=lane.taken if lane is not None else 0,
+            fed=lane.fed if lane is not None else 0,
+            unfed=lane.unfed if lane is not None else "",
             hidden=known is None or known.hidden,
         )
 

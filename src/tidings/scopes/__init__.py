@@ -87,7 +87,8 @@ from .mappings import (
     read_mapping,
 )
 from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
-from .service import GRAPH_TABLE, Admission, Decision, Plan, Scopes, Versions, View, credential, shown_to
+from .policies._running import counted as counted_policies
+from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
 
 __all__ = [
     "CLOSED",
@@ -153,6 +154,7 @@ __all__ = [
     "Reading",
     "Redefine",
     "Redelivered",
+    "Requests",
     "Review",
     "Reviewed",
     "Revision",
@@ -185,6 +187,7 @@ __all__ = [
     "apply",
     "client_node",
     "compare",
+    "counted_policies",
     "credential",
     "dec_hook",
     "decode",

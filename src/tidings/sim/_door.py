@@ -21,6 +21,7 @@ from tidings.wire import (
     ARRIVALS,
     BEATS,
     GROUPS,
+    REQUESTS,
     SERIALISERS,
     VERSION,
     Frame,
@@ -224,7 +225,7 @@ class Doors:
         self._broke = broke
         hosts = self._broker.features.get("hosts")
         self._hosts = hosts if isinstance(hosts, Hosts) else None
-        self.features = tuple(one for one in (ARRIVALS, GROUPS) if one in self._broker.features)
+        self.features = tuple(one for one in (ARRIVALS, GROUPS, REQUESTS) if one in self._broker.features)
         """What clients may ask of it."""
         self.place = str(self._broker.place) if self._broker.place is not None else ""
         self._guests: dict[str, Guest] = {}

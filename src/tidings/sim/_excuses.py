@@ -111,8 +111,8 @@ class Excuse(enum.Enum):
     )
     DECIDED_APART = Ground(
         "a second member of a group that gets the same, if brokers were apart when the first one got it and one died "
-        "since",
-        "nobody is left who knows of the first one",
+        "since, or if the network had fallen into more than two parts",
+        "who knows of the first one is dead, or in a third part",
         "If a part of the network is cut off, gives something to a member there, and the broker that decided so dies, "
         "another member may get it, too.",
     )

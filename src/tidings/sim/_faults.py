@@ -132,7 +132,9 @@ class Faults:
         return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
 
     def crashed_while_apart(self, since: Record, now: Record) -> bool:
-        """Whether something was broken at a time, and a broker has died since."""
+        """Whether something was broken at a time, and a broker has died since; or there were more than two parts."""
+        if self.reachability.parts(now.time) > 2:
+            return True
         apart = any(one.begun.seq < since.seq and one.end(now) + PAUSE > since.time for one in self._outages)
         died = any(one.kind == "crash" and since.seq < one.begun.seq < now.seq for one in self._outages)
         return apart and died

@@ -85,6 +85,10 @@ class Reachability:
                     stack += neighbours.get(reached, ())
         return parts
 
+    def parts(self, until: int) -> int:
+        """Into how many parts the living brokers have fallen at most, until then."""
+        return max((len(set(one.parts.values())) for one in self._history if one.time <= until), default=1)
+
     def apart(self, here: Collection[str], there: Collection[str], now: int) -> list[tuple[int, int]]:
         """From when to when some broker here could not reach some broker there."""
         between = (frozenset(here), frozenset(there))

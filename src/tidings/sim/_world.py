@@ -30,7 +30,7 @@ from tidings.groups import Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
-from tidings.scopes import Scopes
+from tidings.scopes import Requests, Scopes
 from tidings.wire import Frame
 
 from ._arguments import brokers_of, kinds_of, name_of, seconds_of, seed_of, shown
@@ -105,7 +105,7 @@ def _features(authority: str) -> tuple[Feature, ...]:
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
     counting = aggregation, Receivers(AggregationOptions())
     moving = (hosts, following, neighbourhood, Arrivals())
-    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups())
+    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
 
 
 class World(Mishaps):

@@ -170,7 +170,7 @@ class Store(Queryable):
 
     def has_room(self, count: int, size: int) -> bool:
         """Whether so many publications, with so many bytes of bodies together, can be taken now."""
-        return self._queue.has_room(count, size + count * ENVELOPE_OVERHEAD)
+        return not self.full and self._queue.has_room(count, size + count * ENVELOPE_OVERHEAD)
 
     def keep(self, what: Envelope | Run, heard: Heard) -> None:
         """Keep a publication as `append` does, or a run; whoever keeps many gives the same `heard` and is called once.

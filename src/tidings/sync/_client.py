@@ -14,6 +14,7 @@ from tidings import client as asynchronous
 from tidings.client import (
     COUNT_WITHIN,
     MAX_UNACKNOWLEDGED,
+    REQUEST_TIMEOUT,
     AnyPast,
     AnyState,
     ClientStatistics,
@@ -138,6 +139,18 @@ class Client:
             return None if key is None or receipt.quality is None else Receipt(key, receipt.quality, receipt.receivers)
 
         return self._thread.call(work())
+
+    def request(
+        self, notification: object = None, /, *, timeout: float = REQUEST_TIMEOUT, **attributes: object
+    ) -> Notification:
+        """Ask whoever subscribes to this, and return the first reply; see `tidings.Client.request`."""
+
+        async def work() -> Notification:
+            return await self._twin.request(notification, timeout=timeout, **attributes)
+
+        return self._thread.call(work())
+
+    reply = waiting_for(asynchronous.Client.reply)
 
     def publish_many(
         self,

@@ -100,6 +100,12 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The filters that were in it at each lookup, together."""
     copies: int
     """Copies of notifications that it sent on, to neighbours and clients."""
+    taken: int = 0
+    """The notifications among these that took the plain path."""
+    fed: int = 0
+    """Publications among these that the compiled engine took as bytes."""
+    unfed: str = ""
+    """Why it takes none as bytes now, if it does not."""
     hidden: bool = False
     """Whether only its members and administrators may know of it."""
 

@@ -6,7 +6,7 @@ from scope to scope.
 
 from ._crossing import DETOUR, FROM_PAST, ONE_OF_SEVERAL, Crossing, from_past, version_of
 from ._delaying import Delaying
-from ._delivery import Delivery
+from ._delivery import Delivery, Opener
 from ._following import Noting
 from ._lane import NO_HOP, Lane
 from ._ordering import Ordering
@@ -25,6 +25,7 @@ __all__ = [
     "Delivery",
     "Lane",
     "Noting",
+    "Opener",
     "Ordering",
     "Publications",
     "Remembering",

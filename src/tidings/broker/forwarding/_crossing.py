@@ -109,8 +109,8 @@ class Crossing:
             copies.append(Copy(route if not version else _in_form(route, version, marked), mapped, source))
         return copies
 
-    def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> None:
-        """Route these copies, and whatever they become, of what came in on a link."""
+    def spread(self, view: View, copies: list[Copy], published: Envelope, source: Link) -> bool:
+        """Route these copies, and whatever they become, of what came in on a link; does anybody get one?"""
         frames: _Frames = {}
         handed = _Handed(self._broker, published, _tags(view))
         if source.is_client:
@@ -136,6 +136,7 @@ class Crossing:
         self._copies = outer
         self._send(frames, source)
         handed.send()
+        return bool(frames) or handed.reached
 
     def _up(self, view: View, copy: Copy, frames: _Frames) -> None:
         route, envelope, inbound = copy
@@ -207,6 +208,11 @@ class _Handed:
         self._got: dict[Link, dict[_Form, dict[Registration, None]]] = {}
         self._causes: dict[tuple[Link, _Form], dict[str, None]] = {}
         """What a client is told of sessions, where there are some."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether a client of this broker gets it."""
+        return bool(self._got)
 
     def own(self, view: View, publisher: Link) -> None:
         """The publisher itself gets what it published, as it published it, if a passage lets it out and in again."""

@@ -16,6 +16,7 @@ What may not go yet waits (see `_waiting`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Set
+from typing import Protocol
 
 from tidings.broker._bounds import check_publication
 from tidings.broker._links import Link
@@ -29,6 +30,7 @@ from tidings.wire import (
     Frame,
     Gap,
     Notify,
+    Opening,
     Publish,
     PublishAck,
     Quality,
@@ -55,6 +57,18 @@ NOTE_INTERVAL = 1_000_000
 _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as names of their own they are found faster
 
 
+class Opener(Protocol):
+    """Opens sessions for requests."""
+
+    def opening(self, link: Link, opening: Opening) -> None:
+        """A client asks for a session; `TidingsError` if it cannot have it."""
+        ...
+
+    def unheard(self, id: str) -> None:
+        """The request that has opened a session goes to nobody whom this broker knows of."""
+        ...
+
+
 class Delivery:
     """What one broker does with notifications."""
 
@@ -75,6 +89,8 @@ class Delivery:
         self.waiting = Waiting(broker.name)
         self.release = Release(broker, self.waiting, self._lets_go)
         self._answers = Answers(broker, self._opened)
+        self.opener: Opener | None = None
+        """Who opens sessions for requests, if anybody does."""
         self.ripe = False
         """Whether an advertisement has settled in this turn, so that something may go that waited for it."""
 
@@ -178,6 +194,10 @@ class Delivery:
             self._answers.repeated(link, message)
             return
         notification = self._checked(link, message)
+        if message.opens is not None:
+            if self.opener is None:
+                raise TidingsError("this broker carries out no requests; publish, and subscribe to the answer")
+            self.opener.opening(link, message.opens)
         if link in self.waiting or not self._goes(link, message, notification):
             self.waiting.add(link, message)
 
@@ -229,7 +249,7 @@ class Delivery:
         broker, view, flat = self._broker, self._broker.scoping.active, self._broker.scoping.flat
         envelope = broker.publications.enter(link, message, view.version, self._now(), notification)
         identity = envelope.identity
-        if envelope.quality is not _STORED and envelope.quality is not _FIRE:
+        if envelope.quality is not _STORED and envelope.quality is not _FIRE and message.opens is None:
             broker.send(link, PublishAck(message.seq, broker.name, broker.epoch, identity.seq))
         if broker.at_published is not None:
             broker.at_published(envelope, link)
@@ -240,10 +260,13 @@ class Delivery:
         if self.following.awaited:
             self._begin(link, envelope)
         if flat:
-            self.route(envelope, link)
+            reached = self.route(envelope, link)
         else:
-            broker.crossing.spread(view, broker.crossing.entering(view, passages, envelope, link), envelope, link)
+            copies = broker.crossing.entering(view, passages, envelope, link)
+            reached = broker.crossing.spread(view, copies, envelope, link)
         self.following.noting = None
+        if message.opens is not None and self.opener is not None and not reached:
+            self.opener.unheard(message.opens.id)
 
     # --- following ------------------------------------------------------------------------------------
 
@@ -351,14 +374,16 @@ class Delivery:
             copies = [Copy(route, envelope, link) for route in envelope.routes]
             self._broker.crossing.spread(view, copies, envelope, link)
 
-    def route(self, envelope: Envelope, source: Link) -> None:
-        """Send a notification to whoever wants it, but not back to the neighbour that it came from."""
-        broker = self._broker
+    def route(self, envelope: Envelope, source: Link) -> bool:
+        """Send a notification to whoever wants it, but not back to the neighbour that it came from; is there one?"""
+        broker, reached = self._broker, False
         for route in envelope.routes:
             targets = broker.at_pub_match(route, envelope, source)
             if targets:
                 broker.scoping.root.copies += len(targets)
                 broker.at_pub_send(route, envelope, source, targets)
+                reached = True
+        return reached
 
     def pub_match(self, route: Route, envelope: Envelope, source: Link) -> Targets:
         """The links that want a notification, each with its subscriptions."""

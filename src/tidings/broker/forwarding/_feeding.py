@@ -16,12 +16,12 @@ refused, the qualities that can be had, and whether somebody among those who get
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tidings.broker._links import Link
+from tidings.broker._links import Filtering, Guard, Link
 from tidings.broker.interest import Entry, Table
-from tidings.matching import Fed, Plan, Plane
-from tidings.model import ROOT_ROUTE, Identity, TidingsError
+from tidings.matching import Fed, Matcher, Plan, Plane, make_index
+from tidings.model import EVERYTHING, ROOT_ROUTE, Identity, TidingsError
 from tidings.wire import MAX_RUN, Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Run, Written, encode, pack
 
 from ._targets import Links, Targets
@@ -59,6 +59,8 @@ class Feeding:
         self._version = version
         self._epoch = around.publications.epoch
         self._hop: Hop | None = None
+        self._guards: dict[int, tuple[Guard, Plane | Literal[False] | None]] = {}
+        """By the guard, which is kept: identities are few."""
         self.is_sound = plane.is_sound
         """Whether all parts in some bytes have a kind that there is, and a size within a limit."""
 
@@ -75,7 +77,8 @@ class Feeding:
             if refused is None:
                 return None
             known = max(known, refused)  # one of these may come again: it is answered as the first time
-        if apart.attached or link.guard is not None:
+        guard = None if link.guard is None else self._guard(link.guard)
+        if apart.attached or guard is False:
             return None
         if (hop := around.hop()) != self._hop:
             self._arm(hop)
@@ -89,7 +92,7 @@ class Feeding:
             known,
             now,
             publications.qualities(len(data) - at),
-            None,
+            guard,
             MAX_RUN,
             around.forwarding.version,
             self._plan,
@@ -127,6 +130,21 @@ class Feeding:
         head = _HEAD + pack(self._around.name) + pack(self._epoch)
         self._plane.arm(head, pack(self._version), _ROUTES)
         self._hop = hop
+
+    def _guard(self, guard: Guard) -> Plane | Literal[False] | None:
+        """What judges by the filter of an identity; None: it passes everything, False: only Python can judge."""
+        known = self._guards.get(id(guard))
+        if known is None:
+            plane: Plane | Literal[False] | None = False
+            if isinstance(guard, Filtering):
+                if guard.publishes == EVERYTHING:
+                    plane = None
+                else:
+                    index: Matcher[str] = make_index()
+                    index.add(guard.publishes, "publish")
+                    plane = index.plane or False
+            known = self._guards[id(guard)] = (guard, plane)
+        return known[1]
 
     def _plan(self, matching: list[Entry], source: Link) -> Plan | None:
         """Who gets what passes these subscriptions; None: not all of them get it from the plane."""

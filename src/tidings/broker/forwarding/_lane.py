@@ -110,6 +110,8 @@ class Lane:
         """How many of these it has taken as bytes."""
         self.feeding: Feeding | None = None
         """Takes many publications at once, if it may now; see `_feeding`."""
+        self.unfed = ""
+        """Why it does not, if it was armed and does not."""
         self._around = around
         self._publications = around.publications
         self._numbers = around.publications.numbers
@@ -139,8 +141,19 @@ class Lane:
         self._announced, self._observed = around.announced, around.observed
         self._looked_into = not flat or self._announced is not None
         self._decoded = self._looked_into or woven or self._observed is not None
-        plane = None if self._decoded or self._gateways else self.table.plane
-        self.feeding = None if plane is None else Feeding(self.table, plane, around, view.version)
+        plane = self.table.plane
+        self.unfed = self._why_unfed(flat=flat, woven=woven) if plane is not None else "the engine is pure Python"
+        self.feeding = None if plane is None or self.unfed else Feeding(self.table, plane, around, view.version)
+
+    def _why_unfed(self, *, flat: bool, woven: bool) -> str:
+        """Why publications are to come one by one; empty: they need not."""
+        if not flat or self._gateways:
+            return "there are scopes"
+        if woven:
+            return "steps are advised, or notifications flood"
+        if self._announced is not None:
+            return "publications must be advertised"
+        return "publications are observed" if self._observed is not None else ""
 
     def disarm(self) -> None:
         """Everything goes the full path."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
+from tidings.broker._causes import request_tag
 from tidings.broker._links import Link
 from tidings.broker._runtime import Log
 from tidings.model import ROOT_ROUTE, Filter, Identity, Notification, Route, StoreError, StoreFull, TidingsError
@@ -134,7 +135,10 @@ class Publications:
         if quality is _DEFAULT:
             quality = self.choose(publisher, seq, number)
         identity = Identity(self._name, self.epoch, number, publisher, seq, now, version, message.ttl)
-        routes = _ROOT_ONLY if not message.cause else (Route(tags=message.cause),)
+        routes = _ROOT_ONLY
+        if message.cause or message.opens is not None:
+            request = () if message.opens is None else (request_tag(self._name, message.opens.id),)
+            routes = (Route(tags=(*message.cause, *request)),)
         envelope = Envelope(identity, routes, message.body, quality)
         if notification is not None:
             envelope.__dict__["notification"] = notification
@@ -153,8 +157,12 @@ class Publications:
         """As `enter`, for many that have their identities already. `TidingsError` if they cannot be stored."""
         if run.quality is _STORED:
             assert self._log is not None, "there is no such quality without one"
-            self._log.keep(run, self._has_heard)
             self._unsynced_runs[run.first.seq] = (run, asked is _STORED)
+            try:
+                self._log.keep(run, self._has_heard)
+            except TidingsError:
+                del self._unsynced_runs[run.first.seq]
+                raise
         self.numbers.use_many(link.principal, run.last_of_publisher, link.owner, len(run))
         self.numbers.remember_run(run)
 

@@ -113,7 +113,9 @@ class Progress:
         self._schedule()
 
     def receive(self, link: Link, mark: Mark) -> None:
-        """A mark has come: note it and pass it on."""
+        """A mark has come: note it and pass it on, if its origin lies in that direction."""
+        if self._adjacency.tree.hops.get(mark.origin) != link.name:
+            return  # nobody can say how far another's publications have come on this link
         self._sources.marked(mark)
         for other in self._adjacency.open_links:
             if other is not link:

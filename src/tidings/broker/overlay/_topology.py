@@ -84,9 +84,14 @@ class Topology:
         return state
 
     def contests(self, state: LinkState) -> bool:
-        """Whether others may believe this state of this broker rather than its own."""
+        """Whether others may believe this state of this broker rather than its own, and can be told better.
+
+        The largest states that are valid cannot be outdone: brokers would refuse the answer, and cut off who passes it.
+        """
         own = self.own
-        return state.broker == self.name and state != own and (state.epoch, state.version) >= (own.epoch, own.version)
+        if state.broker != self.name or state == own or (state.epoch, state.version) < (own.epoch, own.version):
+            return False
+        return state.epoch < MAX_EPOCH or state.version < MAX_NUMBER // 2
 
     def defend(self, state: LinkState) -> LinkState:
         """Outdo a state that contests this broker's own: from a past whose clock was ahead, or made up."""

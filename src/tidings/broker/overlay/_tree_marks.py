@@ -67,6 +67,11 @@ class Gathering:
         self._told_ready.discard(link)
         self._told_marks.discard(link)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything behind every neighbour is ready: this broker knows what anybody wants."""
+        return len(self._ready) >= len(self._links)
+
     def neighbour_ready(self) -> None:
         """A neighbour has finished its handshake, and has been told all filters."""
         self._go_on()

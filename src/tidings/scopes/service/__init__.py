@@ -1,6 +1,7 @@
 """The scope service, as it runs in every broker: all of them know the same graph, and one orders its changes."""
 
 from ._kept_graph import TABLE as GRAPH_TABLE
+from ._requests import Requests
 from ._rights import Admission, Decision, credential, shown_to
 from ._service import Scopes
 from ._versions import Versions
@@ -11,6 +12,7 @@ __all__ = [
     "Admission",
     "Decision",
     "Plan",
+    "Requests",
     "Scopes",
     "Versions",
     "View",

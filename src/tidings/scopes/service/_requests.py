@@ -1,0 +1,266 @@
+"""Requests: sessions that a client opens, and the replies that come back in them.
+
+Theory of operation
+-------------------
+A request is a publication that opens a *session* at the border broker of its publisher. The session has an id that the
+client made up; the notification carries it, and the name of the broker, in a tag. Whoever handles the request may send
+a reply, through its own border broker, to the broker in the tag. There it is judged: the session must be open, and the
+scope graph must let the requester see what the replier says, as if the replier had published it in reaction to the
+request. Then it goes to the requester, and to nobody else. It is no publication: it has no number, and is not stored.
+
+    OPEN     replies are taken
+    ended    by the number of replies that was asked for, by the client, by too long a time without a reply, or with the
+             connection of the client; and at once if this broker knows that nobody gets the request
+
+A session is forgotten when it ends, so a reply that comes later is one to nothing. Whoever replied is told: each reply
+has an *outcome*, which comes back the way the reply went, or after `LONGEST`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidings.broker import Feature, Link, climbs
+from tidings.model import (
+    AccessDenied,
+    BudgetExceeded,
+    NoResponder,
+    NotAllowed,
+    Notification,
+    RequestEnded,
+    TidingsError,
+    TopologyError,
+    ValueRefused,
+)
+from tidings.wire import (
+    MAX_TO,
+    REQUESTS,
+    Carried,
+    Carry,
+    Close,
+    Ended,
+    Opening,
+    Outcome,
+    Replied,
+    Reply,
+    WireError,
+    checked_body,
+    encode_body,
+    pack,
+    read_request,
+)
+
+if TYPE_CHECKING:
+    from tidings.wire import AnySaid
+
+MAX_SESSIONS = 1_000
+"""The most sessions that the clients of one identity have open at one broker."""
+MAX_REPLIES = 10_000
+"""The most replies in one session."""
+MAX_UNANSWERED = 1_000
+"""The most replies of one client whose outcome is not known."""
+IDLE = 300_000_000
+"""Microseconds without a reply after which a session ends, unless its client asks for less."""
+LONGEST = 10_000_000
+"""Microseconds after which a replier is told that a broker does not answer."""
+LOOK = 1_000_000
+"""Microseconds between two looks for sessions that have ended by themselves."""
+
+
+@dataclass(slots=True)
+class _Session:
+    link: Link
+    left: int
+    """How many replies are still taken."""
+    idle: int
+    latest: int
+    """When it was opened, or got a reply."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    link: Link
+    number: int
+    broker: str
+    until: int
+
+
+class Requests(Feature):
+    """The sessions of this broker's clients, and the replies of its clients that are under way."""
+
+    name = REQUESTS
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Session] = {}
+        self._owned: Counter[str] = Counter()
+        """How many sessions each identity has open."""
+        self._sent: dict[int, _Sent] = {}
+        self._numbers = itertools.count(1)
+        self._looking = False
+
+    def start(self) -> None:
+        """Serve requests."""
+        self.context.open_sessions(self)
+
+    @property
+    def open(self) -> int:
+        """How many sessions are open."""
+        return len(self._sessions)
+
+    # --- sessions -------------------------------------------------------------------------------------
+
+    def opening(self, link: Link, opening: Opening) -> None:
+        """A client asks for a session."""
+        known = self._sessions.get(opening.id)
+        if known is not None and known.link is not link and self._is_here(known.link):
+            raise ValueRefused(f"session id '{opening.id:.60}' belongs to somebody else; use one that nobody guesses")
+        if known is None and self._owned[link.owner] >= MAX_SESSIONS:
+            raise BudgetExceeded(
+                f"'{link.owner}' waits for replies to {MAX_SESSIONS:,} requests at this broker, which is the most; "
+                "wait for some, or give them a shorter timeout"
+            )
+        most = min(opening.replies or MAX_REPLIES, MAX_REPLIES)
+        idle = min(opening.idle or IDLE, IDLE)
+        if known is not None:
+            self._forget(opening.id)
+        self._sessions[opening.id] = _Session(link, most, idle, self.context.now())
+        self._owned[link.owner] += 1
+        self._look_later()
+
+    def unheard(self, id: str) -> None:
+        """Nobody gets a request, as far as this broker knows; if it knows everything, its client is told."""
+        session = self._sessions.get(id)
+        if session is not None and self.context.knows_all:
+            self._end(id, session, NoResponder("nobody subscribes to what this request says; start a responder first"))
+
+    def _end(self, id: str, session: _Session, error: TidingsError) -> None:
+        self._forget(id)
+        self.context.send(session.link, pack(Ended(id, type(error).__name__, str(error))))
+
+    def _forget(self, id: str) -> None:
+        owner = self._sessions.pop(id).link.owner
+        self._owned[owner] -= 1
+        if not self._owned[owner]:
+            del self._owned[owner]
+
+    def _look_later(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self.context.call_later(LOOK, self._look)
+
+    def _look(self) -> None:
+        """End what has lasted too long, or whose client is gone."""
+        self._looking = False
+        now = self.context.now()
+        for id, session in list(self._sessions.items()):
+            if not self._is_here(session.link):
+                self._forget(id)
+            elif now - session.latest >= session.idle:
+                waited = session.idle / 1_000_000
+                self._end(id, session, RequestEnded(f"no reply has come for {waited:g} s; ask again"))
+        for number, sent in list(self._sent.items()):
+            if now >= sent.until:
+                del self._sent[number]
+                self._tell(sent, _silent(sent.broker))
+        if self._sessions or self._sent:
+            self._look_later()
+
+    def _is_here(self, link: Link) -> bool:
+        return self.context.client(link.name) is link
+
+    # --- replies --------------------------------------------------------------------------------------
+
+    def on_message(self, link: Link, body: bytes) -> None:
+        """A client replies, or wants no more replies."""
+        said = self._read(body) if link.is_client else None
+        if isinstance(said, Close):
+            session = self._sessions.get(said.id)
+            if session is not None and session.link is link:
+                self._forget(said.id)
+        elif isinstance(said, Reply):
+            try:
+                self._reply(link, said)
+            except TidingsError as error:
+                self.context.send(link, pack(Outcome(said.number, type(error).__name__, str(error))))
+        else:
+            self.context.refused()
+
+    def _reply(self, link: Link, said: Reply) -> None:
+        notification = checked_body(said.body)
+        if link.guard is not None:
+            link.guard.check_publish(notification)
+        broker, _, id = said.to.rpartition("/")
+        if not broker or not id or len(said.to) > MAX_TO:
+            raise ValueRefused(f"{said.to!r:.60} is no request; reply to what the request came with")
+        carry = Carry(0, id, link.principal, said.body, said.cause)
+        if broker == self.context.name:
+            self._take(carry, notification)
+            self.context.send(link, pack(Outcome(said.number)))
+            return
+        if sum(one.link is link for one in self._sent.values()) >= MAX_UNANSWERED:
+            raise BudgetExceeded(f"the outcome of {MAX_UNANSWERED:,} replies is not known yet; await some of them")
+        number = next(self._numbers)
+        if not self.context.send_to(broker, pack(Carry(number, id, link.principal, said.body, said.cause))):
+            raise _silent(broker)
+        self._sent[number] = _Sent(link, said.number, broker, self.context.now() + LONGEST)
+        self._look_later()
+
+    def _take(self, carry: Carry, notification: Notification) -> None:
+        """A reply has come to where its session is; `TidingsError` if it cannot go on."""
+        session = self._sessions.get(carry.id)
+        if session is None or not self._is_here(session.link):
+            raise RequestEnded("no request waits for this reply: it has its replies, was given up, or never was")
+        shown = self._shown(carry, notification, session.link)
+        session.left -= 1
+        session.latest = self.context.now()
+        if not session.left:
+            self._forget(carry.id)
+        self.context.send(session.link, pack(Replied(carry.id, shown)))
+
+    def _shown(self, carry: Carry, notification: Notification, requester: Link) -> bytes:
+        """What the requester may see of a reply."""
+        view, tags = self.context.scoping.active, carry.cause
+        climbing = (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
+        seen = next(iter(view.sightings(carry.replier, notification, requester.principal, climbing)), None)
+        if seen is None:
+            raise NotAllowed("no scope lets the requester see this reply; an administrator may change that")
+        sees = getattr(requester.guard, "subscribe", None)
+        if sees is not None and not sees.matches(seen.notification):
+            raise AccessDenied("the requester may not see this reply; an operator may change that")
+        return carry.body if seen.notification is notification else encode_body(seen.notification)
+
+    def on_routed(self, source: str, body: bytes) -> None:
+        """Another broker brings a reply, or says what has become of one."""
+        said = self._read(body)
+        if isinstance(said, Carry):
+            try:
+                self._take(said, checked_body(said.body))
+                answer = Carried(said.number)
+            except TidingsError as error:
+                answer = Carried(said.number, type(error).__name__, str(error))
+            self.context.send_to(source, pack(answer))
+        elif isinstance(said, Carried):
+            sent = self._sent.pop(said.number, None)
+            if sent is not None and self._is_here(sent.link):
+                self.context.send(sent.link, pack(Outcome(sent.number, said.error, said.reason)))
+        else:
+            self.context.refused()
+
+    def _tell(self, sent: _Sent, error: TidingsError) -> None:
+        if self._is_here(sent.link):
+            self.context.send(sent.link, pack(Outcome(sent.number, type(error).__name__, str(error))))
+
+    def _read(self, body: bytes) -> AnySaid | None:
+        try:
+            return read_request(body)
+        except WireError:
+            return None
+
+
+def _silent(broker: str) -> TopologyError:
+    return TopologyError(
+        f"broker '{broker:.60}', where the requester is, does not answer; whether the reply arrived is not known"
+    )

@@ -1,0 +1,325 @@
+"""Requests and replies: who gets what, how a session ends, and what those hear who come too late."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from client.transports import brokers, on_both, on_sockets, until, url
+from serving import serving
+
+import tidings
+from tidings import sync
+from tidings.broker._causes import Cause
+from tidings.net import Access, AccessEntry, Options
+from tidings.scopes.service import _requests
+from tidings.wire import Opening
+
+
+def answering(client: tidings.Client, filter: str = "type = 'question'", times: int = 1) -> asyncio.Task[None]:
+    """A responder that answers each question with its double, so many times."""
+
+    async def answer() -> None:
+        async for request in client.subscribe(filter):
+            for more in range(times):
+                await request.reply(n=2 * request["n"] + more)  # type: ignore[operator]
+
+    return asyncio.create_task(answer())
+
+
+@on_both
+async def test_a_request_is_answered_across_brokers_and_nobody_else_hears_it() -> None:
+    async with (
+        brokers(["a", "b", "c"], [("a", "b"), ("b", "c")]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["c"]), name="answerer") as answerer,
+        tidings.connect(url(servers["b"]), name="other") as other,
+    ):
+        task = answering(answerer)
+        heard: list[Any] = []
+        await other.subscribe("TRUE", callback=heard.append)
+        await until(lambda: bool(answerer._local.subscriptions))
+        await asyncio.sleep(0.3)
+        replies = [(await asker.request(type="question", n=n))["n"] for n in range(5)]
+        assert replies == [0, 2, 4, 6, 8]
+        assert [one["n"] for one in heard] == [0, 1, 2, 3, 4], "the questions, and no answer"
+        assert all(type(one) is not tidings.Notification for one in heard), "they ask for a reply"
+        task.cancel()
+
+
+@on_both
+async def test_several_replies_come_until_the_time_is_up() -> None:
+    async with (
+        brokers(["a", "b"], [("a", "b")]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="one") as one,
+        tidings.connect(url(servers["b"]), name="two") as two,
+    ):
+        tasks = [answering(one, times=2), answering(two, times=1)]
+        await until(lambda: bool(one._local.subscriptions) and bool(two._local.subscriptions))
+        await asyncio.sleep(0.3)
+        got = sorted([reply["n"] async for reply in asker.request({"type": "question", "n": 5}, timeout=0.5)])
+        assert got == [10, 10, 11]
+        for task in tasks:
+            task.cancel()
+
+
+@on_both
+async def test_nobody_who_could_reply_is_told_at_once() -> None:
+    async with (
+        brokers(["a", "b"], [("a", "b")]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["b"]), name="other") as other,
+    ):
+        await other.subscribe("type = 'answer'")
+        with pytest.raises(tidings.NoResponder) as nobody:
+            await asker.request(type="question", timeout=3600)
+        assert str(nobody.value) == "nobody subscribes to what this request says; start a responder first"
+        with pytest.raises(tidings.NoResponder):
+            async for _ in asker.request(type="question", timeout=3600):
+                pass
+
+
+@on_both
+async def test_a_request_without_a_reply_runs_out_of_time() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="mute") as mute,
+    ):
+        await mute.subscribe("type = 'question'")
+        with pytest.raises(tidings.NoReply) as late:
+            await asker.request(type="question", timeout=0.2)
+        assert str(late.value) == (
+            "no reply has come within 0.2 s; give it a longer timeout, or see whether a responder is there"
+        )
+        assert [one async for one in asker.request(type="question", timeout=0.1)] == []
+
+
+@on_both
+async def test_a_reply_that_comes_too_late_or_twice_is_an_error_at_the_replier() -> None:
+    async with (
+        brokers(["a", "b"], [("a", "b")]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["b"]), name="far") as far,
+        tidings.connect(url(servers["a"]), name="near") as near,
+    ):
+        for client in (far, near):
+            questions = await client.subscribe("type = 'question'")
+            asked = asyncio.create_task(asker.request(type="question")._first())
+            question = await anext(questions)
+            await question.reply(n=1)
+            assert (await asked)["n"] == 1
+            with pytest.raises(tidings.RequestEnded) as late:
+                await question.reply(n=2)
+            assert str(late.value) == (
+                "no request waits for this reply: it has its replies, was given up, or never was"
+            )
+            questions.unsubscribe()
+
+
+@on_both
+async def test_a_reply_to_nothing_is_an_error_at_the_replier() -> None:
+    async with brokers(["a"]) as servers, tidings.connect(url(servers["a"]), name="me") as me:
+        mine = await me.subscribe("n > 0")
+        await me.publish(n=1)
+        plain = await anext(mine)
+        with pytest.raises(tidings.NotARequest) as first:
+            await plain.reply(n=2)
+        assert str(first.value) == (
+            "Notification(n=1) was published, and asks for no reply; publish the answer instead"
+        )
+        with pytest.raises(tidings.NotARequest) as second:
+            await me.reply(n=2)
+        assert str(second.value) == ("there is no request to reply to here; reply while you handle one, or publish")
+        for made_up, error, reason in (
+            (
+                "a/guessed",
+                tidings.RequestEnded,
+                "no request waits for this reply: it has its replies, was given up, or never was",
+            ),
+            (
+                "nowhere/x",
+                tidings.TopologyError,
+                "broker 'nowhere', where the requester is, does not answer; whether the reply arrived is not known",
+            ),
+            ("nothing", tidings.ValueRefused, "'nothing' is no request; reply to what the request came with"),
+        ):
+            with pytest.raises(error) as refused:
+                await me._requests.reply(Cause((f"re:{made_up}",)), {"n": 1})
+            assert str(refused.value) == reason
+
+
+@on_both
+async def test_the_session_id_of_somebody_else_is_refused() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="thief") as thief,
+    ):
+        await asker.subscribe("type = 'question'", receive_own=True)
+        asker._requests.new_id = thief._requests.new_id = lambda: "same"
+        waiting = asyncio.create_task(asker.request(type="question", timeout=0.5)._first())
+        await asyncio.sleep(0.1)
+        with pytest.raises(tidings.ValueRefused) as refused:
+            await thief.request(type="question")
+        assert str(refused.value) == "session id 'same' belongs to somebody else; use one that nobody guesses"
+        with pytest.raises(tidings.NoReply):
+            await waiting
+        thief._requests.new_id = lambda: "a/b"
+        with pytest.raises(tidings.ValueRefused) as refused:
+            await thief.request(type="question")
+        assert str(refused.value) == (
+            "session id 'a/b' cannot be; use printable characters other than '/', at least one"
+        )
+
+
+@on_both
+async def test_the_requests_of_one_identity_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_requests, "MAX_SESSIONS", 2)
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="other") as other,
+    ):
+        questions = await other.subscribe("type = 'question'")
+        waiting = [asyncio.create_task(asker.request(type="question", timeout=5)._first()) for _ in range(2)]
+        first = await anext(questions)
+        with pytest.raises(tidings.BudgetExceeded) as refused:
+            await asker.request(type="question")
+        assert str(refused.value) == (
+            "'asker' waits for replies to 2 requests at this broker, which is the most; wait for some, or give them a "
+            "shorter timeout"
+        )
+        await first.reply(ok=True)
+        await (await anext(questions)).reply(ok=True)
+        await asyncio.gather(*waiting)
+        third = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        await (await anext(questions)).reply(ok=True)
+        assert (await third)["ok"]
+
+
+@on_both
+async def test_a_session_ends_with_its_opener_and_after_a_time_without_a_reply() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="other") as other,
+    ):
+        questions = await other.subscribe("type = 'question'")
+        sessions = servers["a"].host.broker.features["requests"]
+        async with tidings.connect(url(servers["a"]), name="asker") as asker:
+            waiting = asyncio.create_task(asker.request(type="question", timeout=60)._first())
+            question = await anext(questions)
+            assert sessions.open == 1
+        with pytest.raises(tidings.TidingsError):
+            await waiting
+        with pytest.raises(tidings.RequestEnded):
+            await question.reply(n=1)
+        await until(lambda: sessions.open == 0)
+        async with tidings.connect(url(servers["a"]), name="asker") as asker:
+            asker._local.publish({"type": "question"}, opens=Opening("x", 0, 100_000))
+            question = await anext(questions)
+            await until(lambda: sessions.open == 0)
+            with pytest.raises(tidings.RequestEnded):
+                await question.reply(n=1)
+
+
+@on_both
+async def test_scopes_judge_replies_as_they_judge_publications() -> None:
+    """The responder hears the question, and its scope lets nothing out."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="inner") as inner,
+    ):
+        await root.admin.create_scope("outer")
+        await root.admin.create_scope("vault", input="type = 'question'", output="type = 'public'")
+        await root.admin.join("vault", "outer")
+        await root.admin.join("@asker", "outer")
+        await root.admin.join("@inner", "vault")
+        questions = await inner.subscribe("type = 'question'")
+        asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        question = await anext(questions)
+        with pytest.raises(tidings.NotAllowed) as refused:
+            await question.reply(type="secret")
+        assert str(refused.value) == "no scope lets the requester see this reply; an administrator may change that"
+        await question.reply(type="public")
+        assert (await asked)["type"] == "public"
+
+
+@on_sockets
+async def test_a_reply_is_what_its_replier_may_publish_and_its_requester_may_see() -> None:
+    entries = {
+        "asker": AccessEntry("asker", subscribe=tidings.Filter.parse("type = 'open'")),
+        "answerer": AccessEntry("answerer", publish=tidings.Filter.parse("type IN ('open', 'closed')")),
+    }
+    async with (
+        brokers(["a"], access=Access(entries)) as servers,
+        tidings.connect(url(servers["a"]), token="asker", name="asker") as asker,
+        tidings.connect(url(servers["a"]), token="answerer", name="answerer") as answerer,
+    ):
+        questions = await answerer.subscribe("type = 'question'")
+        asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        question = await anext(questions)
+        with pytest.raises(tidings.AccessDenied) as refused:
+            await question.reply(type="other")
+        assert str(refused.value).startswith("'answerer' may only publish notifications that pass")
+        with pytest.raises(tidings.AccessDenied) as hidden:
+            await question.reply(type="closed")
+        assert str(hidden.value) == "the requester may not see this reply; an operator may change that"
+        await question.reply(type="open")
+        assert (await asked)["type"] == "open"
+
+
+@on_both
+async def test_what_is_published_while_a_request_is_handled_belongs_to_its_session() -> None:
+    """A request is a session of its own: a reaction to it appears in no session scope."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="helper") as helper,
+        tidings.connect(url(servers["a"]), name="watcher") as watcher,
+    ):
+        for scope, members in (("plain", ("asker", "helper")), ("s", ("helper", "watcher"))):
+            await root.admin.create_scope(scope)
+            for member in members:
+                await root.admin.join(f"@{member}", scope)
+        await root.admin.make_session("s")
+        heard: list[Any] = []
+        await watcher.subscribe("type = 'note'", callback=heard.append)
+        questions = await helper.subscribe("type = 'question'")
+        await asyncio.sleep(0.2)
+        asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        question = await anext(questions)
+        await (await helper.publish(type="note", n=1))
+        await question.reply(ok=True)
+        await asked
+        questions.unsubscribe()
+        await (await helper.publish(type="note", n=2))
+        await until(lambda: bool(heard))
+        assert [one["n"] for one in heard] == [2]
+
+
+def test_blocking_clients_ask_and_reply() -> None:
+    with (
+        serving(Options(name="b", port=0)) as address,
+        sync.connect(address) as asker,
+        sync.connect(address) as answerer,
+    ):
+        questions = answerer.subscribe("type = 'question'")
+
+        def answer() -> None:
+            for question in questions:
+                answerer.reply(n=question["n"] + 1)  # type: ignore[operator]
+                return
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert asker.request(type="question", n=1, timeout=10)["n"] == 2
+        thread.join()
+        with pytest.raises(tidings.NoReply):
+            asker.request({"type": "question"}, timeout=0.1)
