@@ -1,5 +1,7 @@
 """The reflective core: links, routing tables, routing algorithms, joinpoints, waves, progress, recovery."""
 
+from tidings.model import guard_log
+
 from ._bounds import MAX_COST, MAX_ID, MAX_NUMBER, MAX_TIMEOUT, check_filter, check_place, check_progress, is_located
 from ._broker import Broker, Role
 from ._causes import Cause, climbs, current, during, enter, is_handling, leave, reaction, session_tag
@@ -122,3 +124,5 @@ __all__ = [
     "session_tag",
     "version_of",
 ]
+
+guard_log("tidings.broker")

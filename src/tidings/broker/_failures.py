@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._joinpoints import Feature
     from .overlay import WaveKind
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("tidings.broker")
 
 MAX_BODY = 4_000_000
 """The most bytes of one message, question or answer of a feature: less than the largest part that peers accept."""
