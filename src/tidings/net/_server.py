@@ -181,6 +181,8 @@ class Server:
         return self.pages.port if self.pages is not None else None
 
     def _fail(self, error: BaseException) -> None:
+        """A turn was left half done: nothing more is taken, so nothing is acknowledged that would be lost."""
+        self.host.stopping = True
         if self.failed is not None and not self.failed.done():
             self.failed.set_exception(error)
 
