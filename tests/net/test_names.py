@@ -498,3 +498,12 @@ async def test_neighbours_warn_if_names_mean_others_there(
     assert len(told) == (2 if warned else 0)  # once at each
     assert {line.split()[1] for line in told} == ({"a", "b"} if warned else set())
     assert all("tidings config names" in line for line in told)
+
+
+@running
+@pytest.mark.parametrize("name", ["vera/~copy", "vera/~group/billing"])
+async def test_nobody_is_called_like_a_client_inside_of_a_broker(name: str) -> None:
+    async with serve(options("a")) as server, await Raw.open(server) as raw:
+        answer = await raw.hello(name)
+    assert isinstance(answer, Reject)
+    assert answer.reason == f"{name!r} contains '/~', which is for clients inside of brokers; choose another name"

@@ -33,6 +33,8 @@ GIVEN_BYTES = 12
 """The random bytes in a name that a broker gives: no two clients ever get the same."""
 MAX_IDENTITY_NAME = MAX_NAME - 2 * GIVEN_BYTES - 1
 """The most characters of an identity's name: a name below it that a broker gives must not be too long."""
+INNER_NAME = "/~"
+"""What the names of clients contain that stand for others inside of brokers: copies, members of groups."""
 OPEN = "open"
 """The digest of a broker without identities, where everybody may use every name."""
 
@@ -90,6 +92,8 @@ class Names:
         """Why this identity may not be called so; "": it may."""
         if not 0 < len(name) <= MAX_NAME:
             return f"the name has {len(name)} characters; choose one of 1 to {MAX_NAME}"
+        if INNER_NAME in name:
+            return f"{name[:80]!r} contains '{INNER_NAME}', which is for clients inside of brokers; choose another name"
         if self._access.open or identity.may_be_called(name, broker=kind is LinkKind.BROKER):
             return ""
         patterns = (identity.name, *identity.names) if kind is LinkKind.BROKER else identity.patterns
