@@ -330,7 +330,13 @@ def test_what_is_said_about_clients_is_typed_and_members_are_listed(run, address
         assert "boss, x" in shown
     done(run("set", "@alice", "--no-roles", "--attribute", "age="))
     words = json.loads(done(run("show", "@alice", "--json")))
-    assert words == {"client": "@alice", "attributes": {"city": "Berlin"}, "roles": [], "member of": ["root"]}
+    assert words == {
+        "client": "@alice",
+        "attributes": {"city": "Berlin"},
+        "roles": [],
+        "policies": {},
+        "member of": ["root"],
+    }
     assert json.loads(done(run("show", "market", "--json")))["roles"] == ["house"]
     assert done(run("members", "market")) == "no members\n"
     mistake = run("set", "@alice", "--attribute", "age=null")

@@ -317,6 +317,7 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         with pytest.raises(ScopeError, match="cannot be inverted"):
             await admin.set_mapping("m/floor", "m", mapping(Drop(("price",))))
         await admin.set_delivery("m/floor", ordered=True)
+        await admin.set_policy("m/floor", "internal", "delay", {"seconds": 1})
         await admin.extend("m/floor", "a")
         assert (await admin.graph()).scope("m/floor").brokers == {"a"}
         await admin.retract("m/floor", "a")

@@ -12,7 +12,7 @@ from promised import READ
 from sim.traces import BAD, GOOD, F, Writer
 
 from tidings.model import last
-from tidings.scopes import SESSION_ID, CreateScope, Graph, Join, apply
+from tidings.scopes import SESSION_ID, CreateScope, Graph, Join, PolicyKind, PolicyUse, SetPolicy, apply
 from tidings.sim import Op, Promises, _faults, check
 from tidings.wire import Ending, Past, Quality
 
@@ -44,6 +44,8 @@ def unsafe(guarantee: str) -> Writer:
             return writer.later(20).quiesce()
         case "in-session":
             return reaction_elsewhere()
+        case "not-early":
+            return delayed_and_early()
         case _:
             return Writer().sub().pub(1).unsub().notify(1)
 
@@ -62,6 +64,15 @@ def reaction_elsewhere() -> Writer:
     how = (Quality.ACCEPTED, cause)
     writer.add(Op.PUB, "X", publication=1, publisher="X", notification=GOOD, detail=how)
     got = ("a", 1, 2, 0, 1)
+    return writer.add(Op.NOTIFY, "Y", subscription="s", publication=1, publisher="X", notification=GOOD, detail=got)
+
+
+def delayed_and_early() -> Writer:
+    """Y gets at once what a policy of the scope that it shares with X keeps back for an hour."""
+    hour = SetPolicy("s", PolicyKind.INTERNAL, PolicyUse("delay", {"seconds": 3_600}))
+    graph = apply(Graph(), (CreateScope("s"), Join("@X", "s"), Join("@Y", "s"), hour))
+    writer = Writer().add(Op.ACTIVE, "a", detail=(1, graph)).add(Op.ACTIVE, "b", detail=(1, graph)).sub().pub(1)
+    got = ("a", 1, 1, 0, 1)
     return writer.add(Op.NOTIFY, "Y", subscription="s", publication=1, publisher="X", notification=GOOD, detail=got)
 
 

@@ -148,7 +148,7 @@ class Server:
                 deployments.on_audit = journal.deployed
             aggregation = Aggregation(options.aggregation, deployments, log.warning, drawn_secret)
             if options.data is not None:
-                aggregation.secret_known = PseudonymFile(options.data)
+                aggregation.secret_known = PseudonymFile(Path(options.data))
             features += [deployments, aggregation, Receivers(options.aggregation)]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)

@@ -87,6 +87,8 @@ class Visibility:
 
     def unconfined(self, version: int, published: Record, client: str) -> frozenset[Notification]:
         """Every form in which a client might see a publication under one version, if it reacted to nothing."""
+        if self.graphs.get(version) is None or not version:
+            return self.forms(version, published, client)
         alone = published._replace(detail=Published(Quality.DEFAULT))
         return frozenset(self._seen(version, alone, client, possible=True).values())
 
