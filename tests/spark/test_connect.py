@@ -41,6 +41,7 @@ def server(spark: SparkSession) -> Iterator[str]:
     service.stop(none(), none())
 
 
+@pytest.mark.soak
 def test_a_process_with_a_connection_does_all_that_one_with_java_does(
     server: str, audited: World, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def check(data: Path, archive: Path, *, complete: bool) -> None:
     assert not complete or set(listed(archive) or {}) == {file.path for file in files_in(archive)}
 
 
+@pytest.mark.soak
 def test_nothing_is_lost_and_nothing_is_twice_when_broker_and_roll_are_killed(tmp_path: Path) -> None:
     crash(tmp_path, KILLS, seed=1)
 

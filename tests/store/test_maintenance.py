@@ -384,6 +384,7 @@ def crash(home: Path, kills: int, seed: int) -> None:
         assert held(archive) == list(log.query())
 
 
+@pytest.mark.soak
 def test_maintenance_that_is_killed_costs_nothing_and_leaves_nothing_twice(tmp_path: Path) -> None:
     crash(tmp_path, 3, seed=1)
 

@@ -113,7 +113,9 @@ def test_one_scene_can_be_played_alone_and_in_letters_that_every_terminal_knows(
     assert demo.shown.isascii()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, *(pytest.param(one, marks=pytest.mark.soak) for one in (signal.SIGTERM, signal.SIGHUP))]
+)
 def test_it_can_be_ended_at_any_time(tmp_path: Path, number: signal.Signals) -> None:
     with demonstration(tmp_path) as demo:
         demo.until("published at berlin")
