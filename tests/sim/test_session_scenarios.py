@@ -43,8 +43,19 @@ def test_a_run_is_replayed_by_its_name() -> None:
     assert scenario.roaming
 
 
+KNOWN = "hcs1000006"
+"""While the graph changes, a reaction does not reach somebody who may see it. The cause is not known yet."""
+
+
+@pytest.mark.xfail(strict=True, reason="a reaction is missed while the graph changes")
+def test_a_reaction_during_a_change_of_the_graph_reaches_all_that_may_see_it() -> None:
+    run(KNOWN)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(2))
 def test_seeds_that_nobody_has_tried(part: int) -> None:
     for seed in spread_seeds(part):
-        run(f"{('cs', 'cm', 'hcs', 'cws')[seed % 4]}{seed}")
+        name = f"{('cs', 'cm', 'hcs', 'cws')[seed % 4]}{seed}"
+        if name != KNOWN:
+            run(name)
