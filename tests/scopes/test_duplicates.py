@@ -243,7 +243,7 @@ def test_what_comes_late_is_counted_as_what_comes_in_time(
 
 @pytest.mark.parametrize("inside", [False, True], ids=["in the root scope", "in a scope in it"])
 def test_what_strangers_publish_comes_late_by_the_same_path_as_in_time(inside: bool) -> None:
-    """A client that is a member of nothing publishes in the root scope. Both publications are fetched, the first again."""
+    """A client that is a member of nothing publishes in the root scope. Both are fetched, the first one again."""
     network = Network(7, features=lambda name: [Scopes("a")])
     network.add_brokers("abc", ["ab", "bc"])
     x, y = network.add_client("x", "a"), network.add_client("y", "c")
