@@ -23,6 +23,7 @@ from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
 from tidings.wire import Frame
 
 from ._client import SimClient
+from ._couriers import Couriers
 from ._details import Answered, Asked
 from ._disk import SimDisk
 from ._pipes import ClientPipe, Pipe, Weather
@@ -101,6 +102,7 @@ class Network:
         self._links: dict[frozenset[str], tuple[Link, Link] | None] = {}
         """Configured links; None while a link is down."""
         self._cut: set[frozenset[str]] = set()
+        self._couriers = Couriers(self)
 
     # --- building -------------------------------------------------------------------------------------
 
@@ -131,7 +133,7 @@ class Network:
             place=self._places[name],
             features=self._features(name),
         )
-        record(self.trace, broker)
+        record(self.trace, broker, self._couriers)
         if isinstance(hosts := broker.features.get("hosts"), Hosts):
             hosts.end = lambda link, reason: self._end_soon(name, link, reason)
             hosts.ping = lambda link: self._ping(name, link)
@@ -307,6 +309,7 @@ class Network:
         except TopologyError:
             self._down(pair)
             raise
+        self._couriers.link_up()
 
     def _down(self, pair: frozenset[str]) -> None:
         ends = self._links[pair]

@@ -114,6 +114,16 @@ class Pipe:
         del self._under_way[event]
         self.deliver(frame)
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing comes through for the moment, and nobody has noticed."""
+        return self._held is not None
+
+    def latest(self) -> int:
+        """When something without a length would arrive at the latest that were sent now; nothing is drawn for it."""
+        weather, now = self.weather or self._network.weather, self._network.scheduler.now
+        return max(self._last, max(self._free_at, now) + weather.latency[1])
+
     def cut(self) -> None:
         for event in self._under_way:
             event.cancel()
