@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidings.broker import Broker
 from tidings.mobility import Hosts
 from tidings.scopes import Scopes
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
 from ._couriers import Couriers
 from ._details import Activated, Attached, Taken
@@ -36,9 +36,9 @@ def _record_hosts(trace: Trace, name: str, hosts: Hosts, couriers: Couriers) -> 
 def _record_publications(trace: Trace, broker: Broker) -> None:
     """Which identity a broker gives to each publication."""
     numbers = broker.publications.numbers
-    remember = numbers.remember
+    remember, remember_run = numbers.remember, numbers.remember_run
 
-    def taken(envelope: Envelope) -> None:
+    def note(envelope: Envelope) -> None:
         identity = envelope.identity
         trace.add(
             Op.TAKEN,
@@ -46,9 +46,18 @@ def _record_publications(trace: Trace, broker: Broker) -> None:
             publisher=identity.publisher,
             detail=Taken(*identity.key, identity.published_at, identity.graph_epoch),
         )
+
+    def taken(envelope: Envelope) -> None:
+        note(envelope)
         remember(envelope)
 
+    def taken_run(run: Run) -> None:
+        for envelope in run.envelopes():
+            note(envelope)
+        remember_run(run)
+
     numbers.remember = taken  # type: ignore[method-assign]
+    numbers.remember_run = taken_run  # type: ignore[method-assign]
 
 
 def _record_versions(trace: Trace, broker: Broker, scopes: Scopes) -> None:
