@@ -24,6 +24,7 @@ from tidings.wire import Frame, Written
 
 from ._bursts import Outbox, Reader, bursts
 from ._client import SimClient
+from ._couriers import Couriers
 from ._details import Answered, Asked
 from ._disk import SimDisk
 from ._pipes import ClientPipe, Pipe, Weather
@@ -104,6 +105,7 @@ class Network:
         self._links: dict[frozenset[str], tuple[Link, Link] | None] = {}
         """Configured links; None while a link is down."""
         self._cut: set[frozenset[str]] = set()
+        self._couriers = Couriers(self)
 
     # --- building -------------------------------------------------------------------------------------
 
@@ -134,7 +136,7 @@ class Network:
             place=self._places[name],
             features=self._features(name),
         )
-        record(self.trace, broker)
+        record(self.trace, broker, self._couriers)
         if isinstance(hosts := broker.features.get("hosts"), Hosts):
             hosts.end = lambda link, reason: self._end_soon(name, link, reason)
             hosts.ping = lambda link: self._ping(name, link)
@@ -310,6 +312,7 @@ class Network:
         except TopologyError:
             self._down(pair)
             raise
+        self._couriers.link_up()
 
     def _pipe_to(self, name: str, link: Link, weather: Weather | None) -> Pipe:
         """A pipe to a broker, which gets what comes out of it on a link of its own."""

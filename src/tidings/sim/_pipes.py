@@ -132,6 +132,16 @@ class Pipe:
         elif self._read is not None:
             self._read(frame.data)
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing comes through for the moment, and nobody has noticed."""
+        return self._held is not None
+
+    def latest(self) -> int:
+        """When something without a length would arrive at the latest that were sent now; nothing is drawn for it."""
+        weather, now = self.weather or self._network.weather, self._network.scheduler.now
+        return max(self._last, max(self._free_at, now) + weather.latency[1])
+
     def cut(self) -> None:
         for event in self._under_way:
             event.cancel()

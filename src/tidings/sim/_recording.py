@@ -7,25 +7,28 @@ from tidings.mobility import Hosts
 from tidings.scopes import Scopes
 from tidings.wire import Envelope, Run
 
+from ._couriers import Couriers
 from ._details import Activated, Attached, Taken
 from ._trace import Op, Trace
 
 
-def record(trace: Trace, broker: Broker) -> None:
+def record(trace: Trace, broker: Broker, couriers: Couriers) -> None:
     """Record what a broker does from now on."""
     if "history" in broker.features:
         _record_publications(trace, broker)
     if isinstance(scopes := broker.features.get("scopes"), Scopes):
         _record_versions(trace, broker, scopes)
     if isinstance(hosts := broker.features.get("hosts"), Hosts):
-        _record_hosts(trace, broker.name, hosts)
+        _record_hosts(trace, broker.name, hosts, couriers)
 
 
-def _record_hosts(trace: Trace, name: str, hosts: Hosts) -> None:
+def _record_hosts(trace: Trace, name: str, hosts: Hosts, couriers: Couriers) -> None:
     """Whom a broker hosts."""
 
     def told(client: str, epoch: int, hosted: bool) -> None:
         trace.add(Op.HOSTED if hosted else Op.RELEASED, client, detail=Attached(name, epoch))
+        if hosted:
+            couriers.hosted(client, name)
 
     hosts.told = told
 
