@@ -107,7 +107,7 @@ class Connection(Stream):
     def data_received(self, data: bytes) -> None:
         """Bytes have come: the broker takes some of them as they are, the others are handled part by part."""
         peer = self.peer
-        if peer is None or self._rest is not None or not peer.link.is_client or peer.serialiser is not MSGPACK:
+        if peer is None or self._rest is not None or peer.serialiser is not MSGPACK:
             super().data_received(data)
             return
         host, parser = self.host, self._parser
