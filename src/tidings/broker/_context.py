@@ -289,7 +289,7 @@ class Context:
             raise FeatureError(f"feature '{self._feature.name}' opens a client with an empty name; choose another one")
         guard = guard or guard_of(self._broker, principal)
         receive = self._guarded("in a client inside the broker", receive)
-        client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal), receive)
+        client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal, inside=True), receive)
         self._opened.add(client.link)
         return client
 

@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
 from tidings.broker.interest import Entry, Gate, Passage, Registration, View
-from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState, Value
 from tidings.wire import Envelope, WireError, encode_body
 
 from ._host import Host
@@ -52,6 +52,7 @@ Told: TypeAlias = tuple[int, tuple[str, ...]]
 """What a client is told of a copy: its version, and its path if paths count."""
 _DETOURED = (ONE_OF_SEVERAL, DETOUR)
 _ROOT_ONLY = (ROOT_ROUTE,)
+_ONLY_ROOT = (ROOT_SCOPE,)
 _INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
@@ -182,7 +183,8 @@ class Crossing:
         envelope, version, tags = _mapped(copy.envelope, shown, old)
         if due or old.tags:
             tags = _timed(tags, max(due, _due(old)))
-        route = Route(scope, state, old.scope, (*old.path, scope), version, tags)
+        # What is published in an open root scope has no path yet, and has been there all the same.
+        route = Route(scope, state, old.scope, (*(old.path or (old.scope,)), scope), version, tags)
         self._broker.at_cross(route, envelope, scope)
 
     def cross(self, route: Route, envelope: Envelope, scope: str) -> None:
@@ -377,8 +379,9 @@ def _told_of(version: int, path: tuple[str, ...], registration: Registration, pa
     """What a subscription is told of a copy: by this it recognises a second one.
 
     A subscription that has a rule of its own applies it itself. For one that leaves it to the scope, what it is told is
-    the same for what its scope takes for the same.
+    the same for what its scope takes for the same. What was only in the root scope has no path, whoever says so.
     """
+    path = () if path == _ONLY_ROOT else path
     if registration.duplicates:
         return version, path if registration.duplicates is Duplicates.PER_PATH else ()
     if passage.duplicates is Duplicates.PER_PATH:

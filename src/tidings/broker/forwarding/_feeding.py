@@ -152,6 +152,8 @@ class Feeding:
         targets = around.forwarding.targets(matching, source, around.leaving)
         groups = []
         for ids, links in targets.groups.items():
+            if any(link.is_inside for link in links):
+                return None  # a feature gets each in the turn that it belongs to
             if ids is None:
                 groups.append((links, *_pieces(Frame(Notify(_SAMPLE), around.hop())), True))
             elif len(ids) <= MANY_IDS:
