@@ -195,3 +195,21 @@ def test_what_cannot_be_decided_is_refused_with_the_reason(changes: tuple[object
     with pytest.raises(ScopeError) as refused:
         apply(graph, changes)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_when_the_point_dies_no_second_member_gets_anything_and_the_members_are_told(seed: int) -> None:
+    built = network("bccb", PolicyUse("one-of-n", {"point": "c"}), seed=seed)
+    members = subscribed(built)
+    publish(built, 1, 10)
+    for n in range(11, 21):
+        built.clients["p"].publish(n=n)
+    built.run(0.01)
+    built.crash("c")
+    built.run(30)
+    publish(built, 21, 30)
+    counted = got(built)
+    assert [number for number, times in counted.items() if times > 1] == []
+    assert set(range(1, 11)) <= counted.keys()
+    assert set(range(21, 31)) <= counted.keys()
+    assert all(one.gaps for one in members if one.name in ("m0", "m3"))
