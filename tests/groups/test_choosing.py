@@ -69,6 +69,7 @@ def got(built: Network) -> Counter[object]:
     return Counter(n for share in shares(built) for n in share)
 
 
+@pytest.mark.req("VIS-610")
 @pytest.mark.parametrize("kind", [INTERNAL, DELIVERY])
 def test_in_turn_each_notification_reaches_one_member_wherever_it_is(kind: PolicyKind) -> None:
     built = network("abcc", PolicyUse("one-of-n"), kind=kind)
@@ -104,6 +105,7 @@ def test_by_an_attribute_the_same_value_goes_to_the_same_member() -> None:
     assert sum(bool(home) for home in homes) > 1
 
 
+@pytest.mark.req("VIS-610")
 @pytest.mark.parametrize("by", ["random", "least-loaded"])
 def test_other_ways_to_choose_reach_every_member_and_each_notification_once(by: str) -> None:
     built = network("abc", PolicyUse("one-of-n", {"by": by}))
