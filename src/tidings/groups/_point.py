@@ -315,8 +315,7 @@ class Group:
         after = {} if self._anew else self.facts.resume()
         reached = self._reached
         whole = all(origin in reached and position >= reached[origin] for origin, position in after.items())
-        stands = any(member.client == self.intake.principal for _, member in self.places())
-        if self.intake.is_open and whole and stands and not self._overflowed:
+        if self.intake.is_open and whole and self._stands() and not self._overflowed:
             return
         if (principal := self._eligible()) is None:
             return
@@ -325,6 +324,10 @@ class Group:
         self._reached = dict(after)
         self._ignored = {} if self._anew else None
         self.intake.open(principal, self.terms.filter, after)
+
+    def _stands(self) -> bool:
+        """Whether the subscription stands for somebody who is there."""
+        return any(member.client == self.intake.principal for _, member in self.places())
 
     def _eligible(self) -> str | None:
         """A member that sees here what the group is to see."""
@@ -444,25 +447,29 @@ class Group:
 
     def _assign(self, event: EventKey, envelope: Envelope) -> None:
         """Give it to whose turn it is."""
-        host, turn = self._host, self.roster.turn
+        turn = self.roster.turn
         while turn:
             place = turn[0]
             turn.rotate(-1)
-            broker, member = place
-            if broker != host.broker:
-                assert self.term is not None
-                stream = self._streams.setdefault(broker, _Stream())
-                stream.number = number = stream.number + 1
-                stream.open.append((number, event))
-                epoch = self.roster.present[broker].epoch
-                self._open[event] = _Assigned(self.term, place, epoch, number, envelope)
-                host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
-                return
-            if host.hand(self.key, member.client, member.id, envelope):
+            if self._give(place, event, envelope):
                 return
             turn.remove(place)
         self._retaken.add(event)
         self._waiting.appendleft(envelope)
+
+    def _give(self, place: Place, event: EventKey, envelope: Envelope) -> bool:
+        """Let a member have something; False: it is not there any more."""
+        broker, member = place
+        if broker == self._host.broker:
+            return self._host.hand(self.key, member.client, member.id, envelope)
+        assert self.term is not None
+        stream = self._streams.setdefault(broker, _Stream())
+        stream.number = number = stream.number + 1
+        stream.open.append((number, event))
+        epoch = self.roster.present[broker].epoch
+        self._open[event] = _Assigned(self.term, place, epoch, number, envelope)
+        self._host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
+        return True
 
     # --- what brokers confirm -------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ class _Form(NamedTuple):
     """The time before which nobody gets it; 0: at once."""
     path: tuple[str, ...] = ()
     """The scopes it came through, if it is not due at once."""
+    whole: Route | None = None
+    """The route that a deciding point is told; None: whoever gets it is told nothing of the graph."""
 
 
 class Copy(NamedTuple):
@@ -264,6 +266,8 @@ class _Handed:
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 told = _told_of(version, copy.route.path, registration, passage)
                 form = _at(_Form(told, version, passage.ordered), copy.route, due)
+                if passage.decides:
+                    form = form._replace(whole=copy.route)
                 self._add(link, form, envelope, registration)
                 if copy.route.tags or view.sessions:
                     self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
@@ -287,7 +291,8 @@ class _Handed:
                 envelope = shown.get((form, waits, causes))
                 if envelope is None:
                     tags = _DETOURED if waits else self._tags  # others will have come before it
-                    envelope = _with_routes(self._forms[form], (_anonymous(form.told, (*tags, *causes)),))
+                    route = _anonymous(form.told, (*tags, *causes)) if form.whole is None else whole(form.whole, tags)
+                    envelope = _with_routes(self._forms[form], (route,))
                     shown[form, waits, causes] = envelope
                 if form.due and self._broker.delaying.keeps(link, envelope, registrations, form.due, form.path):
                     continue
@@ -296,6 +301,23 @@ class _Handed:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
                 else:
                     self._broker.at_deliver(envelope.routes[0], envelope, link, list(registrations))
+
+
+def whole(route: Route, tags: tuple[str, ...]) -> Route:
+    """What a deciding point is told of a copy: where it is, how it came there, and what to expect of others."""
+    return _in_form(route, route.version, (*(tag for tag in route.tags if tag not in tags), *tags))
+
+
+def shown_to(view: View, envelope: Envelope, passage: Passage, registration: Registration) -> Envelope | None:
+    """What a member gets of a copy that a deciding point has given to it; None: it does not want that."""
+    route = envelope.routes[0]
+    shown = passage.inward(envelope.notification)
+    if shown is None or not registration.filter.matches(shown):
+        return None
+    mapped, version, _ = _mapped(envelope, shown, route)
+    causes = told_of(route.path, route.tags, view) if route.tags or view.sessions else {}
+    told = _told_of(version, route.path, registration, passage)
+    return _with_routes(mapped, (_anonymous(told, (*_DETOURED, *causes)),))
 
 
 def _aim(frames: _Frames, link: Link, copy: Copy) -> None:

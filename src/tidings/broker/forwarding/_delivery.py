@@ -49,7 +49,7 @@ from tidings.wire import (
 
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
-from ._crossing import Copy
+from ._crossing import Copy, shown_to
 from ._feeding import Feeding, Passed
 from ._following import Begin, Following
 from ._host import Host
@@ -485,6 +485,20 @@ class Delivery:
                     handed.setdefault(key, (form, []))[1].append(subscription)
         for (link, route, _), (form, subscriptions) in handed.items():
             self._broker.at_deliver(route, form, link, subscriptions)
+
+    def deliver_decided(self, envelope: Envelope, link: Link) -> bool:
+        """Deliver what a deciding point has given to a client of this broker; False: the client does not want it."""
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        passage = view.memberships(link.principal).get(envelope.routes[0].scope) if view is not None else None
+        if view is None or passage is None:
+            return False
+        forms: dict[Route, tuple[Envelope, list[Registration]]] = {}
+        for subscription in self._broker.registrations.subscriptions(link).values():
+            if (shown := shown_to(view, envelope, passage, subscription)) is not None:
+                forms.setdefault(shown.routes[0], (shown, []))[1].append(subscription)
+        for route, (shown, subscriptions) in forms.items():
+            self._broker.at_deliver(route, shown, link, subscriptions)
+        return bool(forms)
 
     def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
         """Deliver a notification that was held back, to those of its subscriptions that still want it."""
