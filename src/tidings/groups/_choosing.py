@@ -260,8 +260,19 @@ class Choosing(Groups):
         return self.context.open_client(principal, receive)
 
     def deliver(self, link: Link, envelope: Envelope) -> bool:
-        """Give a notification to a client that is attached here; False: it does not want it any more."""
+        """Give a notification to a client that is attached here; False: it does not want it any more.
+
+        If its version is not known here, the client is told a `Gap`: given back, it could come again without end.
+        """
+        if not self.judges(envelope):
+            identity = envelope.identity
+            self.tell_client(link, Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
+            return True
         return self.context.deliver_decided(link, envelope)
+
+    def judges(self, envelope: Envelope) -> bool:
+        """Whether the version under which a notification was published is known here."""
+        return self.context.scoping.view(envelope.identity.graph_epoch) is not None
 
     def passages(self, envelope: Envelope, client: str) -> Passage | None:
         """How a client was a member of the scope of a notification, when that was published."""

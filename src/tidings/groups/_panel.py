@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from tidings.broker import SEAT, Passage
-from tidings.model import EventKey, Filter
-from tidings.wire import Envelope
+from tidings.model import Filter
+from tidings.wire import Envelope, Gap
 
 from ._messages import Known
 from ._names import GroupName
@@ -30,6 +30,10 @@ MAX_GIVEN = 10_000
 
 class Host(GroupHost, Protocol):
     """The broker of a point, as far as a scope needs it."""
+
+    def judges(self, envelope: Envelope) -> bool:
+        """Whether the version under which a notification was published is known here."""
+        ...
 
     def passages(self, envelope: Envelope, client: str) -> Passage | None:
         """How a client was a member of the scope of a notification, when that was published."""
@@ -65,15 +69,19 @@ class Panel(Group):
     def _eligible(self) -> str | None:
         return self._seat
 
-    def _assign(self, event: EventKey, envelope: Envelope) -> None:
-        """Ask the policy, and do as it says."""
+    def _assign(self, envelope: Envelope) -> None:
+        """Ask the policy, and do as it says; what cannot be decided any more is told as lost."""
+        if not self._asking.judges(envelope):
+            identity = envelope.identity
+            self._tell_lost(Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
+            return
         wanting = {place.member.client: place for place in self.roster.turn if self._wants(envelope, place)}
         while wanting:
             chosen = self._asking.choose(envelope, sorted(wanting), self._load(wanting))
             if chosen is None:
                 return
             place = wanting.pop(chosen)
-            if self._give(place, event, envelope):
+            if self._give(place, envelope):
                 self._given[chosen] += 1
                 if len(self._given) > MAX_GIVEN:
                     del self._given[min(self._given, key=self._given.__getitem__)]

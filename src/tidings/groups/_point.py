@@ -99,11 +99,18 @@ class Host(Protocol):
         ...
 
 
+class _Copy(NamedTuple):
+    """One form of an event: mappings may show a group several, and each of them goes to a member."""
+
+    event: EventKey
+    version: int
+
+
 class _Assigned(NamedTuple):
+    copy: _Copy
     term: Term
     place: Place
     epoch: int
-    number: int
     envelope: Envelope
 
 
@@ -112,7 +119,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.number = 0
-        self.open: deque[tuple[int, EventKey]] = deque()
+        self.open: deque[int] = deque()
 
 
 class Group:
@@ -129,9 +136,10 @@ class Group:
         self.settled = False
         self.deciding = False
         self._waiting: deque[Envelope] = deque()
-        self._open: dict[EventKey, _Assigned] = {}
+        self._open: dict[tuple[str, int], _Assigned] = {}
+        """What was assigned and not confirmed, by broker and number."""
         self._streams: dict[str, _Stream] = {}
-        self._retaken: set[EventKey] = set()
+        self._retaken: set[_Copy] = set()
         """What was taken, was given back, and waits to be assigned again."""
         self._reached: dict[str, Position] = {}
         """How far the subscription has come with each origin, in what was taken."""
@@ -248,17 +256,21 @@ class Group:
         self._reach = sorted(told) if lost or not self._ghosts else decided[0].reach
         return lost
 
-    def _take_back(self, events: Iterable[EventKey]) -> None:
+    def _take_back(self, again: Iterable[Open]) -> None:
         """These have reached nobody: assign them again, or, if they are not here, ask for them."""
-        kept = [one for one in self._waiting if _key(one) in self._retaken and _key(one) not in self.facts]
-        kept += [self._open[event].envelope for event in events if event in self._open]
-        self._retaken = set(map(_key, kept))
-        for event in events:
-            if event not in self._retaken:
-                self.facts.remove(event)
-        for event in self._retaken:
+        kept = [one for one in self._waiting if _copy(one) in self._retaken and _copy(one).event not in self.facts]
+        for one in again:
+            assigned = self._open.get((one.broker, one.number))
+            if assigned is not None and assigned.term == one.term:
+                kept.append(assigned.envelope)
+        self._retaken = set(map(_copy, kept))
+        here = {copy.event for copy in self._retaken}
+        for one in again:
+            if one.event not in here:
+                self.facts.remove(one.event)
+        for event in here:
             self.facts.take(event, None)
-        self._waiting = deque([*kept, *(one for one in self._waiting if _key(one) not in self._retaken)])
+        self._waiting = deque([*kept, *(one for one in self._waiting if _copy(one) not in self._retaken)])
 
     def _forget(self) -> None:
         """What was taken or came under earlier terms means nothing any more."""
@@ -271,7 +283,7 @@ class Group:
     def suspend(self) -> None:
         """Decide nothing for now. What has come while this waited before may have been decided elsewhere."""
         if not self.deciding:
-            self._waiting = deque(one for one in self._waiting if _key(one) in self._retaken)
+            self._waiting = deque(one for one in self._waiting if _copy(one) in self._retaken)
             self._overflowed = True
             self.intake.clear()
         self.deciding = False
@@ -279,8 +291,8 @@ class Group:
     def cease(self) -> None:
         """Decide nothing any more, and listen no longer; what is known is kept."""
         self.suspend()
-        for event in self._retaken:
-            self.facts.remove(event)
+        for copy in self._retaken:
+            self.facts.remove(copy.event)
         self._forget()
         self._unsubscribe()
 
@@ -289,11 +301,11 @@ class Group:
         if self.term is None or self.terms is None:
             return None
         open = tuple(
-            Open(event, one.term, one.place.broker, one.epoch, one.number) for event, one in self._open.items()
+            Open(one.copy.event, one.term, broker, one.epoch, number) for (broker, number), one in self._open.items()
         )
         facts = Facts(self.facts.told())
-        for event in self._retaken:
-            facts.remove(event)
+        for copy in self._retaken:
+            facts.remove(copy.event)
         return Decided(
             self.term,
             self.lineage.terms,
@@ -403,7 +415,7 @@ class Group:
             return
         if len(self._waiting) >= MAX_WAITING:
             self._overflowed = True  # it is asked for again, behind what was taken
-            self._waiting = deque(one for one in self._waiting if _key(one) in self._retaken)
+            self._waiting = deque(one for one in self._waiting if _copy(one) in self._retaken)
             return
         self._waiting.append(envelope)
 
@@ -418,9 +430,9 @@ class Group:
         """Decide: this one goes to one member, now and for ever."""
         identity, tags = envelope.identity, envelope.routes[0].tags
         event = EventKey(identity.origin, identity.epoch, identity.seq)
-        if event in self._retaken:
-            self._retaken.discard(event)
-            self._assign(event, envelope)
+        if _copy(envelope) in self._retaken:
+            self._retaken.discard(_copy(envelope))
+            self._assign(envelope)
             return
         reached = self._reached.get(event.origin)
         form = (identity.publisher, identity.publisher_seq, envelope.routes[0].version)
@@ -434,7 +446,7 @@ class Group:
             self._recent.discard(self._latest.popleft())
         self.taken += 1
         self._note(event, reached, DETOUR in tags)
-        self._assign(event, envelope)
+        self._assign(envelope)
 
     def _note(self, event: EventKey, reached: Position | None, detour: bool) -> None:
         position = Position(event.epoch, event.seq)
@@ -445,19 +457,19 @@ class Group:
             if reached is not None or self.settled:
                 self._reached[event.origin] = position
 
-    def _assign(self, event: EventKey, envelope: Envelope) -> None:
+    def _assign(self, envelope: Envelope) -> None:
         """Give it to whose turn it is."""
         turn = self.roster.turn
         while turn:
             place = turn[0]
             turn.rotate(-1)
-            if self._give(place, event, envelope):
+            if self._give(place, envelope):
                 return
             turn.remove(place)
-        self._retaken.add(event)
+        self._retaken.add(_copy(envelope))
         self._waiting.appendleft(envelope)
 
-    def _give(self, place: Place, event: EventKey, envelope: Envelope) -> bool:
+    def _give(self, place: Place, envelope: Envelope) -> bool:
         """Let a member have something; False: it is not there any more."""
         broker, member = place
         if broker == self._host.broker:
@@ -465,9 +477,9 @@ class Group:
         assert self.term is not None
         stream = self._streams.setdefault(broker, _Stream())
         stream.number = number = stream.number + 1
-        stream.open.append((number, event))
+        stream.open.append(number)
         epoch = self.roster.present[broker].epoch
-        self._open[event] = _Assigned(self.term, place, epoch, number, envelope)
+        self._open[broker, number] = _Assigned(_copy(envelope), self.term, place, epoch, envelope)
         self._host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
         return True
 
@@ -480,13 +492,13 @@ class Group:
             return
         back = set(confirm.back)
         returned: list[Envelope] = []
-        while stream.open and stream.open[0][0] <= confirm.upto:
-            number, event = stream.open.popleft()
-            assigned = self._open.pop(event)
+        while stream.open and stream.open[0] <= confirm.upto:
+            number = stream.open.popleft()
+            assigned = self._open.pop((broker, number))
             if number in back:
                 returned.append(assigned.envelope)
         self._changed = True
-        self._retaken.update(map(_key, returned))
+        self._retaken.update(map(_copy, returned))
         self._waiting.extendleft(reversed(returned))
         if self.deciding:
             self._go_on()
@@ -515,9 +527,9 @@ class Group:
                 self._tell_lost(Gap(origin, epoch, 1, None))
 
 
-def _key(envelope: Envelope) -> EventKey:
+def _copy(envelope: Envelope) -> _Copy:
     identity = envelope.identity
-    return EventKey(identity.origin, identity.epoch, identity.seq)
+    return _Copy(EventKey(identity.origin, identity.epoch, identity.seq), envelope.routes[0].version)
 
 
 def _latest(decided: list[Decided]) -> list[Decided]:
@@ -532,16 +544,16 @@ def _out_of_date(decided: Iterable[Decided], told: Mapping[str, Known]) -> bool:
     return any(asker not in there for one in decided for asker in one.askers)
 
 
-def _undelivered(open: Collection[Open], told: Mapping[str, Known]) -> tuple[list[EventKey], list[EventKey]]:
+def _undelivered(open: Collection[Open], told: Mapping[str, Known]) -> tuple[list[Open], list[EventKey]]:
     """What was assigned and has certainly reached no member; and what nobody knows about."""
-    again: list[EventKey] = []
+    again: list[Open] = []
     gone: list[EventKey] = []
-    for event, term, broker, epoch, number in ((o.event, o.term, o.broker, o.epoch, o.number) for o in open):
-        known = told.get(broker)
-        if known is None or known.epoch != epoch:
-            gone.append(event)
+    for one in open:
+        known = told.get(one.broker)
+        if known is None or known.epoch != one.epoch:
+            gone.append(one.event)
             continue
-        taken = dict(known.taken).get(term, Taken(0))
-        if number > taken.upto or number in taken.back:
-            again.append(event)
+        taken = dict(known.taken).get(one.term, Taken(0))
+        if one.number > taken.upto or one.number in taken.back:
+            again.append(one)
     return again, gone

@@ -269,7 +269,7 @@ def test_size_and_nesting_have_limits(text: str, problem: str, column: int, reme
             "POLICY",
             "no policy 'one_of' is registered here",
             "A definition may hold it; to deploy it, call register_policy, or write one of chain, credentials, delay, "
-            "full, key-dispatch, parameters, producer, window.",
+            "full, key-dispatch, one-of-n, parameters, producer, single, window.",
         ),
         (
             f"DEPLOY AS b {R};\n",
