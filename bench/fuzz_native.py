@@ -14,10 +14,24 @@ import time
 from pathlib import Path
 
 from tidings import _native
-from tidings.matching import CompiledIndex, Fed, Group, Plan
+from tidings.matching import CompiledIndex, Fed, Group, PassedOn, Plan
 from tidings.matching._atom import atom_of
 from tidings.model import ROOT_ROUTE, Filter, Identity, Matches
-from tidings.wire import Frame, Hop, Part, Publish, Quality, Run, Written, encode, encode_body, pack, part
+from tidings.wire import (
+    Envelope,
+    Frame,
+    Hop,
+    Notify,
+    Part,
+    Publish,
+    Quality,
+    Run,
+    Written,
+    encode,
+    encode_body,
+    pack,
+    part,
+)
 
 CORPUS = [
     "81a161c70201fffe",  # a location that is no UTF-8
@@ -114,6 +128,41 @@ class Feeder:
             read[rng.randrange(len(read))] = rng.randrange(256)
         data = bytes(read[: rng.choice([len(read), rng.randrange(len(read) + 1)])])
         self.give(data)
+        self._bring(bodies)
+
+    def _bring(self, bodies: list[bytes]) -> None:
+        """One read from a neighbour."""
+        rng = self._rng
+        read = bytearray()
+        name = rng.choice(["o", "o" * 31, "o" * 32, "ö" * 100, "o" * 300])
+        for n, body in enumerate(bodies):
+            seq = rng.choice([n, n + 120, n + 2**32 - 2, n + 2**62])
+            identity = Identity(name, 1, seq, "p", seq, seq, 0, rng.choice([None, None, 7, 2**62]))
+            read += part(Part.DATA, encode(Frame(Notify(Envelope(identity, (ROOT_ROUTE,), body)), Hop(7))))
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            read[rng.randrange(len(read))] = rng.randrange(256)
+        data = bytes(read[: rng.choice([len(read), rng.randrange(len(read) + 1)])])
+        self.pass_on(data)
+
+    def pass_on(self, data: bytes) -> None:
+        """These bytes of a neighbour, until the plane takes no more of them."""
+        rng = self._rng
+        at = 0
+        for _ in range(4):
+            special = rng.choice([None, None, lambda targets: rng.random() < 0.3])
+            try:
+                found = self._plane.pass_on(
+                    data, at, self._links[0], pack(Hop(7)), 500, self._version, self._plan, special
+                )  # fmt: skip
+            except ValueError:
+                continue
+            if found is None:
+                return
+            passed = PassedOn(*found)
+            for _, frames, length, largest in passed.written:
+                assert len(Written(frames, length, largest).parts()) == length
+            self.fed += passed.taken
+            at = passed.upto
 
     def give(self, data: bytes) -> None:
         """These bytes, until the plane takes no more of them."""

@@ -267,3 +267,26 @@ def test_nothing_is_held_when_plans_are_forgotten() -> None:
     gc.collect()
     assert targets() <= before + 1
     assert feeding(world)._plane.plans() <= 1
+
+
+def test_who_is_held_later_is_looked_at_again() -> None:
+    world = World()
+    bob, carol = world.subscribe("bob", "n > 0"), world.subscribe("carol", "n < 0")
+    world.held[carol] = None
+    assert got(fed(world, message(1))) == {"bob": [1]}
+    world.held[bob] = None
+    assert feeding(world).feed(ALICE, read(message(2)), 0, NOW) is None
+    del world.held[bob]
+    assert got(fed(world, message(2))) == {"bob": [2]}
+
+
+def test_what_is_sealed_is_handed_over_once() -> None:
+    world = World()
+    world.subscribe("bob", "n = 1 OR n = 2")
+    world.subscribe("carol", "n = 1 OR n = 3")
+    written = fed(world, message(1), message(2), message(3)).written
+    assert [([link.name for link in links], one.length) for links, one in written] == [
+        (["bob", "carol"], 1),
+        (["bob"], 1),
+        (["carol"], 1),
+    ]

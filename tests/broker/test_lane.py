@@ -87,6 +87,7 @@ class World:
             (),
             takes=lambda: False,
             passed=lambda envelope, several=False: self.passed.append((envelope.identity.seq, several)),
+            reached=lambda origin, epoch, seq: None,
             standing_for=lambda principal: (),
             hop=lambda: Hop(7),
             announced=(lambda link, notification: link in self.announced) if advertised else None,

@@ -391,5 +391,5 @@ def test_a_policy_is_set_shown_logged_and_taken_away(run) -> None:  # type: igno
         "'sometimes=full' is not of the form KIND=NAME; KIND is one of publishing, delivery, internal, traverse"
         in wrong.stderr
     )
-    refused = run("set", "market", "--policy", "internal=one-of-n")
-    assert (refused.exit_code, "no deciding point carries it out yet" in refused.stderr) == (1, True)
+    refused = run("set", "market", "--policy", "internal=top-k")
+    assert (refused.exit_code, "a deciding point hands each notification to one" in refused.stderr) == (1, True)

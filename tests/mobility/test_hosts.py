@@ -11,7 +11,7 @@ import pytest
 import tidings
 from tidings.broker import Link, LinkKind
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
-from tidings.mobility._claiming import MAX_WAVES
+from tidings.mobility._claiming import MAX_WAVES, Claiming
 from tidings.mobility._claims import Claim, Claims, Held, Ruling, combined
 from tidings.mobility._hosts import CLOCK_OFFSET
 from tidings.sim import Network, Op, Weather, World, check
@@ -53,6 +53,8 @@ def test_a_name_that_is_in_use_elsewhere_is_refused_with_where_and_since_when() 
     in_world(main)
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 @pytest.mark.parametrize("second", BROKERS)
 def test_who_takes_over_is_served_and_the_other_one_ends_for_good(second: str) -> None:
     async def main(world: World) -> None:
@@ -269,6 +271,8 @@ def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     assert "Wave" not in sent
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     """The phone leaves `a`, which is cut off, for `c`; and when the link is back `c` for `b`, before `c` has told."""
     world = network()
@@ -289,6 +293,8 @@ def test_what_a_host_had_no_time_to_tell_is_told_by_the_next_one() -> None:
     assert at(world) == ["b"]
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 def test_an_old_host_names_whom_it_could_not_reach() -> None:
     """`b` hosts the phone and has lost sight of `a`, which the next host reaches."""
     world = network()
@@ -304,6 +310,8 @@ def test_an_old_host_names_whom_it_could_not_reach() -> None:
     assert "Wave" in sent
 
 
+@pytest.mark.req("MOB-011")
+@pytest.mark.req("AGG-005")
 def test_a_host_to_which_a_client_comes_back_tells_the_one_where_it_was_meanwhile() -> None:
     """`c` is so far away that what it asks is not answered in time: it has to be told."""
     world = network()
@@ -443,7 +451,51 @@ def test_two_hosts_that_stay_are_a_broken_promise(monkeypatch: pytest.MonkeyPatc
     world.run()
     [violation] = check(world.trace)
     assert violation.guarantee == "one-host"
-    assert "brokers a and b have this client" in violation.reason
+    assert "broker a keeps phone, though it could have heard that it is at b" in violation.reason
+
+
+def test_a_broker_may_keep_a_client_for_as_long_as_a_message_waits_for_slow_links() -> None:
+    world = network()
+    phone = world.add_client("phone", "a")
+    world.run()
+    world.set_weather("a", "b", Weather(latency=(20_000_000, 20_000_000)))
+    phone.vanish(noticed=60, kept=60)
+    phone.attach("b")
+    world.run(19)
+    assert at(world) == ["a", "b"]
+    world.run()
+    assert check(world.trace) == []
+    assert at(world) == ["b"]
+
+
+def test_a_client_that_goes_on_and_on_is_judged_for_each_broker_that_it_has_left() -> None:
+    """Some broker has it besides the newest at any time; none for longer than it takes to tell it."""
+    world = network()
+    world.set_weather("b", "c", Weather(latency=(4_000_000, 4_000_000)))
+    phone = world.add_client("phone", "a")
+    world.run()
+    for _ in range(8):
+        for broker in ("c", "a"):
+            phone.vanish(noticed=60, kept=60)
+            phone.attach(broker)
+            world.run(3)
+    world.run()
+    assert check(world.trace) == []
+
+
+def test_a_broker_that_says_nothing_again_after_a_loss_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Claiming, "tell_all", lambda self, claim, repeats=0: None)
+    monkeypatch.setattr(Claiming, "tell_all_soon", lambda self, claims: None)
+    world = network()
+    phone = world.add_client("phone", "a")
+    world.run()
+    phone.vanish(noticed=60, kept=60)
+    world.cut("a", "b")
+    phone.attach("b")
+    world.run(1)
+    world.heal("a", "b")
+    world.run()
+    assert [one.guarantee for one in check(world.trace)] == ["one-host"]
 
 
 def test_a_client_that_is_sent_away_for_nobody_is_a_broken_promise() -> None:

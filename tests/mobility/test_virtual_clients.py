@@ -233,6 +233,7 @@ def test_who_was_away_gets_what_was_published_meanwhile_at_whatever_place_it_com
     assert not check(world.trace)
 
 
+@pytest.mark.req("HIS-112")
 def test_a_client_that_stays_away_is_listened_for_no_longer() -> None:
     world = road()
     car, light = drive(world)

@@ -241,6 +241,38 @@ def test_what_comes_late_is_counted_as_what_comes_in_time(
     assert sorted(notification["n"] for notification in y.received) == [1] * expected + [2] * expected  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize("inside", [False, True], ids=["in the root scope", "in a scope in it"])
+def test_what_strangers_publish_comes_late_by_the_same_path_as_in_time(inside: bool) -> None:
+    """A client that is a member of nothing publishes in the root scope. Both are fetched, the first one again."""
+    network = Network(7, features=lambda name: [Scopes("a")])
+    network.add_brokers("abc", ["ab", "bc"])
+    x, y = network.add_client("x", "a"), network.add_client("y", "c")
+    network.run()
+    network.change("a", (CreateScope("s", OPEN), Join("s", ROOT_SCOPE), *((Join("@y", "s"),) if inside else ())))
+    network.run()
+    paths: dict[object, set[tuple[str, ...]]] = {}
+
+    def tap(broker: str, link: Link, frame: Frame) -> None:
+        if isinstance(frame.message, Deliver) and link.name == "y":
+            envelope = frame.message.envelope
+            paths.setdefault(envelope.notification["n"], set()).add(envelope.routes[0].path)
+
+    network.tap = tap
+    y.subscribe("n > 0", duplicates=Duplicates.PER_PATH)
+    network.run()
+    x.publish(n=1)
+    network.run(0.5)  # before a mark says how far everything has come
+    network.cut("b", "c")
+    network.run(0.5)
+    x.publish(n=2)
+    network.run(0.5)
+    network.heal("b", "c")
+    network.run()
+    assert [notification["n"] for notification in y.received] == [1, 2]
+    assert paths[1] == paths[2]
+    assert len(paths[1]) == 1
+
+
 class OnceInto(Feature):
     """At the border of one scope, lets every event in once."""
 

@@ -328,15 +328,14 @@ def test_a_policy_that_takes_long_is_reported_and_counts(caplog: pytest.LogCaptu
     ("change", "message"),
     [
         (
-            has("s", INTERNAL, "one-of-n"),
-            "'s' cannot have the policy 'one-of-n': it compares members with each other, which no broker can do alone, "
-            f"and no deciding point carries it out yet; choose one of {', '.join(CATALOGUE)}",
+            has("s", INTERNAL, "top-k"),
+            "'s' cannot have the policy 'top-k': it chooses several members, and a deciding point hands each "
+            f"notification to one; choose one of {', '.join(CATALOGUE)}",
         ),
         (
             has("s", PolicyKind.TRAVERSE, "bottom-up"),
-            "'s' cannot have the traverse policy 'bottom-up': it compares members with each other, which no broker can "
-            "do alone, and no deciding point carries it out yet; leave it out, then everything is delivered at every "
-            "level",
+            "'s' cannot have the traverse policy 'bottom-up': it compares what is at several places, and no deciding "
+            "point carries that out yet; leave it out, then everything is delivered at every level",
         ),
         (
             has("s", PUBLISHING, "chain", members="@a"),

@@ -100,6 +100,24 @@ def test_a_reaction_to_a_reaction_belongs_to_the_session_as_well() -> None:
     assert got(world)["bob"] == 2
 
 
+@pytest.mark.parametrize("mode", [None, "origin_only"])
+def test_what_comes_down_from_the_root_scope_belongs_to_no_session(mode: str | None) -> None:
+    """Nobody has published it in the session scope that it came through, so the reaction is seen in all of them."""
+    world = Watched(("b1", "b2"), (("b1", "b2"),), {"signer": "b1", "alice": "b2", "bob": "b2", "stranger": "b2"})
+    world.make("signer < S", "signer < T", "alice < S", "bob < T", "S < ")
+    for scope in ("S", "T"):
+        assert not world.change(SetAttributes(scope, {SESSION_ID: f"session {scope}", SESSION_MODE: mode})).error
+    for client in ("alice", "bob"):
+        world.client(client).subscribe("kind = 'signed'")
+    signer = world.client("signer")
+    signer.subscribe("kind = 'request'")
+    world.network.run()
+    signer.react(next(iter(signer.subscriptions.values())), Notification(kind="signed"), 9)  # type: ignore[arg-type]
+    world.publish("stranger", kind="request")
+    assert next(message for _, to, message in world.handed if to == "signer").envelope.routes[0].tags == ()
+    assert got(world) == {"signer": 1, "alice": 1, "bob": 1, "stranger": 0}
+
+
 @pytest.mark.req("VIS-702")
 def test_tags_travel_outside_of_the_notification_and_name_no_scope() -> None:
     world = signing()

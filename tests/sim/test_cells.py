@@ -41,7 +41,8 @@ def unsafe(guarantee: str) -> Writer:
             return Writer().join().pub(1).share(1).share(1)
         case "one-host":
             writer = Writer().add(Op.HOSTED, "Y", detail=("b", 1)).add(Op.HOSTED, "Y", detail=("c", 2))
-            return writer.later(20).quiesce()
+            writer.add(Op.COURIER, "Y", detail=("b", 2)).later(20)
+            return writer.add(Op.RELEASED, "Y", detail=("b", 1)).quiesce()
         case "in-session":
             return reaction_elsewhere()
         case "not-early":

@@ -14,7 +14,7 @@ from tidings.broker import Link
 from tidings.sim import Scenario
 from tidings.wire import Frame
 
-NAMES = ("1", "s2", "m3", "h4", "hs5", "r6", "a7", "w8")
+NAMES = ("1", "b1", "bh4", "s2", "m3", "h4", "hs5", "r6", "a7", "w8")
 
 
 def digest(name: str) -> str:

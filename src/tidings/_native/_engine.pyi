@@ -80,6 +80,23 @@ class Plane:
         says whether somebody among the targets stands apart now.
         """
 
+    def pass_on(
+        self,
+        data: bytes,
+        at: int,
+        link: object,
+        hop: bytes,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], object] | None,
+        /,
+    ) -> tuple[int, int, str, int, int, int, int, list[tuple[dict[Any, None], bytes, int, int]]] | None:
+        """Pass on notifications of one origin that a neighbour brings, as `tidings.matching.PassedOn`; None: none.
+
+        `hop` is that of the tree, encoded; the rest is as for `feed`.
+        """
+
     def is_sound(self, data: bytes, limit: int, /) -> bool:
         """Whether all parts in these bytes have a kind that there is, and a size within the limit."""
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "text.hpp"
+
 namespace tidings {
 
 namespace {
@@ -56,7 +58,65 @@ bool take_bytes(const unsigned char*& at, const unsigned char* end, View& bytes)
     return true;
 }
 
+constexpr char NOTIFY[] = {'\x92', '\x92', '\xA6', 'N', 'o', 't', 'i', 'f', 'y', '\x94', '\x98'};
+
+// A number in its shortest form.
+bool take_short(const unsigned char*& at, const unsigned char* end, uint64_t& number) {
+    const unsigned char* const begun = at;
+    if (!take_number(at, end, number) || number > MAX_NUMBER) return false;
+    const long size = number < 0x80 ? 1 : number <= UINT8_MAX ? 2 : number <= UINT16_MAX ? 3 : number <= UINT32_MAX ? 5 : 9;
+    return at - begun == size;
+}
+
+// A text of at most 255 bytes in its shortest form.
+bool take_text(const unsigned char*& at, const unsigned char* end, View& text) {
+    if (at == end) return false;
+    const unsigned tag = *at++;
+    size_t size = tag - 0xA0;
+    if (tag == 0xD9) {
+        if (at == end) return false;
+        size = *at++;
+        if (size < 32) return false;
+    } else if (tag < 0xA0 || tag > 0xBF) {
+        return false;
+    }
+    if (static_cast<size_t>(end - at) < size) return false;
+    text = {reinterpret_cast<const char*>(at), size};
+    at += size;
+    return is_utf8(text);
+}
+
+bool take_just(const unsigned char*& at, const unsigned char* end, View bytes) {
+    if (static_cast<size_t>(end - at) < bytes.size || std::memcmp(at, bytes.at, bytes.size) != 0) return false;
+    at += bytes.size;
+    return true;
+}
+
 }  // namespace
+
+bool is_passing(View frame, View routes, View hop, Passing& into) {
+    const auto* at = reinterpret_cast<const unsigned char*>(frame.at);
+    const unsigned char* const end = at + frame.size;
+    if (!take_just(at, end, {NOTIFY, sizeof NOTIFY})) return false;
+    const unsigned char* const envelope = at - 2;
+    View publisher;
+    uint64_t number;
+    if (!take_text(at, end, into.origin) || !take_short(at, end, into.epoch) || !take_short(at, end, into.seq)) return false;
+    if (!take_text(at, end, publisher)) return false;
+    for (int n = 0; n < 3; ++n)  // the publisher's number, the time, the version of the graph
+        if (!take_short(at, end, number)) return false;
+    if (at == end) return false;
+    if (*at == 0xC0) ++at;
+    else if (!take_short(at, end, number)) return false;
+    if (!take_just(at, end, routes)) return false;
+    const unsigned char* const begun = at;
+    if (!take_bytes(at, end, into.body)) return false;
+    const size_t header = into.body.size <= UINT8_MAX ? 2 : into.body.size <= UINT16_MAX ? 3 : 5;
+    if (static_cast<size_t>(at - begun) != header + into.body.size) return false;
+    if (at == end || *at++ > 3) return false;
+    into.envelope = {reinterpret_cast<const char*>(envelope), static_cast<size_t>(at - envelope)};
+    return take_just(at, end, hop) && at == end;
+}
 
 bool is_plain(View frame, Publication& into) {
     if (frame.size < OPENING || frame.at[0] != FRAME || (frame.at[1] != FIVE && frame.at[1] != SEVEN)) return false;

@@ -25,6 +25,18 @@ struct Publication {
 // Whether a frame holds a publication in its plain form.
 bool is_plain(View frame, Publication& into);
 
+// What a neighbour brings, in the form in which brokers write it.
+struct Passing {
+    View envelope;  // as it is passed on
+    View origin;
+    uint64_t epoch, seq;
+    View body;
+};
+
+// Whether a frame holds a notification in its plain form, with these routes and this hop. Python would write it again
+// just as it is here.
+bool is_passing(View frame, View routes, View hop, Passing& into);
+
 // Whether every part in these bytes has a length and a kind that can be.
 bool is_sound(View bytes, size_t limit);
 

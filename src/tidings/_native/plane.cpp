@@ -19,6 +19,7 @@
 
 #include <memory>
 #include <new>
+#include <string_view>
 #include <unordered_map>
 
 namespace tidings {
@@ -361,6 +362,81 @@ Taken run(Plane* self, const Given& given) {
     return taken;
 }
 
+// --- what neighbours bring ------------------------------------------------------------------------------
+
+struct Brought {
+    View data;
+    size_t at;
+    PyObject* link;
+    std::string hop;
+    size_t most;
+    long long version;
+    PyObject *make, *special;
+};
+
+struct Gone {
+    size_t at = 0, count = 0, clients = 0, neighbours = 0;
+    std::string origin;
+    uint64_t epoch = 0, seq = 0;
+};
+
+// Pass on as many of one origin as are plain, in the order of their numbers. An exception may be set, as for `run`.
+Gone pass(Plane* self, const Brought& given) {
+    State& state = *self->state;
+    Gone gone;
+    gone.at = given.at;
+    const uint32_t source = member(state, given.link);
+    while (gone.count < given.most && state.output < MAX_OUTPUT) {
+        unsigned kind;
+        const View rest{given.data.at + gone.at, given.data.size - gone.at};
+        const size_t size = whole_part(rest, kind);
+        Passing one;
+        if (!size || kind) break;
+        if (!is_passing({rest.at + PART_HEADER, size - PART_HEADER}, view(state.routes), view(given.hop), one)) break;
+        if (gone.count && (one.epoch != gone.epoch || one.seq <= gone.seq ||
+                           std::string_view(one.origin.at, one.origin.size) != gone.origin))
+            break;
+        if (!matched(self->engine, one.body)) break;
+        Plan* plan = planned(self, given.make, given.special, given.link, source);
+        if (plan == nullptr) break;
+        state.envelope.assign(one.envelope.at, one.envelope.size);
+        deliver(state, *plan);
+        if (gone.count == 0) gone.origin.assign(one.origin.at, one.origin.size);
+        gone.at += size;
+        ++gone.count;
+        gone.clients += plan->clients;
+        gone.neighbours += plan->neighbours;
+        gone.epoch = one.epoch;
+        gone.seq = one.seq;
+    }
+    return gone;
+}
+
+bool read_brought(PyObject* const* items, Py_ssize_t count, Brought& given) {
+    if (count != 8) {
+        PyErr_Format(PyExc_TypeError, "pass_on takes 8 arguments, not %zd", count);
+        return false;
+    }
+    if (!PyBytes_CheckExact(items[0])) {
+        PyErr_SetString(PyExc_TypeError, "the data are bytes");
+        return false;
+    }
+    given.data = {PyBytes_AS_STRING(items[0]), static_cast<size_t>(PyBytes_GET_SIZE(items[0]))};
+    given.at = PyLong_AsSize_t(items[1]);
+    given.link = items[2];
+    if (!text_of(items[3], given.hop)) return false;
+    given.most = PyLong_AsSize_t(items[4]);
+    given.version = PyLong_AsLongLong(items[5]);
+    given.make = items[6];
+    given.special = items[7];
+    if (PyErr_Occurred()) return false;
+    if (given.at > given.data.size) {
+        PyErr_SetString(PyExc_ValueError, "there is no such place in the data");
+        return false;
+    }
+    return true;
+}
+
 bool read_arguments(Plane* self, PyObject* const* items, Py_ssize_t count, Given& given) {
     if (count != 13) {
         PyErr_Format(PyExc_TypeError, "feed takes 13 arguments, not %zd", count);
@@ -421,6 +497,55 @@ bool is_used(Plane* self) {
     return self->busy || is_busy(self->engine);
 }
 
+// Forget the plans that are no longer true, and begin a run.
+void begin(Plane* self, long long version) {
+    State& state = *self->state;
+    if (state.engine_version != self->engine->version || state.told_version != version ||
+        state.plans.size() >= MAX_PLANS || state.planned >= MAX_PLANNED)
+        forget(state);
+    state.engine_version = self->engine->version;
+    state.told_version = version;
+    ++state.run;
+    state.output = 0;
+    state.envelopes.clear();
+    state.places.clear();
+}
+
+PyObject* plane_pass_on(Plane* self, PyObject* const* items, Py_ssize_t count) {
+    if (is_used(self)) return nullptr;
+    State& state = *self->state;
+    PyObject* result = nullptr;
+    self->busy = true;
+    try {
+        Brought given;
+        if (read_brought(items, count, given)) {
+            begin(self, given.version);
+            Gone gone;
+            if (!self->engine->open) gone = pass(self, given);  // else some filter only Python can ask
+            close(state, true);
+            if (gone.count) {
+                PyErr_Clear();  // it comes again, at the start of the next run
+                if (PyObject* written = written_of(state))
+                    result = Py_BuildValue("(nns#KKnnN)", static_cast<Py_ssize_t>(gone.at), static_cast<Py_ssize_t>(gone.count),
+                                           gone.origin.data(), static_cast<Py_ssize_t>(gone.origin.size()),
+                                           static_cast<unsigned long long>(gone.epoch),
+                                           static_cast<unsigned long long>(gone.seq), static_cast<Py_ssize_t>(gone.clients),
+                                           static_cast<Py_ssize_t>(gone.neighbours), written);
+            } else if (!PyErr_Occurred()) {
+                result = Py_NewRef(Py_None);
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        PyErr_Clear();
+        Py_XDECREF(result);
+        result = PyErr_NoMemory();
+    }
+    close(state, false);
+    state.written.clear();
+    self->busy = false;
+    return result;
+}
+
 PyObject* plane_feed(Plane* self, PyObject* const* items, Py_ssize_t count) {
     if (is_used(self)) return nullptr;
     State& state = *self->state;
@@ -429,15 +554,7 @@ PyObject* plane_feed(Plane* self, PyObject* const* items, Py_ssize_t count) {
     try {
         Given given;
         if (read_arguments(self, items, count, given)) {
-            if (state.engine_version != self->engine->version || state.told_version != given.version ||
-                state.plans.size() >= MAX_PLANS || state.planned >= MAX_PLANNED)
-                forget(state);
-            state.engine_version = self->engine->version;
-            state.told_version = given.version;
-            ++state.run;
-            state.output = 0;
-            state.envelopes.clear();
-            state.places.clear();
+            begin(self, given.version);
             if (self->engine->open) {  // some filter only Python can ask
                 result = Py_NewRef(Py_None);
             } else {
@@ -516,6 +633,8 @@ PyMethodDef methods[] = {
     {"arm", reinterpret_cast<PyCFunction>(plane_arm), METH_VARARGS, "arm(head, version, routes)"},
     {"feed", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(plane_feed)), METH_FASTCALL,
      "feed(...) -> what came of a run, or None"},
+    {"pass_on", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(plane_pass_on)), METH_FASTCALL,
+     "pass_on(...) -> what came of a run of notifications, or None"},
     {"is_sound", reinterpret_cast<PyCFunction>(plane_sound), METH_VARARGS, "is_sound(data, limit) -> bool"},
     {"plans", reinterpret_cast<PyCFunction>(plane_plans), METH_NOARGS, "plans() -> how many are remembered"},
     {nullptr, nullptr, 0, nullptr},

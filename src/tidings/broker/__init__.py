@@ -14,6 +14,7 @@ from ._joinpoints import Advice, Feature, For, Joinpoint
 from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
 from ._local_subscription import LocalSubscription
+from ._reading import Reading
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
 from .forwarding import FROM_PAST, from_past, owed, owed_when, version_of
@@ -21,6 +22,7 @@ from .interest import (
     ALGORITHMS,
     FLAT,
     OPEN_PASSAGE,
+    SEAT,
     Announcement,
     Book,
     Climbing,
@@ -52,6 +54,7 @@ __all__ = [
     "MAX_TIMEOUT",
     "OPEN_PASSAGE",
     "POINT_WAVE",
+    "SEAT",
     "TABLES",
     "Advice",
     "Announcement",
@@ -91,6 +94,7 @@ __all__ = [
     "Passage",
     "Plan",
     "Points",
+    "Reading",
     "Reduction",
     "Registration",
     "Role",

@@ -370,24 +370,26 @@ class Broker:
                 self._hear(link, frame, kind)
 
     def feeds(self, link: Link, data: bytes, limit: int) -> bool:
-        """Whether these bytes of a client, which begin with a part, may be handed to `feed`.
+        """Whether these bytes of a client or neighbour, which begin with a part, may be handed to `feed`.
 
         No part in them may be larger than the limit, or of a kind that there is not.
         """
-        if self._clients.get(link.name) is not link:
+        if not (self.has_link(link) if link.is_broker else self._clients.get(link.name) is link):
             return False
         feeding = self.delivery.feeding(link, data)
         return feeding is not None and feeding.is_sound(data, limit)
 
     def feed(self, link: Link, data: bytes, at: int) -> tuple[int, int]:
-        """Publish what these bytes of a client bring, from this place on, as far as it is plain.
+        """Take what these bytes of a client or neighbour bring, from this place on, as far as it is plain.
 
-        How far that is, and how many publications. It is as if each of them had been given to `receive`.
+        How far that is, and how many messages. It is as if each of them had been given to `receive`.
         """
+        if link.is_broker and not self.adjacency.accepts(link, self.adjacency.tree.epoch):
+            return at, 0
         passed = self.delivery.feed(link, data, at)
         if passed is None:
             return at, 0
-        self.statistics.received[Publish] += passed.taken
+        self.statistics.received[Notify if link.is_broker else Publish] += passed.taken
         return passed.upto, passed.taken
 
     def _hear(self, link: Link, frame: Frame, kind: type) -> None:

@@ -169,6 +169,19 @@ class Context:
         """Hand a notification to a client, as it is, for one subscription."""
         self._broker.at_deliver(envelope.routes[0], envelope, registration.link, [registration])
 
+    def deliver_decided(self, link: Link, envelope: Envelope) -> bool:
+        """Hand a client what the deciding point of a scope has given to it, for all its subscriptions that want it.
+
+        The route of the envelope says where it is. False: none of them wants it, or nobody knows its version any more.
+        """
+        return self._broker.delivery.deliver_decided(envelope, link)
+
+    def known(self, registration: Registration) -> None:
+        """Those who decide know a subscription that was `awaited`: its client may be told that it has settled."""
+        registration.awaited = False
+        if registration.settled and not registration.told:
+            self._broker.settling.tell(registration, advertisement=False)
+
     def tell(self, link: Link, message: AnyMessage) -> None:
         """Send a message of the protocol to a client."""
         self._broker.send(link, message)
@@ -281,7 +294,7 @@ class Context:
             raise FeatureError(f"feature '{self._feature.name}' opens a client with an empty name; choose another one")
         guard = guard or guard_of(self._broker, principal)
         receive = self._guarded("in a client inside the broker", receive)
-        client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal), receive)
+        client = InnerClient(self._broker, Link(name, LinkKind.CLIENT, guard, principal, inside=True), receive)
         self._opened.add(client.link)
         return client
 

@@ -68,7 +68,7 @@ class Filtering(Protocol):
 class Link:
     """One connection, while it lasts. Compared by identity: a new connection is a new link."""
 
-    __slots__ = ("attributes", "guard", "is_broker", "is_client", "kind", "name", "principal")
+    __slots__ = ("attributes", "guard", "is_broker", "is_client", "is_inside", "kind", "name", "principal")
 
     def __init__(
         self,
@@ -77,6 +77,8 @@ class Link:
         guard: Guard | None = None,
         principal: str = "",
         attributes: Mapping[str, Value] = _NO_ATTRIBUTES,
+        *,
+        inside: bool = False,
     ) -> None:
         self.name = name
         """The broker or client at the other end."""
@@ -88,6 +90,8 @@ class Link:
         """Of a client: what it says about itself, for as long as this connection lasts."""
         self.is_broker = kind is LinkKind.BROKER
         self.is_client = kind is LinkKind.CLIENT
+        self.is_inside = inside
+        """Whether the client is a feature of this same broker."""
 
     @property
     def owner(self) -> str:

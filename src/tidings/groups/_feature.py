@@ -234,7 +234,7 @@ class Groups(Feature):
         """This broker decides for a group from now on."""
         known = {broker: read_known(body) for broker, body in told.items()}
         if (group := self.groups.get(key)) is None:
-            group = self.groups[key] = Group(self, key)
+            group = self.groups[key] = self._made(key)
         self._keep(key)
         group.begin(known)
         if not group.members:
@@ -244,6 +244,9 @@ class Groups(Feature):
         elif not self._watching:
             self._watching = True
             self.context.call_later(OVERDUE, self._watch)
+
+    def _made(self, key: str) -> Group:
+        return Group(self, key)
 
     def _watch(self) -> None:
         """What is open for too long may have been lost without a new tree: ask everybody."""

@@ -45,6 +45,10 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     id: str
     ready: bool = True
     """Whether it is there to be given something; one whose connection is lost is out of turn."""
+    filters: tuple[str, ...] = ()
+    """What a member of a scope subscribes to; () for a member of a group, whose terms say it."""
+    was_told: bool = False
+    """Whether a member of a scope was told before that it has settled."""
 
 
 class Present(msgspec.Struct, frozen=True, array_like=True, tag="present"):

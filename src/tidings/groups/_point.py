@@ -34,9 +34,10 @@ from typing import NamedTuple, Protocol
 
 from tidings.broker import Facts, InnerClient, Lineage, Term, Timer
 from tidings.broker.forwarding import DETOUR, ONE_OF_SEVERAL
-from tidings.model import EventKey, Filter, Position
-from tidings.wire import AnyMessage, Deliver, Envelope, Frame, Gap, Marks, Refused, Settled, Subscribe
+from tidings.model import EventKey, Position
+from tidings.wire import AnyMessage, Deliver, Envelope, Frame, Gap, Marks, Refused, Settled
 
+from ._intake import Intake
 from ._limits import KEPT, MAX_OPEN, MAX_RECENT, MAX_WAITING
 from ._messages import (
     Assign,
@@ -52,11 +53,8 @@ from ._messages import (
     Said,
     Taken,
     Terms,
-    conflict,
 )
-
-SUBSCRIPTION = "group"
-"""The id of the one subscription of a group."""
+from ._roster import Place, Roster
 
 
 class Host(Protocol):
@@ -101,16 +99,9 @@ class Host(Protocol):
         ...
 
 
-class _Place(NamedTuple):
-    """A member, and where it is."""
-
-    broker: str
-    member: Member
-
-
 class _Assigned(NamedTuple):
     term: Term
-    place: _Place
+    place: Place
     epoch: int
     number: int
     envelope: Envelope
@@ -130,14 +121,13 @@ class Group:
     def __init__(self, host: Host, key: str) -> None:
         self._host = host
         self.key = key
-        self.terms: Terms | None = None
+        self.roster = Roster(key, host.say)
+        self.intake = Intake(host, key, self._handle, self._heard)
         self.term: Term | None = None
         self.lineage = Lineage()
         self.facts = Facts()
         self.settled = False
         self.deciding = False
-        self._present: dict[str, Present] = {}
-        self._turn: deque[_Place] = deque()
         self._waiting: deque[Envelope] = deque()
         self._open: dict[EventKey, _Assigned] = {}
         self._streams: dict[str, _Stream] = {}
@@ -156,10 +146,6 @@ class Group:
         self._recent: set[tuple[str, int, int]] = set()
         self._latest: deque[tuple[str, int, int]] = deque()
         """The same, the oldest first."""
-        self._inner: InnerClient | None = None
-        self._inbox: list[AnyMessage] = []
-        """What the broker has sent to the group, and is heard when the turn has ended."""
-        self._principal = ""
         self._overflowed = False
         self._changed = True
         """Whether something has been confirmed, or nothing was open, since this was asked last."""
@@ -171,9 +157,14 @@ class Group:
     # --- members --------------------------------------------------------------------------------------
 
     @property
+    def terms(self) -> Terms | None:
+        """What all members have in common."""
+        return self.roster.terms
+
+    @property
     def members(self) -> int:
         """How many members there are."""
-        return sum(len(present.members) for present in self._present.values())
+        return len(self.roster)
 
     @property
     def waiting(self) -> int:
@@ -187,38 +178,20 @@ class Group:
 
     def places(self) -> Iterator[tuple[str, Member]]:
         """All members, each with its broker."""
-        for broker, present in sorted(self._present.items()):
-            for member in present.members:
-                yield broker, member
+        return self.roster.places()
 
     def present(self, broker: str, present: Present) -> None:
         """A broker says who is there."""
-        known = self._present.get(broker)
-        if known is not None and (known.epoch, known.version) > (present.epoch, present.version):
+        if not self.roster.is_news(broker, present):
             return
-        self._accept(broker, present)
+        self.roster.accept(broker, present)
         if self.term is not None:
             self._begun(broker)
         if self.deciding:
             self._go_on()
 
-    def _accept(self, broker: str, present: Present) -> None:
-        """Note the members of a broker; refuse those that want something else than the others."""
-        if self.terms is None:
-            self.terms = present.terms
-        refused = () if present.terms == self.terms else present.members
-        if refused:
-            present = Present(present.key, present.terms, (), present.since, present.version, present.epoch)
-        self._present[broker] = present
-        places = {_Place(broker, one) for one in present.members if one.ready}
-        kept = [one for one in self._turn if one.broker != broker or one in places]
-        added = [one for one in sorted(places, key=lambda one: one.member.id) if one not in set(kept)]
-        self._turn = deque([*kept, *added])
-        if refused:
-            self._host.say(broker, Refuse(self.key, refused, conflict(present.terms, self.terms)))
-
     def _begun(self, broker: str) -> None:
-        present = self._present.get(broker)
+        present = self.roster.present.get(broker)
         if self.term is not None:
             version = present.version if present is not None else -1
             self._host.say(broker, Begun(self.key, self.term, version, self.settled))
@@ -232,7 +205,8 @@ class Group:
         heard = [known.heard for known in told.values() if known.heard is not None]
         self.lineage = Lineage(term for one in decided for term in (*one.lineage, one.term))
         lost = self._notice_losses(decided, heard, told)
-        self._gather_members(decided, told)
+        present = {broker: known.present for broker, known in told.items() if known.present is not None}
+        self.roster.gather(next((one.terms for one in decided), None), present)
         self.facts = facts = Facts()
         for one in decided:
             facts.merge(Facts(one.facts))
@@ -294,24 +268,12 @@ class Group:
         self._latest.clear()
         self._reached.clear()
 
-    def _gather_members(self, decided: Iterable[Decided], told: Mapping[str, Known]) -> None:
-        """Note who is there, and whose terms count: those that were decided by, else those of who joined first."""
-        present = {broker: known.present for broker, known in told.items() if known.present is not None}
-        first = min(((one.since, broker) for broker, one in present.items() if one.members), default=None)
-        by = next((one.terms for one in decided), None)
-        self.terms = by if by is not None else present[first[1]].terms if first is not None else None
-        self._present.clear()
-        for broker, one in sorted(present.items()):
-            self._accept(broker, one)
-        there = {place for broker, one in self._present.items() for place in (_Place(broker, m) for m in one.members)}
-        self._turn = deque(one for one in self._turn if one in there)
-
     def suspend(self) -> None:
         """Decide nothing for now. What has come while this waited before may have been decided elsewhere."""
         if not self.deciding:
             self._waiting = deque(one for one in self._waiting if _key(one) in self._retaken)
             self._overflowed = True
-            self._inbox.clear()
+            self.intake.clear()
         self.deciding = False
 
     def cease(self) -> None:
@@ -353,8 +315,7 @@ class Group:
         after = {} if self._anew else self.facts.resume()
         reached = self._reached
         whole = all(origin in reached and position >= reached[origin] for origin, position in after.items())
-        stands = any(member.client == self._principal for _, member in self.places())
-        if self._inner is not None and whole and stands and not self._overflowed:
+        if self.intake.is_open and whole and self._stands() and not self._overflowed:
             return
         if (principal := self._eligible()) is None:
             return
@@ -362,10 +323,11 @@ class Group:
         self._overflowed = self.settled = False
         self._reached = dict(after)
         self._ignored = {} if self._anew else None
-        self._principal = principal
-        self._inner = self._host.subscribe(self.key, self._receive, principal)
-        filter = Filter.parse(self.terms.filter)
-        self._inner.send(Frame(Subscribe(SUBSCRIPTION, filter, after=after, early=bool(after))))
+        self.intake.open(principal, self.terms.filter, after)
+
+    def _stands(self) -> bool:
+        """Whether the subscription stands for somebody who is there."""
+        return any(member.client == self.intake.principal for _, member in self.places())
 
     def _eligible(self) -> str | None:
         """A member that sees here what the group is to see."""
@@ -374,24 +336,11 @@ class Group:
         return next((one for one in clients if self._host.sees(one) == self.terms.sees), None)
 
     def _unsubscribe(self) -> None:
-        if (inner := self._inner) is not None:
-            self._inner = None
+        if self.intake.is_open:
+            self.intake.close()
             self.settled = False
-            self._inbox.clear()
-            inner.close()
 
-    def _receive(self, frame: Frame) -> None:
-        """The broker sends something to the group, in the middle of a turn."""
-        if self._inner is not None:
-            if not self._inbox:
-                self._host.call_later(0, self._hear)
-            self._inbox.append(frame.message)
-
-    def _hear(self) -> None:
-        inbox, self._inbox = self._inbox, []
-        for message in inbox:
-            if self._inner is not None:
-                self._handle(message)
+    def _heard(self) -> None:
         if self.deciding:
             self._go_on()
 
@@ -406,7 +355,7 @@ class Group:
             self._missed(message)
         elif isinstance(message, Refused):
             members = tuple(member for _, member in self.places())
-            for broker in self._present:
+            for broker in self.roster.present:
                 self._host.say(broker, Refuse(self.key, members, message.reason))
 
     def _has_settled(self, message: Settled) -> None:
@@ -424,7 +373,7 @@ class Group:
                 self._reached[origin] = mark
         else:
             self._mark(marks)
-        for broker in self._present:
+        for broker in self.roster.present:
             self._begun(broker)
 
     def _mark(self, marks: Mapping[str, Position]) -> None:
@@ -460,9 +409,9 @@ class Group:
 
     def _go_on(self) -> None:
         """Take what waits."""
-        while self._waiting and self._turn and len(self._open) < MAX_OPEN:
+        while self._waiting and self.roster.turn and len(self._open) < MAX_OPEN:
             self._take(self._waiting.popleft())
-        if self.deciding and self.members and (self._inner is None or (self._overflowed and not self._waiting)):
+        if self.deciding and self.members and (not self.intake.is_open or (self._overflowed and not self._waiting)):
             self._subscribe()
 
     def _take(self, envelope: Envelope) -> None:
@@ -498,25 +447,29 @@ class Group:
 
     def _assign(self, event: EventKey, envelope: Envelope) -> None:
         """Give it to whose turn it is."""
-        host, turn = self._host, self._turn
+        turn = self.roster.turn
         while turn:
             place = turn[0]
             turn.rotate(-1)
-            broker, member = place
-            if broker != host.broker:
-                assert self.term is not None
-                stream = self._streams.setdefault(broker, _Stream())
-                stream.number = number = stream.number + 1
-                stream.open.append((number, event))
-                epoch = self._present[broker].epoch
-                self._open[event] = _Assigned(self.term, place, epoch, number, envelope)
-                host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
-                return
-            if host.hand(self.key, member.client, member.id, envelope):
+            if self._give(place, event, envelope):
                 return
             turn.remove(place)
         self._retaken.add(event)
         self._waiting.appendleft(envelope)
+
+    def _give(self, place: Place, event: EventKey, envelope: Envelope) -> bool:
+        """Let a member have something; False: it is not there any more."""
+        broker, member = place
+        if broker == self._host.broker:
+            return self._host.hand(self.key, member.client, member.id, envelope)
+        assert self.term is not None
+        stream = self._streams.setdefault(broker, _Stream())
+        stream.number = number = stream.number + 1
+        stream.open.append((number, event))
+        epoch = self.roster.present[broker].epoch
+        self._open[event] = _Assigned(self.term, place, epoch, number, envelope)
+        self._host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
+        return True
 
     # --- what brokers confirm -------------------------------------------------------------------------
 
@@ -547,7 +500,7 @@ class Group:
 
     def _tell_lost(self, gap: Gap) -> None:
         self.lost += 1
-        for broker in self._present:
+        for broker in self.roster.present:
             self._host.say(broker, Lost(self.key, gap))
 
     def _tell_all_lost(self, origins: Mapping[str, Position]) -> None:

@@ -5,10 +5,22 @@ from tidings import _native
 from ._compiled import CompiledIndex
 from ._garbage import Calm
 from ._index import Index
-from ._matcher import Fed, Group, K, Matcher, Plan, Plane
+from ._matcher import Fed, Group, K, Matcher, PassedOn, Plan, Plane
 from ._points import Points
 
-__all__ = ["Calm", "CompiledIndex", "Fed", "Group", "Index", "Matcher", "Plan", "Plane", "Points", "make_index"]
+__all__ = [
+    "Calm",
+    "CompiledIndex",
+    "Fed",
+    "Group",
+    "Index",
+    "Matcher",
+    "PassedOn",
+    "Plan",
+    "Plane",
+    "Points",
+    "make_index",
+]
 
 
 def make_index() -> Matcher[K]:

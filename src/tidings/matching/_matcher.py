@@ -47,6 +47,25 @@ class Fed(NamedTuple):
     """Links, the parts that they get as bytes, how many these are, and the size of the largest."""
 
 
+class PassedOn(NamedTuple):
+    """What a plane has passed on of what a neighbour brought."""
+
+    upto: int
+    """How far it came in the bytes."""
+    taken: int
+    """How many notifications."""
+    origin: str
+    epoch: int
+    seq: int
+    """The number of the last."""
+    clients: int
+    """Copies for clients."""
+    neighbours: int
+    """Copies for neighbours."""
+    written: list[tuple[Mapping[Any, None], bytes, int, int]]
+    """As in `Fed`."""
+
+
 class Plane(Protocol):
     """The data plane of an engine: see docs/native.md."""
 
@@ -72,6 +91,21 @@ class Plane(Protocol):
         /,
     ) -> tuple[Any, ...] | None:
         """Take publications of one client that follow each other, as far as they are plain; a `Fed`, or None."""
+        ...
+
+    def pass_on(  # noqa: PLR0917 - as above
+        self,
+        data: bytes,
+        at: int,
+        link: object,
+        hop: bytes,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], object] | None,
+        /,
+    ) -> tuple[Any, ...] | None:
+        """Pass on notifications of one origin that follow each other, as far as they are plain; `PassedOn`, or None."""
         ...
 
     def is_sound(self, data: bytes, limit: int, /) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidings.broker import Broker, Link, LinkKind, Role
+from tidings.broker import LinkKind, Reading, Role
 from tidings.mobility import Denied, Newcomer, Verdict
 from tidings.model import AccessDenied, FeatureError, TidingsError, Value, ValueRefused
 from tidings.wire import (
@@ -24,7 +24,6 @@ from tidings.wire import (
     VERSION,
     Frame,
     Hello,
-    Parser,
     Part,
     PeerRole,
     Reject,
@@ -38,7 +37,6 @@ from tidings.wire import (
     decode_words,
     encode_words,
     part,
-    part_size,
     read_times,
     times,
 )
@@ -71,54 +69,8 @@ class _Rest(NamedTuple):
     frame: Frame | None
 
 
-class _Reading:
-    """The parts of a read, one by one; before each, the broker takes as many publications as it can take as bytes."""
-
-    def __init__(self, link: Link, data: bytes, broker: Broker, parser: Parser, is_over: Callable[[], bool]) -> None:
-        self._link = link
-        self._data = data
-        self._broker = broker
-        self._parser = parser
-        self._is_over = is_over
-        self._at = 0
-        self._plain = True
-        self.taken = 0
-        """How many DATA parts the broker has taken by itself."""
-        self.late = False
-        """Whether what is left has to wait, because enough was taken."""
-
-    def __iter__(self) -> _Reading:
-        return self
-
-    def __next__(self) -> tuple[int, bytes]:
-        data, feed = self._data, self._broker.feed
-        while self._plain and self._at < len(data):
-            before = self._at
-            self._at, count = feed(self._link, data, before)
-            self.taken += count
-            self._plain = count > 0
-            if count and self._is_over():
-                self.late = self._at < len(data)
-                raise StopIteration
-        if self._at >= len(data):
-            raise StopIteration
-        upto = min(len(data), self._at + part_size(data, self._at))
-        parts = self._parser.feed(data[self._at : upto])
-        self._at = upto
-        self._plain = True
-        if not parts:
-            raise StopIteration  # the rest of it is yet to come
-        return parts[0]
-
-    def rest(self) -> list[tuple[int, bytes]]:
-        """All that is left."""
-        data, self._data = self._data[self._at :], b""
-        self._at = 0
-        return self._parser.feed(data) if data else []
-
-
-def _rest(left: _Reading | Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    return left.rest() if isinstance(left, _Reading) else [*left]
+def _rest(left: Reading | Iterator[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return left.rest() if isinstance(left, Reading) else [*left]
 
 
 class _Client(NamedTuple):
@@ -155,7 +107,7 @@ class Connection(Stream):
     def data_received(self, data: bytes) -> None:
         """Bytes have come: the broker takes some of them as they are, the others are handled part by part."""
         peer = self.peer
-        if peer is None or self._rest is not None or not peer.link.is_client or peer.serialiser is not MSGPACK:
+        if peer is None or self._rest is not None or peer.serialiser is not MSGPACK:
             super().data_received(data)
             return
         host, parser = self.host, self._parser
@@ -237,9 +189,9 @@ class Connection(Stream):
             self.host.flush()  # what was sent before is not this peer's doing
         self.host.reading = peer
         self.host.flushing = True  # below, when everything has been read
-        left: _Reading | Iterator[tuple[int, bytes]] = iter(parts)
+        left: Reading | Iterator[tuple[int, bytes]] = iter(parts)
         if data:
-            left = _Reading(link, data, host.broker, self._parser, lambda: clock() - started > LIGHT_SLICE)
+            left = Reading(link, data, host.broker, self._parser, lambda: clock() - started > LIGHT_SLICE)
         try:
             if frame is not None:
                 arrived += 1
@@ -293,7 +245,7 @@ class Connection(Stream):
                     peer.told_time(payload)
                 else:
                     raise WireError(f"a {Part(kind).name} in the middle of a session")
-            if isinstance(left, _Reading) and left.late:
+            if isinstance(left, Reading) and left.late:
                 self._put_off(left.rest())
         except WireError:
             raise
@@ -309,7 +261,7 @@ class Connection(Stream):
         finally:
             self.host.flush()
             self.host.reading = None
-            if isinstance(left, _Reading):
+            if isinstance(left, Reading):
                 arrived += left.taken
             if arrived:
                 peer.arrived(arrived)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
-from tidings.groups import Groups
+from tidings.groups import Choosing, Groups
 from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
 from tidings.scopes import Requests
@@ -138,7 +138,10 @@ class Host:
             self.arrivals.scheme_of = self.roaming.scheme_of
         self.groups = Groups()
         """Subscribers that share what they get."""
-        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, self.groups, self.requests)
+        self.choosing = Choosing()
+        """Scopes whose policies compare their members."""
+        sharing = (self.groups, self.choosing)
+        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, *sharing, self.requests)
         self.broker = Broker(
             options.name,
             self,

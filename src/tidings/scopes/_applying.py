@@ -38,8 +38,8 @@ from ._draft import Draft
 from ._graph import CLIENT, NOTHING_SAID, Graph, Membership, Placement, Scope, is_client
 from ._interface import Interface
 from ._sessions import check_session
-from .policies._policy import PolicyKind
-from .policies._registry import check_use
+from .policies._policy import PolicyKind, PolicyUse
+from .policies._registry import check_use, compares
 
 MAX_SCOPES = 10_000
 """The most scopes of one graph."""
@@ -238,6 +238,16 @@ def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
     return graph.with_client(change.node, said)
 
 
+def _check_comparable(graph: Graph, scope: str, policy: PolicyUse) -> None:
+    """Raise `ScopeError` if there is a subscope among those that a policy compares."""
+    for member in graph.members(scope):
+        if not is_client(member):
+            raise ScopeError(
+                f"'{scope}' cannot have the policy '{policy.name}' and the subscope '{member}': it chooses among "
+                "clients; let the subscope leave, or make its clients members"
+            )
+
+
 def _policed(graph: Graph, change: SetPolicy, version: int) -> Graph:
     """The graph with another policy of a component, or with one less."""
     node, kind, policy = change.node, change.kind, change.policy
@@ -257,6 +267,13 @@ def _policed(graph: Graph, change: SetPolicy, version: int) -> Graph:
             raise ScopeError(f"something is said about {MAX_CLIENTS:,} clients already; take it back for some of them")
         return graph.with_client(node, msgspec.structs.replace(known, publishing=policy))
     policies = {known: use for known, use in scope.policies.items() if known != kind.value}
+    if policy is not None and compares(policy):
+        if not node:
+            raise ScopeError(
+                f"the root scope cannot have the policy '{policy.name}', because everybody is its member; "
+                "make a scope for those who share the work"
+            )
+        _check_comparable(graph, node, policy)
     if policy is not None:
         policies[kind.value] = policy
     return graph.with_scope(msgspec.structs.replace(scope, policies=policies, revised=version))
@@ -299,6 +316,12 @@ def _join(graph: Graph, change: Join, version: int) -> Graph:
         if scope in graph.below(member):
             way = " in ".join(repr(one) for one in _way(graph, scope, member))
             raise ScopeError(f"'{member}' cannot join '{scope}', which is inside it already: {way}; leave one of these")
+        for policy in graph.scopes[scope].policies.values():
+            if compares(policy):
+                raise ScopeError(
+                    f"'{member}' cannot join '{scope}', whose policy '{policy.name}' chooses among clients; make its "
+                    "clients members, or take the policy away"
+                )
     else:
         _check_client(member)
     if scope in graph.superscopes(member):

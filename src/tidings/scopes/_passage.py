@@ -33,6 +33,7 @@ class Passage:
         "_shut_out",
         "_unchanged_in",
         "chooses",
+        "decides",
         "duplicates",
         "edge",
         "exact",
@@ -66,6 +67,7 @@ class Passage:
         )
         inward = self._delivery is not None or self._internal is not None
         self.chooses = inward or self._publishing is not None
+        self.decides = False
         self.exact = self._unchanged_in and not inward
 
     def outward(self, notification: Notification) -> Notification | None:
@@ -97,6 +99,8 @@ class Passage:
         policy = self._delivery if incoming else self._internal
         if policy is None:
             return 0
+        if policy.compares:
+            return None  # its deciding point says who gets it, and hands it over
         return policy.due(notification, self.member, self._graph, identity, path)
 
     def wanted(self, filter: Matches) -> Matches:

@@ -97,9 +97,8 @@ class SimClient:
     def attach(self, broker: str) -> None:
         """Connect to a broker, and announce this application's subscriptions and advertisements to it again."""
         self._reaches.clear()
-        self._link, pipe = self._network.attach_client(self, broker)
+        self._link, self._to_broker = self._network.attach_client(self, broker)
         self.broker = broker
-        self._to_broker = pipe.send
         begun = self._local.arrive(broker, self._network.brokers[broker].place)
         self._trace.add(Op.ATTACH, self.name, detail=Attached(broker, self._network.brokers[broker].epoch))
         for id, subscription in begun.items():

@@ -66,8 +66,11 @@ class DeployingPlan:
         rng = self._rng
         at = rng.randrange(1 + length // 10)
         yield self._deploy(at, self._install())
+        begun = at
         for _ in range(rng.randint(1, 4)):
-            yield self._watch(at + rng.choice((100_000, SECOND, rng.randrange(length + 1))))
+            watch = self._watch(at + rng.choice((100_000, SECOND, rng.randrange(length + 1))))
+            begun = max(begun, watch.at)
+            yield watch
         quiet = rng.random() < 0.4
         for _ in range(rng.randint(2, 9)):
             at += rng.choice((1_000, SECOND // 5, 2 * SECOND, 4 * SECOND))
@@ -83,7 +86,7 @@ class DeployingPlan:
                     rng.choice(self._statements) if rng.random() < 0.4 else older[0]
                 )  # of an upgrade, the one before
                 yield self._deploy(at, self._end(ended, act))
-        last = max(at, length) + 6 * SECOND
+        last = max(at, length, begun) + 6 * SECOND  # a watch that never ends is told of every window, for ever
         for client in self._clients:
             for number in range(WATCHES):
                 yield Action(last, Verb.UNWATCH, (client,), f"n{number}")

@@ -81,7 +81,10 @@ class Joined(NamedTuple):
 
 
 class Attached(NamedTuple):
-    """ATTACH: the broker and its incarnation. HOSTED, RELEASED: the broker and the epoch of the client."""
+    """ATTACH: the broker and its incarnation. HOSTED, RELEASED: the broker and the epoch of the client.
+
+    COURIER: the broker that has the client, and the epoch under which another one hosts it.
+    """
 
     broker: str
     epoch: int

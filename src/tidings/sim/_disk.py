@@ -23,7 +23,7 @@ class SimDisk:
         self.sync_time = sync_time
         """Microseconds between the first write and the sync of all that have come meanwhile."""
         self._synced: dict[int, list[Envelope]] = {}
-        self._written: list[tuple[Envelope, Heard]] = []
+        self._written: list[tuple[Envelope | Run, Heard]] = []
         self._tables: dict[str, dict[str, bytes]] = {}
         self._putting: list[tuple[str, str, bytes | None, Callable[[], None] | None]] = []
         """Small state on its way to the disk; None: it is to be forgotten."""
@@ -48,7 +48,6 @@ class SimDisk:
     def keep(self, what: Envelope | Run, heard: Heard) -> None:
         """Write; `heard` is called when the write would survive a crash."""
         self._check_room()
-        assert isinstance(what, Envelope), "in the simulator every publication comes alone"
         self._written.append((what, heard))
         if self._sync is None:
             self._sync = self._scheduler.after(self.sync_time, self._flush)
@@ -92,8 +91,8 @@ class SimDisk:
 
     def read(self, epoch: int, after: int) -> Iterator[Envelope]:
         """Return what the running broker can read of an epoch, synced or not."""
-        pending = [envelope for envelope, _ in self._written if envelope.identity.epoch == epoch]
-        kept = [*self._synced.get(epoch, ()), *pending]
+        pending = (envelope for what, _ in self._written for envelope in _envelopes(what))
+        kept = [*self._synced.get(epoch, ()), *(one for one in pending if one.identity.epoch == epoch)]
         return (envelope for envelope in kept if envelope.identity.seq > after)
 
     def query_in_steps(
@@ -145,15 +144,20 @@ class SimDisk:
     def _flush(self) -> None:
         self._sync = None
         written, self._written = self._written, []
-        for envelope, _ in written:
-            self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
+        for what, _ in written:
+            for envelope in _envelopes(what):
+                self._synced.setdefault(envelope.identity.epoch, []).append(envelope)
         putting, self._putting = self._putting, []
         for table, key, value, _ in putting:
             self._tables.setdefault(table, {}).pop(key, None)
             if value is not None:
                 self._tables[table][key] = value
         for heard, group in groupby(written, key=lambda one: one[1]):
-            heard([envelope for envelope, _ in group], None)
+            heard([what for what, _ in group], None)
         for *_, kept in putting:
             if kept is not None:
                 kept()
+
+
+def _envelopes(what: Envelope | Run) -> Sequence[Envelope]:
+    return what.envelopes() if isinstance(what, Run) else (what,)

@@ -20,9 +20,11 @@ from tidings.history import CacheLimits
 from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
 from tidings.model import Location, TidingsError, TopologyError
 from tidings.scopes import Answer, AnyChange, Ask, Mode, Scopes
-from tidings.wire import Frame
+from tidings.wire import Frame, Written
 
+from ._bursts import Outbox, Reader, bursts
 from ._client import SimClient
+from ._couriers import Couriers
 from ._details import Answered, Asked
 from ._disk import SimDisk
 from ._pipes import ClientPipe, Pipe, Weather
@@ -88,6 +90,8 @@ class Network:
         """Frames that were lost, and that came twice, below the transport."""
         self.tap: Callable[[str, Link, Frame], None] | None = None
         """Called with every frame that a broker sends: the broker's name, the link, the frame."""
+        self.planes = True
+        """Whether brokers read bursts with their data plane, if they have one; False: frame by frame."""
         self.noticed_within = SILENT_SECONDS
         """Seconds within which a broker notices that a client has vanished."""
         self.timed_epochs = False
@@ -101,6 +105,7 @@ class Network:
         self._links: dict[frozenset[str], tuple[Link, Link] | None] = {}
         """Configured links; None while a link is down."""
         self._cut: set[frozenset[str]] = set()
+        self._couriers = Couriers(self)
 
     # --- building -------------------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class Network:
             place=self._places[name],
             features=self._features(name),
         )
-        record(self.trace, broker)
+        record(self.trace, broker, self._couriers)
         if isinstance(hosts := broker.features.get("hosts"), Hosts):
             hosts.end = lambda link, reason: self._end_soon(name, link, reason)
             hosts.ping = lambda link: self._ping(name, link)
@@ -298,8 +303,8 @@ class Network:
             return
         ends = Link(two, LinkKind.BROKER), Link(one, LinkKind.BROKER)
         weather = self._weathers.get(pair)
-        self._runtimes[one].pipes[ends[0]] = Pipe(self, lambda frame: self._receive(two, ends[1], frame), weather)
-        self._runtimes[two].pipes[ends[1]] = Pipe(self, lambda frame: self._receive(one, ends[0], frame), weather)
+        self._runtimes[one].pipes[ends[0]] = self._pipe_to(two, ends[1], weather)
+        self._runtimes[two].pipes[ends[1]] = self._pipe_to(one, ends[0], weather)
         self._links[pair] = ends
         try:
             self.brokers[one].link_up(ends[0])
@@ -307,6 +312,11 @@ class Network:
         except TopologyError:
             self._down(pair)
             raise
+        self._couriers.link_up()
+
+    def _pipe_to(self, name: str, link: Link, weather: Weather | None) -> Pipe:
+        """A pipe to a broker, which gets what comes out of it on a link of its own."""
+        return Pipe(self, lambda frame: self._receive(name, link, frame), weather, Reader(self, name, link).read)
 
     def _down(self, pair: frozenset[str]) -> None:
         ends = self._links[pair]
@@ -332,14 +342,17 @@ class Network:
             self._handle(name, link, frame)
 
     def _handle(self, name: str, link: Link, frame: Frame) -> None:
-        broker = self.brokers.get(name)
-        if broker is not None and link in self._runtimes[name].pipes:
-            broker.receive(link, frame)
+        if self.is_linked(name, link):
+            self.brokers[name].receive(link, frame)
+
+    def is_linked(self, name: str, link: Link) -> bool:
+        """Whether a broker is there and has this link."""
+        return name in self.brokers and link in self._runtimes[name].pipes
 
     # --- clients' links -------------------------------------------------------------------------------
 
-    def attach_client(self, client: SimClient, broker: str) -> tuple[Link, Pipe]:
-        """Connect a client to a broker; return the broker's link and the pipe towards the broker."""
+    def attach_client(self, client: SimClient, broker: str) -> tuple[Link, Callable[[Frame], None]]:
+        """Connect a client to a broker; return the broker's link and what sends a frame to the broker."""
         admitted = self._admitted(client, broker)
         if (known := self.brokers[broker].client(client.name)) is not None:
             self.brokers[broker].detach(known)  # it has vanished before, and nobody has given it up yet
@@ -349,7 +362,16 @@ class Network:
         if admitted is not None and isinstance(hosts := self.brokers[broker].features.get("hosts"), Hosts):
             client.hosted = (admitted.epoch, broker)
             hosts.host(link, admitted)
-        return link, Pipe(self, lambda frame: self._receive(broker, link, frame), self.client_weather)
+        pipe = self._pipe_to(broker, link, self.client_weather)
+        if not self.weather.bursts:
+            return link, pipe.send
+
+        def leave(_: Link, what: list[Frame | Written]) -> None:
+            for burst in bursts(self, what):
+                pipe.send(burst)
+
+        outbox = Outbox(self.scheduler, leave)
+        return link, lambda frame: outbox.put(link, frame)
 
     def _admitted(self, client: SimClient, broker: str) -> Admitted | None:
         """What a broker says to a client that shows its epoch, or has never been anywhere; None: names have no host."""

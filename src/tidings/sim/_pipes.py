@@ -14,6 +14,7 @@ from tidings.broker import Link
 from tidings.model import ArgumentRefused
 from tidings.wire import Frame, Settled, decode, encode
 
+from ._bursts import Burst, Receiver
 from ._channel import transmitted
 from ._scheduler import Event
 from ._service import Service
@@ -34,6 +35,8 @@ class Weather:
     sync_time: int = 2_000
     through_wire: bool = False
     """Encode and decode every frame, as a real link does."""
+    bursts: bool = False
+    """Send what belongs together as bytes, which brokers read with their data plane; see `_bursts`."""
     service: Service | None = None
     """How long brokers work on each frame, one after the other; None: no time at all."""
     loss: float = 0.0
@@ -48,6 +51,8 @@ class Weather:
         for name in ("loss", "duplication"):
             if not 0 <= getattr(self, name) < 1:
                 raise ArgumentRefused(f"{name}={getattr(self, name)}; give a share from 0 to below 1")
+        if self.bursts and self.service is not None:
+            raise ArgumentRefused(f"bursts with service={self.service}; a burst is read at once: leave one of them out")
 
 
 class Way(Protocol):
@@ -73,34 +78,44 @@ class Way(Protocol):
 class Pipe:
     """One direction of a link."""
 
-    __slots__ = ("_free_at", "_held", "_last", "_network", "_under_way", "deliver", "weather")
+    __slots__ = ("_free_at", "_held", "_last", "_network", "_read", "_under_way", "deliver", "weather")
 
-    def __init__(self, network: Network, deliver: Callable[[Frame], None], weather: Weather | None = None) -> None:
-        """`weather` is that of this link, if it has one of its own."""
+    def __init__(
+        self,
+        network: Network,
+        deliver: Callable[[Frame], None],
+        weather: Weather | None = None,
+        read: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """`weather` is that of this link, if it has one of its own; `read` takes the bytes of bursts."""
         self._network = network
         self.deliver = deliver
+        self._read = read
         self.weather = weather
         self._last = 0
         self._free_at = 0
-        self._under_way: dict[Event, Frame] = {}
-        self._held: list[Frame] | None = None
+        self._under_way: dict[Event, Frame | Burst] = {}
+        self._held: list[Frame | Burst] | None = None
         """What nobody gets as long as the pipe is silent; None: it is not."""
 
-    def send(self, frame: Frame) -> None:
+    def note(self, frame: Frame) -> None:
+        """A frame is about to be sent, perhaps with others."""
+
+    def send(self, frame: Frame | Burst) -> None:
         if self._held is not None:
             self._held.append(frame)
             return
         network = self._network
         weather, scheduler = self.weather or network.weather, network.scheduler
-        network.frames += 1
+        network.frames += frame.frames if isinstance(frame, Burst) else 1
         depart = scheduler.now
         packet = transmitted(weather, network.random)
         network.lost += packet.lost
         network.doubled += packet.twice
         if weather.through_wire or weather.bandwidth is not None:
-            data = encode(frame)
+            data = frame.data if isinstance(frame, Burst) else encode(frame)
             network.bytes += len(data) * (packet.before + packet.after)
-            if weather.through_wire:
+            if weather.through_wire and not isinstance(frame, Burst):
                 frame = decode(data)
             if weather.bandwidth is not None:
                 once = len(data) * 1_000_000 // weather.bandwidth
@@ -110,9 +125,22 @@ class Pipe:
         event = scheduler.at(self._last, lambda: self._arrive(event, frame))
         self._under_way[event] = frame
 
-    def _arrive(self, event: Event, frame: Frame) -> None:
+    def _arrive(self, event: Event, frame: Frame | Burst) -> None:
         del self._under_way[event]
-        self.deliver(frame)
+        if not isinstance(frame, Burst):
+            self.deliver(frame)
+        elif self._read is not None:
+            self._read(frame.data)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing comes through for the moment, and nobody has noticed."""
+        return self._held is not None
+
+    def latest(self) -> int:
+        """When something without a length would arrive at the latest that were sent now; nothing is drawn for it."""
+        weather, now = self.weather or self._network.weather, self._network.scheduler.now
+        return max(self._last, max(self._free_at, now) + weather.latency[1])
 
     def cut(self) -> None:
         for event in self._under_way:
@@ -147,14 +175,22 @@ class ClientPipe(Pipe):
 
     def __init__(self, network: Network, client: SimClient, link: Link, broker: str) -> None:
         self._link = link
-        super().__init__(network, lambda frame: client.receive(link, frame), network.client_weather)
+
+        def receive(frame: Frame) -> None:
+            client.receive(link, frame)
+
+        super().__init__(network, receive, network.client_weather, Receiver(receive).read)
         self._client = client
         self._broker = broker
 
-    def send(self, frame: Frame) -> None:
+    def note(self, frame: Frame) -> None:
         if type(frame.message) is Settled:
             tree = self._network.brokers[self._broker].adjacency.tree
             self._client.broker_settled(frozenset({self._broker, *tree.hops}))
+
+    def send(self, frame: Frame | Burst) -> None:
+        if not isinstance(frame, Burst):
+            self.note(frame)
         super().send(frame)
 
     def end(self, reason: str) -> None:
@@ -167,5 +203,6 @@ class LocalPipe(Pipe):
 
     __slots__ = ()
 
-    def send(self, frame: Frame) -> None:
+    def send(self, frame: Frame | Burst) -> None:
+        assert isinstance(frame, Frame), "bytes are for those who are outside"
         self.deliver(frame)

@@ -89,6 +89,13 @@ class Reachability:
         """Into how many parts the living brokers have fallen at most, until then."""
         return max((len(set(one.parts.values())) for one in self._history if one.time <= until), default=1)
 
+    def together(self, one: str, two: str) -> bool:
+        """Whether two brokers reach each other now."""
+        if not self._history or not self.is_known:
+            return not self._history or not self._history[-1].trouble
+        parts = self._history[-1].parts
+        return one in parts and parts[one] == parts.get(two)
+
     def apart(self, here: Collection[str], there: Collection[str], now: int) -> list[tuple[int, int]]:
         """From when to when some broker here could not reach some broker there."""
         between = (frozenset(here), frozenset(there))

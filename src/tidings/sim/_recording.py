@@ -5,27 +5,30 @@ from __future__ import annotations
 from tidings.broker import Broker
 from tidings.mobility import Hosts
 from tidings.scopes import Scopes
-from tidings.wire import Envelope
+from tidings.wire import Envelope, Run
 
+from ._couriers import Couriers
 from ._details import Activated, Attached, Taken
 from ._trace import Op, Trace
 
 
-def record(trace: Trace, broker: Broker) -> None:
+def record(trace: Trace, broker: Broker, couriers: Couriers) -> None:
     """Record what a broker does from now on."""
     if "history" in broker.features:
         _record_publications(trace, broker)
     if isinstance(scopes := broker.features.get("scopes"), Scopes):
         _record_versions(trace, broker, scopes)
     if isinstance(hosts := broker.features.get("hosts"), Hosts):
-        _record_hosts(trace, broker.name, hosts)
+        _record_hosts(trace, broker.name, hosts, couriers)
 
 
-def _record_hosts(trace: Trace, name: str, hosts: Hosts) -> None:
+def _record_hosts(trace: Trace, name: str, hosts: Hosts, couriers: Couriers) -> None:
     """Whom a broker hosts."""
 
     def told(client: str, epoch: int, hosted: bool) -> None:
         trace.add(Op.HOSTED if hosted else Op.RELEASED, client, detail=Attached(name, epoch))
+        if hosted:
+            couriers.hosted(client, name)
 
     hosts.told = told
 
@@ -33,9 +36,9 @@ def _record_hosts(trace: Trace, name: str, hosts: Hosts) -> None:
 def _record_publications(trace: Trace, broker: Broker) -> None:
     """Which identity a broker gives to each publication."""
     numbers = broker.publications.numbers
-    remember = numbers.remember
+    remember, remember_run = numbers.remember, numbers.remember_run
 
-    def taken(envelope: Envelope) -> None:
+    def note(envelope: Envelope) -> None:
         identity = envelope.identity
         trace.add(
             Op.TAKEN,
@@ -43,9 +46,18 @@ def _record_publications(trace: Trace, broker: Broker) -> None:
             publisher=identity.publisher,
             detail=Taken(*identity.key, identity.published_at, identity.graph_epoch),
         )
+
+    def taken(envelope: Envelope) -> None:
+        note(envelope)
         remember(envelope)
 
+    def taken_run(run: Run) -> None:
+        for envelope in run.envelopes():
+            note(envelope)
+        remember_run(run)
+
     numbers.remember = taken  # type: ignore[method-assign]
+    numbers.remember_run = taken_run  # type: ignore[method-assign]
 
 
 def _record_versions(trace: Trace, broker: Broker, scopes: Scopes) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from tidings.broker import Link
 from tidings.wire import Frame, Written
 
+from ._bursts import Outbox, bursts
 from ._disk import SimDisk
-from ._pipes import LocalPipe, Way
+from ._pipes import LocalPipe, Pipe, Way
 from ._scheduler import Event
 from ._service import Workplace
 
@@ -27,6 +28,7 @@ class SimRuntime:
         self.epoch = epoch
         self.log = disk
         self.pipes: dict[Link, Way] = {}
+        self._outbox = Outbox(network.scheduler, self._leave) if network.weather.bursts else None
         service = network.weather.service
         self.work = Workplace(network.scheduler, service) if service is not None else None
         """What it has to do, where work takes time."""
@@ -40,10 +42,15 @@ class SimRuntime:
     def send(self, link: Link, frame: Frame) -> None:
         """Put a frame on the pipe of a link; a lost link drops it."""
         pipe = self.pipes.get(link)
-        if pipe is not None:
-            if self._network.tap is not None:
-                self._network.tap(self._name, link, frame)
-            pipe.send(frame)
+        if pipe is None:
+            return
+        if self._outbox is not None and _carries_bytes(pipe):
+            pipe.note(frame)
+            self._outbox.put(link, frame)
+            return
+        if self._network.tap is not None:
+            self._network.tap(self._name, link, frame)
+        pipe.send(frame)
 
     def send_all(self, links: Iterable[Link], frame: Frame) -> None:
         """Put a frame on the pipe of each link."""
@@ -52,8 +59,30 @@ class SimRuntime:
 
     def send_written(self, links: Iterable[Link], written: Written) -> None:
         """Put frames that are written already on the pipe of each link."""
-        for frame in written.frames():
-            self.send_all(links, frame)
+        assert self._outbox is not None, "nothing is written where frames travel alone"
+        for link in links:
+            if _carries_bytes(self.pipes.get(link)):
+                self._outbox.put(link, written)
+            else:
+                for frame in written.frames():
+                    self.send(link, frame)
+
+    def flush(self) -> None:
+        """Let everything leave that waits for the end of this instant."""
+        if self._outbox is not None:
+            self._outbox.flush()
+
+    def _leave(self, link: Link, what: list[Frame | Written]) -> None:
+        """An instant is over: what was sent on a link in it leaves, unless the link is lost."""
+        pipe = self.pipes.get(link)
+        if not _carries_bytes(pipe):
+            return
+        if self._network.tap is not None:
+            for one in what:
+                for frame in one.frames() if isinstance(one, Written) else (one,):
+                    self._network.tap(self._name, link, frame)
+        for burst in bursts(self._network, what):
+            pipe.send(burst)
 
     def open_local(self, link: Link, receive: Callable[[Frame], None]) -> None:
         """Let frames for this link reach a client inside the broker, at once."""
@@ -84,3 +113,8 @@ class SimRuntime:
         for pipe in self.pipes.values():
             pipe.cut()
         self.pipes.clear()
+
+
+def _carries_bytes(way: Way | None) -> TypeGuard[Pipe]:
+    """Whether it leads out of the broker, to somebody who has no connection of its own."""
+    return isinstance(way, Pipe) and not isinstance(way, LocalPipe)

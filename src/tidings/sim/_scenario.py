@@ -25,6 +25,7 @@ from tidings.scopes import Scopes
 
 from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
+from ._burst_plan import Flicker, flicker, with_bursts
 from ._checker import Checker
 from ._code_workers import SimWorkers
 from ._deploying_plan import NETWORK, DeployingPlan, signer
@@ -93,6 +94,8 @@ class Scenario:
     """Whether scopes are session scopes, and clients react to what they get."""
     deploying: bool = False
     """Whether clients deploy versions of an aggregate, and watch it by its name."""
+    weaving: tuple[tuple[int, str], ...] = ()
+    """When brokers begin or cease to advise a step, which disarms and arms their lanes."""
     places: Mapping[str, Location] = field(default_factory=dict)
     """Where brokers stand; empty: nowhere."""
 
@@ -103,7 +106,7 @@ class Scenario:
         asked = "g" * self.grouped + "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
-        before = f"{'t' * self.deciding}{asked}{'h' * self.history}"
+        before = f"{'b' * self.weather.bursts}{'t' * self.deciding}{asked}{'h' * self.history}"
         return f"{before}{located}{moving}{kind}{self.seed}"
 
     @classmethod
@@ -141,6 +144,8 @@ class Scenario:
     @classmethod
     def named(cls, name: str) -> Scenario:
         """Return the scenario that a report has named."""
+        if name.startswith("b"):
+            return cls.named(name[1:]).with_bursts()
         if name.startswith("t"):
             return cls.named(name[1:]).with_policies()
         if name.startswith("g"):
@@ -177,6 +182,22 @@ class Scenario:
         clients = tuple((f"c{n}", rng.choice(shape.borders)) for n in range(1, rng.randint(2, 6) + 1))
         steps = ReturnPlan(rng, clients).steps()
         return cls(seed, shape, routing, _weather(rng), clients, tuple(steps), returning=True)
+
+    def with_bursts(self) -> Scenario:
+        """Return the same scenario, but with links that carry bytes, and clients that say much at once.
+
+        Lanes are disarmed and armed in mid-stream.
+        """
+        rng = random.Random(f"bursts {self.seed}")
+        steps = with_bursts(rng, self.steps)
+        length = max((step.at for step in steps), default=0) + 1
+        times = sorted(rng.randrange(length) for _ in range(rng.choice((0, 2, 10))))
+        return dataclasses.replace(
+            self,
+            steps=steps,
+            weather=dataclasses.replace(self.weather, bursts=True),
+            weaving=tuple((at, rng.choice(self.shape.brokers)) for at in times),
+        )
 
     def with_past(self) -> Scenario:
         """Return the same scenario, but with most subscriptions reaching into the past."""
@@ -288,9 +309,13 @@ class Scenario:
             network.add_client(client, broker)
         for step in self.steps:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
+        for at, broker in self.weaving:
+            network.scheduler.after(at, lambda broker=broker: flicker(network, broker))  # type: ignore[misc]
         return network
 
     def _features(self, network: Callable[[], Network], broker: str) -> Iterator[Feature]:
+        if self.weaving:
+            yield Flicker()
         if self.authority:
             yield Scopes(self.authority)
         hosts = Hosts()

@@ -66,6 +66,8 @@ class Op(enum.Enum):
     """A broker has a client attached from now on, under an epoch. Recorded where names have one host."""
     RELEASED = "released"
     """A broker has it no longer."""
+    COURIER = "courier"
+    """A broker could have heard by now that a client of its own is hosted elsewhere; see `_couriers`."""
     JOIN = "join"
     """A client joins a group."""
     JOINED = "joined"
@@ -112,6 +114,7 @@ TYPES: dict[Op, Callable[..., Detail]] = {
     Op.ATTACH: Attached,
     Op.HOSTED: Attached,
     Op.RELEASED: Attached,
+    Op.COURIER: Attached,
     Op.LOST: Unnoticed,
     Op.ACTIVE: Activated,
     Op.TAKEN: Taken,

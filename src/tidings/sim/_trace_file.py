@@ -256,7 +256,7 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             return Refusal(row["error"], row["reason"], row["reference"])
         case Op.GAP | Op.MISSED:
             return Missing(row["origin"], row["epoch"], row["first"], row["last"])
-        case Op.ATTACH | Op.HOSTED | Op.RELEASED:
+        case Op.ATTACH | Op.HOSTED | Op.RELEASED | Op.COURIER:
             return Attached(row["broker"], row["epoch"])
         case Op.LOST if row["broker"] is not None:
             return Unnoticed(row["broker"])

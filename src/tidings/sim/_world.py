@@ -26,7 +26,7 @@ from typing import Any
 
 from tidings.aggregation import Aggregation, AggregationOptions, Receivers
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
-from tidings.groups import Groups
+from tidings.groups import Choosing, Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
@@ -105,7 +105,7 @@ def _features(authority: str) -> tuple[Feature, ...]:
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
     counting = aggregation, Receivers(AggregationOptions())
     moving = (hosts, following, neighbourhood, Arrivals())
-    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
+    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups(), Choosing(), Requests())
 
 
 class World(Mishaps):

@@ -28,7 +28,7 @@ from ._frame import (
     Hop,
 )
 from ._framing import HEADER, MAX_PART, Parser, Part, ack, ack_number, data_parts, part, part_size, read_times, times
-from ._groups import GROUPS, Join, Leave, read_membership
+from ._groups import CHOOSING, GROUPS, Join, Leave, read_membership
 from ._hello import (
     BEATS,
     MAX_BROUGHT,
@@ -144,6 +144,7 @@ from ._written import Written
 __all__ = [
     "ARRIVALS",
     "BEATS",
+    "CHOOSING",
     "CLIENT_COST",
     "DEFAULT_PORT",
     "GROUPS",

@@ -11,6 +11,8 @@ from ._errors import UNREADABLE, WireError, brief
 
 GROUPS = "groups"
 """The feature, and how a welcome says that a broker has it."""
+CHOOSING = "choosing"
+"""The feature for scopes whose members are chosen at a deciding point."""
 
 
 class Join(msgspec.Struct, frozen=True, array_like=True, tag="join"):

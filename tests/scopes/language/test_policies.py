@@ -52,9 +52,9 @@ def test_an_alter_changes_one_kind_and_leaves_the_others() -> None:
     ("clause", "message"),
     [
         (
-            "POLICY INTERNAL DELIVERY one-of-n",
-            "a scope cannot have the policy 'one-of-n': it compares members with each other, which no broker can do "
-            "alone, and no deciding point carries it out yet",
+            "POLICY INTERNAL DELIVERY top-k",
+            "a scope cannot have the policy 'top-k': it chooses several members, and a deciding point hands each "
+            "notification to one",
         ),
         (
             "POLICY PUBLISH delay (seconds = -1)",

@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
 from tidings.broker.interest import Entry, Gate, Passage, Registration, View
-from tidings.model import ROOT_ROUTE, Duplicates, Notification, Route, RouteState, Value
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState, Value
 from tidings.wire import Envelope, WireError, encode_body
 
 from ._host import Host
@@ -52,6 +52,7 @@ Told: TypeAlias = tuple[int, tuple[str, ...]]
 """What a client is told of a copy: its version, and its path if paths count."""
 _DETOURED = (ONE_OF_SEVERAL, DETOUR)
 _ROOT_ONLY = (ROOT_ROUTE,)
+_ONLY_ROOT = (ROOT_SCOPE,)
 _INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
@@ -67,6 +68,8 @@ class _Form(NamedTuple):
     """The time before which nobody gets it; 0: at once."""
     path: tuple[str, ...] = ()
     """The scopes it came through, if it is not due at once."""
+    whole: Route | None = None
+    """The route that a deciding point is told; None: whoever gets it is told nothing of the graph."""
 
 
 class Copy(NamedTuple):
@@ -180,7 +183,8 @@ class Crossing:
         envelope, version, tags = _mapped(copy.envelope, shown, old)
         if due or old.tags:
             tags = _timed(tags, max(due, _due(old)))
-        route = Route(scope, state, old.scope, (*old.path, scope), version, tags)
+        # What is published in an open root scope has no path yet, and has been there all the same.
+        route = Route(scope, state, old.scope, (*(old.path or (old.scope,)), scope), version, tags)
         self._broker.at_cross(route, envelope, scope)
 
     def cross(self, route: Route, envelope: Envelope, scope: str) -> None:
@@ -262,6 +266,8 @@ class _Handed:
                 envelope, version, _ = _mapped(copy.envelope, shown, copy.route)
                 told = _told_of(version, copy.route.path, registration, passage)
                 form = _at(_Form(told, version, passage.ordered), copy.route, due)
+                if passage.decides:
+                    form = form._replace(whole=copy.route)
                 self._add(link, form, envelope, registration)
                 if copy.route.tags or view.sessions:
                     self._caused(link, form, told_of(copy.route.path, copy.route.tags, view))
@@ -285,7 +291,8 @@ class _Handed:
                 envelope = shown.get((form, waits, causes))
                 if envelope is None:
                     tags = _DETOURED if waits else self._tags  # others will have come before it
-                    envelope = _with_routes(self._forms[form], (_anonymous(form.told, (*tags, *causes)),))
+                    route = _anonymous(form.told, (*tags, *causes)) if form.whole is None else whole(form.whole, tags)
+                    envelope = _with_routes(self._forms[form], (route,))
                     shown[form, waits, causes] = envelope
                 if form.due and self._broker.delaying.keeps(link, envelope, registrations, form.due, form.path):
                     continue
@@ -294,6 +301,23 @@ class _Handed:
                     self._broker.ordering.hold(link, envelope, tuple(registrations))
                 else:
                     self._broker.at_deliver(envelope.routes[0], envelope, link, list(registrations))
+
+
+def whole(route: Route, tags: tuple[str, ...]) -> Route:
+    """What a deciding point is told of a copy: where it is, how it came there, and what to expect of others."""
+    return _in_form(route, route.version, (*(tag for tag in route.tags if tag not in tags), *tags))
+
+
+def shown_to(view: View, envelope: Envelope, passage: Passage, registration: Registration) -> Envelope | None:
+    """What a member gets of a copy that a deciding point has given to it; None: it does not want that."""
+    route = envelope.routes[0]
+    shown = passage.inward(envelope.notification)
+    if shown is None or not registration.filter.matches(shown):
+        return None
+    mapped, version, _ = _mapped(envelope, shown, route)
+    causes = told_of(route.path, route.tags, view) if route.tags or view.sessions else {}
+    told = _told_of(version, route.path, registration, passage)
+    return _with_routes(mapped, (_anonymous(told, (*_DETOURED, *causes)),))
 
 
 def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
@@ -355,8 +379,9 @@ def _told_of(version: int, path: tuple[str, ...], registration: Registration, pa
     """What a subscription is told of a copy: by this it recognises a second one.
 
     A subscription that has a rule of its own applies it itself. For one that leaves it to the scope, what it is told is
-    the same for what its scope takes for the same.
+    the same for what its scope takes for the same. What was only in the root scope has no path, whoever says so.
     """
+    path = () if path == _ONLY_ROOT else path
     if registration.duplicates:
         return version, path if registration.duplicates is Duplicates.PER_PATH else ()
     if passage.duplicates is Duplicates.PER_PATH:

@@ -21,7 +21,16 @@ from typing import Protocol
 from tidings.broker._bounds import check_publication
 from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
-from tidings.model import ROOT_ROUTE, EventKey, FeatureError, NotAdvertised, Notification, Route, TidingsError
+from tidings.model import (
+    ROOT_ROUTE,
+    ROOT_SCOPE,
+    EventKey,
+    FeatureError,
+    NotAdvertised,
+    Notification,
+    Route,
+    TidingsError,
+)
 from tidings.wire import (
     HEADER,
     Advertise,
@@ -40,7 +49,7 @@ from tidings.wire import (
 
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
-from ._crossing import Copy
+from ._crossing import Copy, shown_to
 from ._feeding import Feeding, Passed
 from ._following import Begin, Following
 from ._host import Host
@@ -50,7 +59,7 @@ from ._owed import owed_when
 from ._targets import Forwarding, Targets, found_for
 from ._waiting import Release, Said, Waiting
 
-_TAG, _TAG_AT = b"\xa7Publish", HEADER.size + 2
+_TAG, _NOTIFY, _TAG_AT = b"\xa7Publish", b"\xa6Notify", HEADER.size + 2
 """How a part with a publication is recognised before it is decoded."""
 NOTE_INTERVAL = 1_000_000
 """Microseconds after which a disk is asked again to note that something is not stored, if it has failed to."""
@@ -106,6 +115,7 @@ class Delivery:
             broker.registrations.leaving,
             takes=lambda: broker.remembering.takes,
             passed=broker.recovery.passed,
+            reached=broker.recovery.reached,
             standing_for=broker.standing_for,
             hop=lambda: broker.adjacency.hop,
             announced=self._is_announced if self._advertised else None,
@@ -144,6 +154,11 @@ class Delivery:
 
         Who has not published yet has no lane, and gets one when its bytes begin with a publication.
         """
+        if link.is_broker:
+            if ROOT_SCOPE not in self.lanes.passing and data.startswith(_NOTIFY, _TAG_AT):
+                self.lanes.for_scope(ROOT_SCOPE)
+            passing = self.lanes.passing.get(ROOT_SCOPE)
+            return None if passing is None else passing.feeding
         lanes = self.lanes.publishing
         if link not in lanes and data.startswith(_TAG, _TAG_AT):
             self.lanes.for_publisher(link)
@@ -151,11 +166,14 @@ class Delivery:
         return None if lane is None or link in self.waiting else lane.feeding
 
     def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
-        """Publish what a client has sent, from this place in its bytes on, as far as it is plain; None: it is not."""
-        lane = self.lanes.publishing.get(link)
+        """Take what a client or neighbour has sent, from this place on, as far as it is plain; None: it is not."""
+        lane = self.lanes.passing.get(ROOT_SCOPE) if link.is_broker else self.lanes.publishing.get(link)
         if lane is None or lane.feeding is None or link in self.waiting:
             return None
-        passed = lane.feeding.feed(link, data, at, self._now())
+        if link.is_broker:
+            passed = lane.feeding.pass_on(link, data, at)
+        else:
+            passed = lane.feeding.feed(link, data, at, self._now())
         if passed is None:
             return None
         lane.taken += passed.taken
@@ -467,6 +485,20 @@ class Delivery:
                     handed.setdefault(key, (form, []))[1].append(subscription)
         for (link, route, _), (form, subscriptions) in handed.items():
             self._broker.at_deliver(route, form, link, subscriptions)
+
+    def deliver_decided(self, envelope: Envelope, link: Link) -> bool:
+        """Deliver what a deciding point has given to a client of this broker; False: the client does not want it."""
+        view = self._broker.scoping.view(envelope.identity.graph_epoch)
+        passage = view.memberships(link.principal).get(envelope.routes[0].scope) if view is not None else None
+        if view is None or passage is None:
+            return False
+        forms: dict[Route, tuple[Envelope, list[Registration]]] = {}
+        for subscription in self._broker.registrations.subscriptions(link).values():
+            if (shown := shown_to(view, envelope, passage, subscription)) is not None:
+                forms.setdefault(shown.routes[0], (shown, []))[1].append(subscription)
+        for route, (shown, subscriptions) in forms.items():
+            self._broker.at_deliver(route, shown, link, subscriptions)
+        return bool(forms)
 
     def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
         """Deliver a notification that was held back, to those of its subscriptions that still want it."""

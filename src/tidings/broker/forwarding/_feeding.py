@@ -20,9 +20,25 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tidings.broker._links import Filtering, Guard, Link
 from tidings.broker.interest import Entry, Table
-from tidings.matching import Fed, Matcher, Plan, Plane, make_index
-from tidings.model import EVERYTHING, ROOT_ROUTE, Identity, TidingsError
-from tidings.wire import MAX_RUN, Deliver, Envelope, Frame, Hop, Notify, PublishAck, Quality, Run, Written, encode, pack
+from tidings.matching import Fed, Matcher, PassedOn, Plan, Plane, make_index
+from tidings.model import EVERYTHING, ROOT_ROUTE, Identity, TidingsError, WireError
+from tidings.wire import (
+    HEADER,
+    MAX_RUN,
+    Deliver,
+    Envelope,
+    Frame,
+    Hop,
+    Notify,
+    PublishAck,
+    Quality,
+    Run,
+    Written,
+    decode,
+    encode,
+    pack,
+    part_size,
+)
 
 from ._targets import Links, Targets
 
@@ -100,6 +116,37 @@ class Feeding:
         )
         return None if found is None else self._note(link, Fed(*found), now)
 
+    def pass_on(self, link: Link, data: bytes, at: int) -> Passed | None:
+        """Pass on a run of notifications of one origin that a neighbour brings; None: the first one is not plain."""
+        around, apart = self._around, self._around.apart
+        if apart.attached or (apart.owing and _origin(data, at) in apart.owing):
+            return None
+        if (hop := around.hop()) != self._hop:
+            self._arm(hop)
+        quiet = not (apart.held or apart.riding or any(apart.advised or ()))
+        found = self._plane.pass_on(
+            data,
+            at,
+            link,
+            pack(hop),
+            MAX_RUN,
+            around.forwarding.version,
+            self._plan,
+            None if quiet else self._stands_apart,
+        )
+        if found is None:
+            return None
+        gone = PassedOn(*found)
+        around.reached(gone.origin, gone.epoch, gone.seq)
+        sent, table = around.statistics.sent, self._table
+        table.lookups += gone.taken
+        table.copies += gone.clients + gone.neighbours
+        if gone.clients:
+            sent[Deliver] += gone.clients
+        if gone.neighbours:
+            sent[Notify] += gone.neighbours
+        return Passed(gone.upto, gone.taken, None, _written(gone.written))
+
     def _note(self, link: Link, fed: Fed, now: int) -> Passed | None:
         around, publications = self._around, self._around.publications
         quality = Quality(fed.quality)
@@ -122,8 +169,7 @@ class Feeding:
             sent[PublishAck] += fed.taken
         if not around.progress.due:
             around.progress.published()
-        written = [(links, Written(data, count, largest)) for links, data, count, largest in fed.written]
-        return Passed(fed.upto, fed.taken, answer, written)
+        return Passed(fed.upto, fed.taken, answer, _written(fed.written))
 
     def _arm(self, hop: Hop) -> None:
         """Tell the plane what all envelopes have in common; it forgets the frames of another tree."""
@@ -152,6 +198,8 @@ class Feeding:
         targets = around.forwarding.targets(matching, source, around.leaving)
         groups = []
         for ids, links in targets.groups.items():
+            if any(link.is_inside for link in links):
+                return None  # a feature gets each in the turn that it belongs to
             if ids is None:
                 groups.append((links, *_pieces(Frame(Notify(_SAMPLE), around.hop())), True))
             elif len(ids) <= MANY_IDS:
@@ -168,3 +216,16 @@ def _pieces(frame: Frame) -> tuple[bytes, bytes]:
     """What is before the sample in a frame, and what follows it."""
     opening, closing = encode(frame).split(pack(_SAMPLE), 1)
     return opening, closing
+
+
+def _written(parts: list[tuple[Links, bytes, int, int]]) -> list[tuple[Links, Written]]:
+    return [(links, Written(data, count, largest)) for links, data, count, largest in parts]
+
+
+def _origin(data: bytes, at: int) -> str | None:
+    """Where the notification at this place comes from; None: it is none, or is not whole."""
+    try:
+        message = decode(data[at + HEADER.size : at + part_size(data, at)]).message
+    except WireError:
+        return None
+    return message.envelope.identity.origin if isinstance(message, Notify) else None

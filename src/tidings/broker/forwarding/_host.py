@@ -39,6 +39,10 @@ class Outlets(Protocol):
         """A notification of another origin has come; `several`: other forms of the same event may follow."""
         ...
 
+    def reached(self, origin: str, epoch: int, seq: int) -> None:
+        """Notifications of another origin have come, the last of them with this number."""
+        ...
+
 
 class Attachments(Protocol):
     """What features attach to messages."""

@@ -87,6 +87,8 @@ class Surroundings:
     takes: Callable[[], bool]
     """Whether there is a store that takes another publication now."""
     passed: Passed
+    reached: Callable[[str, int, int], None]
+    """Hears of the last of many that neighbours bring: its origin, epoch and number."""
     standing_for: Callable[[str], Collection[Link]]
     """The links of the attached clients that stand for somebody."""
     hop: Callable[[], Hop]

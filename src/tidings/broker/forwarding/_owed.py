@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from tidings.broker._causes import climbs, told_of
 from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, View
-from tidings.model import ROOT_ROUTE, ROOT_SCOPE
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Route
 from tidings.wire import Envelope
 
-from ._crossing import _anonymous, _Form, _mapped, _tags, _told_of, _with_routes
+from ._crossing import _anonymous, _Form, _mapped, _tags, _told_of, _with_routes, whole
 
 
 class Owed(NamedTuple):
@@ -62,6 +62,8 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
             mapped, version, _ = _mapped(envelope, sighting.notification, ROOT_ROUTE)
             passage = memberships.get(sighting.path[-1], OPEN_PASSAGE) if sighting.path else OPEN_PASSAGE
             form = _Form(_told_of(version, sighting.path, outlet, passage), version)
+            if passage.decides:
+                form = form._replace(whole=Route(sighting.path[-1], path=sighting.path, version=version, tags=tags))
             known = forms.get(form)
             if known is None or sighting.due < known.due:
                 forms[form] = Owed(mapped, sighting.due, sighting.path)
@@ -69,11 +71,13 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
                 for path in (sighting.path,) if sighting.path else _returned(envelope, then):
                     causes.setdefault(form, {}).update(told_of(path, tags, then))
     return [
-        one._replace(
-            envelope=_with_routes(one.envelope, (_anonymous(form.told, (*_tags(then), *causes.get(form, ()))),))
-        )
+        one._replace(envelope=_with_routes(one.envelope, (_route(form, _tags(then), causes.get(form, {})),)))
         for form, one in forms.items()
     ]
+
+
+def _route(form: _Form, tags: tuple[str, ...], causes: dict[str, None]) -> Route:
+    return _anonymous(form.told, (*tags, *causes)) if form.whole is None else whole(form.whole, tags)
 
 
 def _climbing(envelope: Envelope, view: View) -> Climbing | None:

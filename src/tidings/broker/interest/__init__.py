@@ -15,7 +15,7 @@ from ._registrations import LEAVING_COST, Registrations
 from ._scoping import Scoping
 from ._settling import Settling
 from ._table import Gate, Table, advertises
-from ._visibility import FLAT, OPEN_PASSAGE, Climbing, Passage, Plan, Sighting, View, joint, same_passage
+from ._visibility import FLAT, OPEN_PASSAGE, SEAT, Climbing, Passage, Plan, Sighting, View, joint, same_passage
 
 __all__ = [
     "ALGORITHMS",
@@ -23,6 +23,7 @@ __all__ = [
     "FLAT",
     "LEAVING_COST",
     "OPEN_PASSAGE",
+    "SEAT",
     "Announcement",
     "Book",
     "Climbing",

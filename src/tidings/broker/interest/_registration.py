@@ -27,6 +27,7 @@ class Registration:
 
     __slots__ = (
         "after",
+        "awaited",
         "duplicates",
         "effective",
         "entries",
@@ -80,6 +81,8 @@ class Registration:
         """Whether the client has been told that it has settled."""
         self.effective = False
         """Of an advertisement: whether it has settled since it has its place in its scopes (see `_waiting`)."""
+        self.awaited = False
+        """Whether a deciding point must hear of it before it is settled."""
         self.placed = True
         """Whether this broker carries every scope of the client; until then it is not settled."""
 
@@ -91,7 +94,7 @@ class Registration:
     @property
     def settled(self) -> bool:
         """Whether everybody who must know it does, in every scope."""
-        return self.placed and all(entry.settled for entry in self.entries.values())
+        return self.placed and not self.awaited and all(entry.settled for entry in self.entries.values())
 
     def __repr__(self) -> str:
         return f"Registration({self.link.name!r}, {self.id!r}, {str(self.filter)!r})"

@@ -26,6 +26,10 @@ from tidings.model import (
     Route,
 )
 
+SEAT = "/~seat/"
+"""What the name of a client begins with that is the deciding point of a scope; the id of the scope follows. It is a
+member of nothing else. No other client may have such a name: servers refuse it."""
+
 
 class Passage(Protocol):
     """An edge of the scope graph: what may pass between a member and a scope, and in which form."""
@@ -70,6 +74,11 @@ class Passage(Protocol):
         """Whether a policy has a say, in one of the two directions."""
         ...
 
+    @property
+    def decides(self) -> bool:
+        """Whether the member is the deciding point of the scope, which gets what is to be decided, as it is there."""
+        ...
+
     def outward(self, notification: Notification) -> Notification | None:
         """What the scope gets of a notification of the member; the same object if it is not changed."""
         ...
@@ -108,6 +117,7 @@ class JointPassage:
         self.member, self.scope, self.since, self.route = newest.member, newest.scope, newest.since, newest.route
         self.duplicates, self.ordered = newest.duplicates, newest.ordered
         self.exact = False
+        self.decides = newest.decides
         self.outward, self.inward = newest.outward, newest.inward
         self.chooses, self.sends, self.takes = newest.chooses, newest.sends, newest.takes
 
@@ -212,6 +222,29 @@ class View(Protocol):
         """The scopes that a client is a member of."""
         ...
 
+    @property
+    def comparing(self) -> tuple[str, ...]:
+        """The scopes with a policy that compares their members: a deciding point says who gets something."""
+        ...
+
+    def point(self, scope: str) -> str:
+        """The broker that decides for such a scope, the same at every broker; "": none can."""
+        ...
+
+    def chosen(
+        self,
+        notification: Notification,
+        clients: Iterable[str],
+        identity: Identity,
+        path: tuple[str, ...],
+        load: Callable[[str], tuple[int, int]],
+    ) -> str | None:
+        """Decide which of these clients gets a notification in the scope that ends its path; None: nobody does.
+
+        To be asked once, at the deciding point. `load` is what is under way to a client, and what it was given before.
+        """
+        ...
+
     def supers(self, scope: str) -> Mapping[str, Passage]:
         """The scopes that a scope is a member of."""
         ...
@@ -290,6 +323,7 @@ class _Open:
     ordered = False
     exact = True
     chooses = False
+    decides = False
 
     def outward(self, notification: Notification) -> Notification:
         return notification
@@ -318,6 +352,7 @@ class _FlatView:
     version = 0
     several = False
     delays = False
+    comparing: tuple[str, ...] = ()
     gateways: frozenset[str] = frozenset()
     confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
@@ -335,7 +370,20 @@ class _FlatView:
         return False
 
     def memberships(self, client: str) -> Mapping[str, Passage]:
-        return self._root
+        return self._none if client.startswith(SEAT) else self._root
+
+    def point(self, scope: str) -> str:
+        return ""
+
+    def chosen(
+        self,
+        notification: Notification,
+        clients: Iterable[str],
+        identity: Identity,
+        path: tuple[str, ...],
+        load: Callable[[str], tuple[int, int]],
+    ) -> str | None:
+        return None
 
     def supers(self, scope: str) -> Mapping[str, Passage]:
         return self._none

@@ -95,8 +95,12 @@ class Recovery:
     def passed(self, envelope: Envelope, *, several: bool = False) -> None:
         """A notification of another origin has come; `several`: other forms of the same event may follow."""
         identity = envelope.identity
-        if identity.origin not in self._owing:
-            self._broker.progress.advance(identity.origin, identity.epoch, identity.seq - several)
+        self.reached(identity.origin, identity.epoch, identity.seq - several)
+
+    def reached(self, origin: str, epoch: int, seq: int) -> None:
+        """Everything of another origin up to this number has come."""
+        if origin not in self._owing:
+            self._broker.progress.advance(origin, epoch, seq)
 
     def marked(self, mark: Mark) -> None:
         """A mark of another origin has come."""

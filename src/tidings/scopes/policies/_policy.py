@@ -9,16 +9,19 @@ Interfaces say what may cross an edge. Then the policy of a component picks from
 
 A policy never widens what may be seen: whatever it returns that is no candidate is an error, and an error denies.
 
-A policy here decides *per candidate*: by the notification and one candidate, so it is asked where the candidate is
-attached or the edge is crossed, and the answer is the same wherever and whenever it is asked. It is asked again for
-what comes late, from an origin or from the past.
+Most policies decide *per candidate*: by the notification and one candidate, so they are asked where the candidate is
+attached or the edge is crossed, and the answer is the same wherever and whenever they are asked. They are asked again
+for what comes late, from an origin or from the past.
+
+A policy that *compares* candidates is asked once for each notification, about all of them, at the deciding point of its
+scope. Nobody else is asked, and nothing is decided again.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -68,10 +71,14 @@ class PolicyUse(msgspec.Struct, frozen=True):
         return f"{self.name}({given})"
 
 
+Load: TypeAlias = tuple[int, int]
+"""What is under way to a member, and what it was given by this deciding point before."""
+
+
 class PolicyContext:
     """What a policy may know besides the notification: what filters cannot see."""
 
-    __slots__ = ("_graph", "component", "identity", "kind", "parameters", "path")
+    __slots__ = ("_graph", "_load", "component", "identity", "kind", "parameters", "path")
 
     def __init__(
         self,
@@ -82,6 +89,7 @@ class PolicyContext:
         graph: Graph | None = None,
         identity: Identity | None = None,
         path: tuple[str, ...] = (),
+        load: Callable[[str], Load] | None = None,
     ) -> None:
         self.kind = kind
         self.component = component
@@ -92,6 +100,7 @@ class PolicyContext:
         self.path = path
         """The scopes that the notification has come through, the last one is where it is now."""
         self._graph = graph
+        self._load = load
 
     @property
     def publisher(self) -> str:
@@ -113,6 +122,10 @@ class PolicyContext:
         if self._graph is None or (not node.startswith("@") and node not in self._graph.scopes):
             return NO_ATTRIBUTES
         return self._graph.attributes(node)
+
+    def load(self, node: str) -> Load:
+        """What is under way to a candidate, and what it was given before; for a policy that compares."""
+        return (0, 0) if self._load is None else self._load(node)
 
     def roles(self, node: str) -> tuple[str, ...]:
         """The roles of a client or scope."""

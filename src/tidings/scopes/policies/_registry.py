@@ -11,6 +11,7 @@ from ._credentials import Credentials
 from ._delay import Delay
 from ._full import Full
 from ._key_dispatch import KeyDispatch
+from ._one_of_n import OneOfN, Single
 from ._parameters import Parameters
 from ._policy import MAX_POLICY_NAME, Policy, PolicyContext, PolicyKind, PolicyUse
 from ._producer import Producer
@@ -22,18 +23,19 @@ CATALOGUE: Mapping[str, Callable[[], Policy]] = {
     "delay": Delay,
     "full": Full,
     "key-dispatch": KeyDispatch,
+    "one-of-n": OneOfN,
     "parameters": Parameters,
     "producer": Producer,
+    "single": Single,
     "window": Window,
 }
 """What every broker knows."""
 
-_SET = "it compares members with each other, which no broker can do alone, and no deciding point carries it out yet"
+_SET = "it compares what is at several places, and no deciding point carries that out yet"
+_SEVERAL = "it chooses several members, and a deciding point hands each notification to one"
 _STATE = "its answer depends on what it answered before, and nothing keeps that for it yet"
 NOT_YET: Mapping[str, str] = {
-    "one-of-n": _SET,
-    "single": _SET,
-    "top-k": _SET,
+    "top-k": _SEVERAL,
     "rate-limit": _STATE,
     "release": _STATE,
     "acknowledged": _STATE,
@@ -44,6 +46,8 @@ NOT_YET: Mapping[str, str] = {
 _KINDS = {
     "chain": frozenset((PolicyKind.INTERNAL,)),
     "key-dispatch": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
+    "one-of-n": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
+    "single": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
 }
 _registered: dict[str, Callable[[], Policy]] = {}
 forgotten: list[Callable[[str], None]] = []
@@ -73,9 +77,21 @@ def is_known(name: str) -> bool:
     return name in CATALOGUE or name in _registered
 
 
+COMPARING = frozenset(("one-of-n", "single"))
+"""The policies of the catalogue that compare candidates."""
+
+
+def compares(use: PolicyUse) -> bool:
+    """Whether a policy compares candidates, so that it is asked at a deciding point."""
+    return use.name in COMPARING
+
+
 def may_delay(use: PolicyUse) -> bool:
-    """Whether a policy may let somebody get something later. Of one that is not of the catalogue nobody knows."""
-    return use.name == "delay" or use.name not in CATALOGUE
+    """Whether somebody may get something later by a policy: what is delayed, or has been to a deciding point before.
+
+    Of one that is not of the catalogue nobody knows.
+    """
+    return use.name == "delay" or use.name in COMPARING or use.name not in CATALOGUE
 
 
 def made(use: PolicyUse, kind: PolicyKind, component: str) -> Policy:

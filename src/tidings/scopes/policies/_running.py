@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, TypeAlias
 
 from tidings.model import Identity, Notification
 from tidings.scopes._graph import Graph
 
-from ._policy import Policy, PolicyContext, PolicyKind, PolicyUse
-from ._registry import forgotten, made
+from ._policy import Load, Policy, PolicyContext, PolicyKind, PolicyUse
+from ._registry import compares, forgotten, made
 
 SLOW = 0.05
 """Seconds after which an answer of a policy is reported: everybody else waits for it."""
@@ -46,6 +46,8 @@ class Running:
 
     def __init__(self, use: PolicyUse, kind: PolicyKind, component: str) -> None:
         self._use, self._kind, self._component = use, kind, component
+        self.compares = compares(use)
+        """Whether it is asked at a deciding point, by `chosen`, and nowhere else."""
         self._policy: Policy | None = None
         self._unfit = ""
         self._logged = 0.0
@@ -77,15 +79,48 @@ class Running:
             when: object = self._policy.not_before(notification, context) if chosen and not strangers else 0
         except Exception as error:  # whatever it raises, nobody gets anything
             return self._denied(f"it raised {type(error).__name__}: {error!s:.200}")
-        took = self.clock() - began
-        if took > SLOW:
-            Running.slow += 1
-            self._say(f"took {took * 1000:,.0f} ms, more than {SLOW * 1000:,.0f} ms; everybody waits for it meanwhile")
+        self._timed(began)
         if strangers:
             return self._denied(f"it chose {strangers[0]!r:.60}, and could only choose '{candidate}'")
         if isinstance(when, bool) or not isinstance(when, int) or when < 0:
             return self._denied(f"its time is {when!r:.60}, and no number of microseconds")
         return when if chosen else None
+
+    def chosen(
+        self,
+        notification: Notification,
+        eligible: Collection[str],
+        graph: Graph,
+        identity: Identity,
+        path: tuple[str, ...],
+        *,
+        load: Callable[[str], Load],
+    ) -> str | None:
+        """The one candidate that gets a notification, of all that would; None: nobody does. For one that compares."""
+        if self._policy is None and not self._unfit:
+            self._set_up()
+        if self._policy is None:
+            self._denied(self._unfit)
+            return None
+        context = PolicyContext(
+            self._kind, self._component, self._use.parameters, graph=graph, identity=identity, path=path, load=load
+        )
+        began = self.clock()
+        try:
+            chosen = list(self._policy.select(notification, eligible, context))
+        except Exception as error:  # whatever it raises, nobody gets anything
+            self._denied(f"it raised {type(error).__name__}: {error!s:.200}")
+            return None
+        self._timed(began)
+        if len(chosen) > 1 or not set(eligible).issuperset(chosen):
+            self._denied(f"it chose {chosen!r:.60}, and could only choose one of {len(eligible):,} candidates")
+            return None
+        return chosen[0] if chosen else None
+
+    def _timed(self, began: float) -> None:
+        if (took := self.clock() - began) > SLOW:
+            Running.slow += 1
+            self._say(f"took {took * 1000:,.0f} ms, more than {SLOW * 1000:,.0f} ms; everybody waits for it meanwhile")
 
     def _denied(self, why: str) -> int | None:
         Running.failed += 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from tidings.broker import OPEN_PASSAGE, Climbing, Sighting, Tree, session_tag
+from tidings.broker import OPEN_PASSAGE, SEAT, Climbing, Sighting, Tree, point_of, session_tag
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Identity, Notification
 from tidings.scopes import _oracle
@@ -12,8 +12,11 @@ from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
 from tidings.scopes._passage import Passage
+from tidings.scopes._seat import Seat
 from tidings.scopes._sessions import SessionMode, sessions_of
-from tidings.scopes.policies._registry import may_delay
+from tidings.scopes.policies._policy import Load, PolicyKind
+from tidings.scopes.policies._registry import compares, may_delay
+from tidings.scopes.policies._running import running
 
 from ._rights import administers
 
@@ -140,10 +143,55 @@ class View:
 
     def memberships(self, client: str) -> Mapping[str, AnyPassage]:
         """The scopes that a client is a member of."""
+        if client.startswith(SEAT):
+            return self._seats(client.removeprefix(SEAT))
         node = client_node(client)
         if self._root_is_open and self._graph.is_stranger(node):
             return _ROOT_ONLY
         return self._above(node)
+
+    @property
+    def comparing(self) -> tuple[str, ...]:
+        """The scopes with a policy that compares their members."""
+        scopes = self._graph.scopes.items() if self._graph.policed else ()
+        return tuple(id for id, scope in scopes if any(map(compares, scope.policies.values())))
+
+    def point(self, scope: str) -> str:
+        """The broker that decides for a scope: the one that a policy names, else the smallest name; "": none can."""
+        if scope not in self._graph.scopes:
+            return ""
+        uses = self._graph.scopes[scope].policies.values()
+        named = next((str(use.parameters["point"]) for use in uses if compares(use) and "point" in use.parameters), "")
+        return point_of(self._graph.anchored(scope) & self._tree.parents.keys() & self.overlay(scope), named)
+
+    def chosen(
+        self,
+        notification: Notification,
+        clients: Iterable[str],
+        identity: Identity,
+        path: tuple[str, ...],
+        load: Callable[[str], Load],
+    ) -> str | None:
+        """Whom the policy of a scope, the last one of the path, gives a notification; None: nobody."""
+        scope = path[-1]
+        incoming = len(path) > 1 and path[-2] in self.supers(scope)
+        kind = PolicyKind.DELIVERY if incoming else PolicyKind.INTERNAL
+        use = self._graph.scopes[scope].policies.get(kind.value)
+        if use is None or not compares(use):
+            return None
+        nodes = {client_node(client): client for client in clients}
+        policy = running(use, kind, scope)
+        node = policy.chosen(notification, nodes.keys(), self._graph, identity, path, load=lambda one: load(nodes[one]))
+        return None if node is None else nodes[node]
+
+    def _seats(self, scope: str) -> Mapping[str, AnyPassage]:
+        """The seat of who decides for a scope, if there is something to decide."""
+        policies = self._graph.scopes[scope].policies if scope in self._graph.scopes else {}
+        compared = {kind for kind, use in policies.items() if compares(use)}
+        if not compared:
+            return {}
+        incoming, internal = (kind.value in compared for kind in (PolicyKind.DELIVERY, PolicyKind.INTERNAL))
+        return {scope: Seat(scope, incoming=incoming, internal=internal)}
 
     def supers(self, scope: str) -> Mapping[str, AnyPassage]:
         """The scopes that a scope is a member of."""
@@ -226,9 +274,34 @@ class View:
     ) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path; with the identity of the
         publication, those that policies choose."""
+        if client.startswith(SEAT):
+            return self._seen_by_seat(client.removeprefix(SEAT), publisher, notification, climbing, identity)
         nodes = client_node(publisher), client_node(client)
         found = _oracle.sightings(self._graph, nodes[0], notification, nodes[1], climbing, identity=identity)
         return [
             Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node)), seen.due)
             for seen in found
         ]
+
+    def _seen_by_seat(
+        self,
+        scope: str,
+        publisher: str,
+        notification: Notification,
+        climbing: Climbing | None,
+        identity: Identity | None,
+    ) -> list[Sighting]:
+        """What the deciding point of a scope sees of a publication."""
+        seat = self._seats(scope).get(scope)
+        if seat is None:
+            return []
+        node = client_node(publisher)
+        found = _oracle.reach(self._graph, node, notification, clients=False, climbing=climbing, identity=identity)
+        seen = []
+        for at in found:
+            path = tuple(one for one in at.path if not is_client(one))
+            incoming = len(path) > 1 and path[-2] in self.supers(scope) if at.node == scope else False
+            decided = identity is None or seat.takes(at.notification, identity, path, incoming=incoming) is not None
+            if at.node == scope and decided:
+                seen.append(Sighting(at.notification, path, at.due))
+        return seen

@@ -1,0 +1,285 @@
+"""Choosing: scopes whose policies compare their members, such as `one-of-n`.
+
+Theory of operation
+-------------------
+Such a scope is decided for as a group is: every broker tells the deciding point which clients of its own are members
+and what they subscribe to, what is published goes to the point, and the point says who gets it (`_panel`). So this is
+the feature of groups once more, with other members and another rule for where the point is.
+
+    who is a member   a client that is attached, is a member of the scope in a version that is not retired, and
+                      subscribes; it does not join, and is told nothing
+    where it is       the broker that the policy names, else the smallest name among those with members
+    when it settles   a subscription has settled when its point knows it, too
+    a loss            is told to the subscriptions of the members as a `Gap` without an end: marks do not speak of what
+                      goes by the point, so they must not hide it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tidings.broker import SEAT, Advice, InnerClient, Joinpoint, Link, Passage, Registration, View, point_of
+from tidings.model import TidingsError
+from tidings.wire import CHOOSING, AnyMessage, Deliver, Envelope, Frame, Gap, Settled
+
+from ._feature import Groups
+from ._members import Members, _Local
+from ._messages import Begun, Present, Terms
+from ._names import GroupName
+from ._panel import Panel
+
+_EVERYTHING = "TRUE"
+
+
+class _Seated(Members):
+    """The members of scopes at one broker."""
+
+    def __init__(self, host: Choosing) -> None:
+        super().__init__(host)
+        self._choosing = host
+        self._said: dict[tuple[Link, str], tuple[str, ...]] = {}
+        """What each client wants in each scope, as its point was told."""
+
+    def of(self, link: Link) -> list[str]:
+        """The scopes that a client is a candidate in."""
+        return list(self._of.get(link, ()))
+
+    def seat(self, link: Link, scope: str, filters: tuple[str, ...]) -> None:
+        """A client is a candidate, and wants this."""
+        if scope not in self._of.get(link, ()) or self._said.get((link, scope)) != filters:
+            self._said[link, scope] = filters
+            self.join(link, scope, 0, GroupName("", scope, ""), Terms(_EVERYTHING, (scope,)))
+
+    def leave(self, link: Link, id: str) -> None:
+        """A client is no candidate any more."""
+        self._said.pop((link, id), None)
+        super().leave(link, id)
+
+    def hand(self, key: str, client: str, id: str, envelope: Envelope) -> bool:
+        """Give a notification to a member."""
+        group = self._groups.get(key)
+        joined = group.members.get((client, id)) if group is not None else None
+        return joined is not None and self._choosing.deliver(joined.link, envelope)
+
+    def present(self, key: str) -> Present | None:
+        """Who is there, and what each of them wants."""
+        present = super().present(key)
+        if present is None:
+            return None
+        members = tuple(
+            msgspec.structs.replace(
+                one, filters=self._choosing.filters(one.client), was_told=self._choosing.was_told(one.client)
+            )
+            for one in present.members
+        )
+        return msgspec.structs.replace(present, members=members)
+
+    def _say(self, key: str, group: _Local) -> None:
+        """Say who is there; if nobody decides about the scope any more, there is nothing to say."""
+        if self._choosing.point(key):
+            super()._say(key, group)
+            return
+        links = [one.link for one in group.members.values()]
+        for joined in group.members.values():
+            self._said.pop((joined.link, joined.id), None)
+            self._of.get(joined.link, {}).pop(joined.id, None)
+            if not self._of.get(joined.link, True):
+                del self._of[joined.link]
+        self._drop(key, group)
+        self._choosing.undecided(key, links)
+
+    def begun(self, begun: Begun) -> None:
+        """The point decides, and knows some members."""
+        super().begun(begun)
+        group = self._groups.get(begun.key)
+        if group is not None and group.settled and group.answered >= group.version:
+            self._choosing.known(begun.key, [one.link for one in group.members.values()])
+
+
+class Choosing(Groups):
+    """The scopes of one broker whose members are chosen: with members here, or decided for by this broker."""
+
+    name = CHOOSING
+    members: _Seated
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members = _Seated(self)
+        self._waits: dict[Registration, set[str]] = {}
+        """The subscriptions that are awaited, each with the scopes whose points must know it."""
+        self._points: dict[str, str] = {}
+        self._soon = False
+
+    # --- the broker -----------------------------------------------------------------------------------
+
+    def advice(self) -> Mapping[Joinpoint, Advice]:
+        """Members come and go with subscriptions, with clients and with versions."""
+        return {
+            **super().advice(),
+            Joinpoint.SUBSCRIBE: self._subscribes,
+            Joinpoint.SUB_DEL: self._ended,
+            Joinpoint.ADOPT: self._adopted,
+            Joinpoint.GRAPH: self._graph,
+        }
+
+    def on_message(self, link: Link, body: bytes) -> None:
+        """Clients say nothing about this."""
+        self.context.refused()
+
+    def _subscribes(self, proceed: Callable[..., None], registration: Registration) -> None:
+        proceed(registration)
+        if scopes := self._scopes_of(registration.link):
+            registration.awaited = True
+            self._waits[registration] = set(scopes)
+            self.context.call_later(0, lambda: self._look_at(registration.link))
+
+    def _ended(self, proceed: Callable[..., Any], scope: str, entry: Any) -> Any:
+        result = proceed(scope, entry)
+        registration = entry.registration
+        if registration is not None and (registration in self._waits or self.members.of(registration.link)):
+            self.context.call_later(0, lambda: self._look_at(registration.link))
+        return result
+
+    def _adopted(self, proceed: Callable[..., None], old: Link, new: Link, only: object) -> None:
+        proceed(old, new, only)
+        for link in (old, new):
+            self.context.call_later(0, lambda link=link: self._look_at(link))  # type: ignore[misc]
+
+    def _detached(self, proceed: Callable[[Link], None], link: Link) -> None:
+        super()._detached(proceed, link)
+        for registration in [one for one in self._waits if one.link is link]:
+            del self._waits[registration]
+
+    def _graph(self, proceed: Callable[..., None], old: object, new: object) -> None:
+        proceed(old, new)
+        if not self._soon:
+            self._soon = True
+            self.context.call_later(0, self._regraph)
+
+    def _new_tree(self, proceed: Callable[..., None], old: object, new: object) -> None:
+        super()._new_tree(proceed, old, new)
+        self._points = {scope: self.point(scope) for scope in self._comparing()}
+
+    def _regraph(self) -> None:
+        """There is another version: others may be members, and points may be elsewhere."""
+        self._soon = False
+        points = {scope: self.point(scope) for scope in self._comparing()}
+        if points != self._points:
+            self._points = points
+            self.points.moved()
+            self.members.new_tree()
+        for link in list(self.context.clients):
+            self._look_at(link)
+
+    # --- members --------------------------------------------------------------------------------------
+
+    def _views(self) -> list[View]:
+        """The versions that are not retired, the newest first."""
+        scoping = self.context.scoping
+        views = (scoping.view(version) for version in reversed(scoping.versions))
+        return [view for view in views if view is not None]
+
+    def _comparing(self) -> set[str]:
+        return {scope for view in self._views() for scope in view.comparing}
+
+    def _scopes_of(self, link: Link) -> list[str]:
+        """The scopes for which a client is a candidate."""
+        if link.principal != link.name or link.name.startswith(SEAT):
+            return []  # a stand-in, or a seat
+        return sorted(
+            {scope for view in self._views() for scope in view.comparing if scope in view.memberships(link.principal)}
+        )
+
+    def _look_at(self, link: Link) -> None:
+        """Let a client be a candidate where it is one now, with what it subscribes to now."""
+        if self.context.client(link.name) is not link:
+            return
+        subscribed = self.context.subscribed(link)
+        scopes = self._scopes_of(link) if subscribed else []
+        for scope in self.members.of(link):
+            if scope not in scopes:
+                self.members.leave(link, scope)
+        filters = self.filters(link.name)
+        for scope in scopes:
+            try:
+                self.members.seat(link, scope, filters)
+            except TidingsError:  # there are too many: it is no candidate, and need not wait
+                self.context.refused()
+                scopes = [one for one in scopes if one != scope]
+        for registration in [one for one in self._waits if one.link is link]:
+            if not self.context.is_current(registration):
+                del self._waits[registration]
+                continue
+            self._waits[registration] &= set(scopes)
+            self._release(registration)
+
+    def _release(self, registration: Registration) -> None:
+        if not self._waits[registration]:
+            del self._waits[registration]
+            self.context.known(registration)
+
+    def known(self, key: str, links: list[Link]) -> None:
+        """The point of a scope knows these members."""
+        scope, there = GroupName.of_key(key).scope, set(links)
+        for registration in [one for one in self._waits if one.link in there]:
+            self._waits[registration].discard(scope)
+            self._release(registration)
+
+    def undecided(self, key: str, links: list[Link]) -> None:
+        """Nobody decides about a scope: if that stays so, these clients need not wait for it."""
+        if GroupName.of_key(key).scope not in self._comparing():
+            self.known(key, links)
+
+    def filters(self, client: str) -> tuple[str, ...]:
+        """What a client of this broker subscribes to."""
+        link = self.context.client(client)
+        found = () if link is None else self.context.subscribed(link)
+        return tuple(sorted({str(one.filter) for one in found}))
+
+    def was_told(self, client: str) -> bool:
+        """Whether a client of this broker was told that a subscription has settled."""
+        link = self.context.client(client)
+        return link is not None and any(one.told for one in self.context.subscribed(link))
+
+    # --- the point ------------------------------------------------------------------------------------
+
+    def point(self, key: str) -> str:
+        """Where a scope is decided for, by the newest version that has something to decide there."""
+        scope = GroupName.of_key(key).scope if key.startswith("[") else key
+        views = (view for view in self._views() if scope in view.comparing)
+        return next((view.point(scope) for view in views), point_of(()))
+
+    def _made(self, key: str) -> Panel:
+        return Panel(self, key)
+
+    def subscribe(self, key: str, receive: Callable[[Frame], None], principal: str) -> InnerClient:
+        """Open the client that has the seat of a scope."""
+        return self.context.open_client(principal, receive)
+
+    def deliver(self, link: Link, envelope: Envelope) -> bool:
+        """Give a notification to a client that is attached here; False: it does not want it any more."""
+        return self.context.deliver_decided(link, envelope)
+
+    def passages(self, envelope: Envelope, client: str) -> Passage | None:
+        """How a client was a member of the scope of a notification, when that was published."""
+        view = self.context.scoping.view(envelope.identity.graph_epoch)
+        return None if view is None else view.memberships(client).get(envelope.routes[0].scope)
+
+    def choose(self, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]]) -> str | None:
+        """Ask the policy of the version under which a notification was published."""
+        view = self.context.scoping.view(envelope.identity.graph_epoch)
+        if view is None:
+            return None
+        path = envelope.routes[0].path
+        return view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__)
+
+    def tell_client(self, link: Link, message: AnyMessage) -> None:
+        """Tell a member what concerns it: of losses, and nothing of its being a member."""
+        if isinstance(message, Gap):
+            ids = tuple(one.id for one in self.context.subscribed(link))
+            self.context.tell(link, Gap(message.origin, message.epoch, message.first, None, ids))
+        else:
+            assert isinstance(message, Settled | Deliver)
