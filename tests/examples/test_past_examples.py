@@ -40,3 +40,11 @@ def test_a_car_knows_the_light_before_it_changes_again(capsys: pytest.CaptureFix
     assert asyncio.run(light.main()) == ["stop", "go"]
     page = (EXAMPLES / "traffic_light" / "README.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out in page
+
+
+@pytest.mark.req("HIS-138")
+def test_a_car_that_is_expected_knows_the_light_when_it_arrives(capsys: pytest.CaptureFixture[str]) -> None:
+    car = loaded(EXAMPLES / "traffic_light" / "car.py")
+    asyncio.run(car.main())
+    page = (EXAMPLES / "traffic_light" / "README.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import FeatureError, Position
+from tidings.model import FeatureError, Location, Position
 from tidings.wire import Advertise, AnyMessage, Envelope, Extension, Frame, Subscribe
 
 from ._doors import bounded
@@ -82,6 +82,11 @@ class Context:
     def log(self) -> Log | None:
         """The disk, if this broker has one."""
         return self._broker.runtime.log
+
+    @property
+    def place(self) -> Location | None:
+        """Where this broker stands."""
+        return self._broker.place
 
     @property
     def routing(self) -> RoutingOptions:

@@ -204,6 +204,38 @@ class _Request:
         self._size = 0
         self._tiers: dict[str, int] = {}
         self._unstored = self._forgotten = 0
+        if self._attempt == 1 and self._foresees_enough():
+            # Somebody has listened in the place of the client, for longer than it wants to know of.
+            self._answered = True
+            self._forms = list(self._foreseen)
+            self._known |= {(one.identity.publisher, one.identity.publisher_seq) for one in self._forms}
+
+    def _foresees_enough(self) -> bool:
+        """Whether what was kept before the client came has all that it asks for."""
+        kept = self._registration.foreseen
+        if kept is None or kept.since is None or not self._context.settling.is_settled(self._registration):
+            return False
+        if self._since is not None and kept.since <= self._since:
+            return True
+        count = self._past.bound.count
+        fresh = [one for one in self._foreseen if one.identity.published_at >= (kept.since or 0)]
+        return count is not None and len(fresh) >= count
+
+    @property
+    def _foreseen(self) -> list[Envelope]:
+        """What was kept before the client came, within the bound."""
+        kept = self._registration.foreseen
+        since, now = self._since or 0, self._context.now()
+        return [
+            one
+            for one in (kept.envelopes if kept is not None else ())
+            if one.identity.published_at >= since
+            and not (
+                self._past.respect_ttl
+                and one.identity.ttl is not None
+                and one.identity.published_at + one.identity.ttl < now
+            )
+        ]
 
     # --- the hold -------------------------------------------------------------------------------------
 
@@ -343,6 +375,12 @@ class _Request:
             self._reached, self._forms = {}, []
         elif self._partial is not None and not self._answered and not self._reached:
             self._take(self._partial)
+        if ending is not Ending.SATISFIED:
+            # What its origin has lost meanwhile, or cannot be asked for, may have been kept before the client came.
+            self._forms += [
+                one for one in self._foreseen if (one.identity.publisher, one.identity.publisher_seq) not in self._known
+            ]
+        self._registration.foreseen = None
         chosen = newest(self._forms, self._count, self._feature.options.max_answer_bytes)
         context, registration, hold = self._context, self._registration, self._hold
         context.holds.release(hold, self._begins_at(chosen) if ending is Ending.ANSWERED else None)
@@ -359,7 +397,7 @@ class _Request:
 
     def _begins_at(self, chosen: list[Envelope]) -> dict[str, Position]:
         """For each origin, the position behind which everything is delivered."""
-        begins = dict(self._reached)
+        begins = dict(self._reached or self._context.marks_of([self._registration]))
         for form in reversed(chosen):
             identity = form.identity
             begins[identity.origin] = Position(identity.epoch, identity.seq - 1)

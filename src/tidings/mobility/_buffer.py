@@ -27,6 +27,9 @@ class Holder:
         """The same for each of its subscriptions; some may have been overwritten since."""
         self.overwritten: dict[str, Position] = {}
         """By origin, the last that was overwritten."""
+        self.most: int | None = None
+        """How many bytes it may hold by itself."""
+        self.bytes = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -68,16 +71,28 @@ class SharedBuffer:
         held = self._held[number]
         if holder not in held.holders:
             self.bytes += REFERENCE_BYTES
+            holder.bytes += REFERENCE_BYTES + held.size
             holder.references[number] = None
         held.holders[holder] = (*held.holders.get(holder, ()), *ids)
         for id in ids:
             holder.by_id.setdefault(id, []).append(number)
+        while holder.most is not None and holder.bytes > holder.most:
+            self._lose(oldest := next(iter(holder.references)), self._held[oldest], holder)
         while self.bytes > self.most and self._held:
             self._overwrite(next(iter(self._held)))
 
     def of(self, holder: Holder, id: str) -> list[Envelope]:
         """What is held for one subscription of a copy, in the order in which it came."""
         return [self._held[number].envelope for number in holder.by_id.get(id, ()) if number in holder.references]
+
+    @property
+    def latest(self) -> int:
+        """The number of what was added last."""
+        return self._numbers
+
+    def numbered(self, holder: Holder, id: str) -> list[tuple[int, Envelope]]:
+        """The same, each with the number under which it was added: they only grow."""
+        return [(one, self._held[one].envelope) for one in holder.by_id.get(id, ()) if one in holder.references]
 
     def all_of(self, holder: Holder) -> list[tuple[Envelope, tuple[str, ...]]]:
         """What is held for a copy, each with the ids of the subscriptions that want it."""
@@ -102,17 +117,21 @@ class SharedBuffer:
     def _drop(self, number: int, held: _Held, holder: Holder) -> None:
         del held.holders[holder], holder.references[number]
         self.bytes -= REFERENCE_BYTES
+        holder.bytes -= REFERENCE_BYTES + held.size
         if not held.holders:
             del self._held[number]
             self.bytes -= held.size
 
     def _overwrite(self, number: int) -> None:
         held = self._held[number]
-        identity = held.envelope.identity
-        position = Position(identity.epoch, identity.seq)
         if self._overwrote is not None:
             self._overwrote(held.envelope, held.holders)
         for holder in list(held.holders):
-            self.overwritten += 1
-            holder.overwritten[identity.origin] = max(position, holder.overwritten.get(identity.origin, position))
-            self._drop(number, held, holder)
+            self._lose(number, held, holder)
+
+    def _lose(self, number: int, held: _Held, holder: Holder) -> None:
+        identity = held.envelope.identity
+        position = Position(identity.epoch, identity.seq)
+        self.overwritten += 1
+        holder.overwritten[identity.origin] = max(position, holder.overwritten.get(identity.origin, position))
+        self._drop(number, held, holder)

@@ -6,7 +6,7 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,8 @@ OFTEN_TIME = 60_000_000
 """Microseconds."""
 MAX_PATIENCE = 30_000_000
 """Microseconds: the most by which they are."""
+MAX_PREDICTED = 64
+"""The most brokers that a location service may name for one client."""
 MAX_MOVED = 100_000
 """The most clients of which a broker remembers that they have moved."""
 
@@ -88,6 +90,10 @@ class _Client:
     version: int = 0
     wanted: tuple[Wanted, ...] = ()
     offered: tuple[Offered, ...] = ()
+    located: tuple[Wanted, ...] = ()
+    """What it wants where it is."""
+    virtual: set[str] = field(default_factory=set)
+    """The brokers that were told of these."""
     acknowledged: dict[str, Position] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
     """From where on its copies listen."""
@@ -119,6 +125,8 @@ class Controlling:
         """When clients went lately; who went last stands at the end."""
         self.left_behind: Callable[[Whose, Copy], None] = lambda whose, home: homes.drop_home(home)
         """Takes the home copy of a client that is elsewhere now."""
+        self.locate: Callable[[str], Iterable[str] | None] | None = None
+        """A location service: the brokers where a client may go next, the likeliest first; None: it does not know."""
         self.started = 0
         """When this broker was."""
         self.sent = 0
@@ -153,7 +161,7 @@ class Controlling:
         client = _Client(Whose(link.name, link.owner, epoch), link)
         self._clients[link.name] = client
         if known is not None:  # the copies elsewhere are its own, and hear of what it subscribes to now
-            client.told, client.version = known.told, known.version
+            client.told, client.version, client.virtual = known.told, known.version, known.virtual
             if listening:
                 for broker in sorted(client.told):
                     self._send(broker, Deactivate(client.whose))
@@ -303,7 +311,18 @@ class Controlling:
         name = client.whose.name
         if self._options.scheme is not Scheme.PROACTIVE or not self._options.copies(name, moved=name in self._moved):
             return ()
+        known = self.locate(name) if self.locate is not None else None
+        if known is not None:
+            return tuple(one for one in dict.fromkeys(known) if one != self._context.name)[:MAX_PREDICTED]
         return self._neighbourhood.graph.neighbours(self._context.name)
+
+    def relocated(self, name: str) -> None:
+        """The location service knows something else of a client than before."""
+        if (client := self._clients.get(name)) is not None:
+            if client.state is Hosting.HERE:
+                self._tell_soon(client)
+            else:
+                self._settle_and_bid(client)
 
     def _tell_soon(self, client: _Client) -> None:
         if not client.telling and (client.told or self._neighbours(client)):
@@ -321,14 +340,20 @@ class Controlling:
         if client.link is None:
             return
         context = self._context
+        subscribed = context.subscribed(client.link)
         wanted = tuple(
             Wanted(one.id, one.filter, one.receive_own, one.duplicates, dict(one.meta))
-            for one in context.subscribed(client.link)
-            if not one.located  # at another place it would listen for what is here
+            for one in subscribed
+            if one.template is None  # at another place it would listen for what is here
+        )
+        located = tuple(
+            Wanted(one.id, one.template, one.receive_own, one.duplicates, dict(one.meta))
+            for one in subscribed
+            if one.template is not None
         )
         offered = tuple(Offered(one.id, one.filter) for one in context.advertised(client.link))
-        if (wanted, offered) != (client.wanted, client.offered) or not client.version:
-            client.wanted, client.offered = wanted, offered
+        if (wanted, offered, located) != (client.wanted, client.offered, client.located) or not client.version:
+            client.wanted, client.offered, client.located = wanted, offered, located
             client.version = max(client.version + 1, context.now())
             client.current.clear()
 
@@ -339,21 +364,36 @@ class Controlling:
             self._send(broker, Delete(client.whose))
         client.told &= wanted
         client.current &= wanted
+        virtual = set(self._ranked(client, wanted)) if client.located else set()
+        client.current -= virtual ^ client.virtual
+        client.virtual = virtual
         for broker in sorted(wanted - client.current):
-            if self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered)):
+            if self._send(broker, self._propagation(client, broker)):
                 client.told.add(broker)
                 client.current.add(broker)
+
+    def _ranked(self, client: _Client, wanted: set[str]) -> list[str]:
+        """Where the client is listened for all the time: the likeliest of its neighbours."""
+        most = self._options.max_virtual_clients
+        return [one for one in self._known_neighbours(client) if one in wanted][:most]
+
+    def _propagation(self, client: _Client, broker: str) -> Propagate:
+        located = client.located if broker in client.virtual else ()
+        return Propagate(client.whose, client.version, client.wanted, client.offered, located)
+
+    def _settle_and_bid(self, client: _Client) -> None:
+        before = set(client.current)
+        self._settle_copies(client)
+        for broker in sorted(client.current - before):
+            self._send(broker, self._bidding(client))
 
     def reconcile(self) -> None:
         """The neighbour graph has changed."""
         for client in self._clients.values():
-            before = set(client.current)
             if client.state is Hosting.HERE:
                 self._tell_soon(client)
             else:
-                self._settle_copies(client)
-                for broker in sorted(client.current - before):
-                    self._send(broker, self._bidding(client))
+                self._settle_and_bid(client)
 
     def say_again(self) -> None:
         """There is a new tree, and what was under way is lost: say which copies are wanted."""
@@ -373,7 +413,7 @@ class Controlling:
         client = self._clients.get(whose.name)
         if client is None or client.whose != whose or broker not in client.told:
             return
-        if self._send(broker, Propagate(client.whose, client.version, client.wanted, client.offered)):
+        if self._send(broker, self._propagation(client, broker)):
             self._send(broker, self._bidding(client))
 
     def announced(self, broker: str, said: Announced) -> None:

@@ -48,6 +48,8 @@ class Propagate(msgspec.Struct, frozen=True, array_like=True, tag="propagate"):
     """Grows with each change of them."""
     wanted: tuple[Wanted, ...]
     offered: tuple[Offered, ...] = ()
+    located: tuple[Wanted, ...] = ()
+    """Those that speak of `myloc`: to be listened to at once, if the receiver has a place."""
 
 
 class Activate(msgspec.Struct, frozen=True, array_like=True, tag="activate"):

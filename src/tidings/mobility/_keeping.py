@@ -36,6 +36,7 @@ from ._kept_copies import KeptCopies
 from ._neighbour_graph import Outcome
 from ._options import MobilityOptions
 from ._protocol import Copied, Do, Heard, of_copy
+from ._virtual import VirtualClients
 
 MAX_COPIES = 50_000
 """The most copies at one broker; more are not taken."""
@@ -108,6 +109,7 @@ class Keeping:
         """By name: the epoch up to which nothing counts any more, and when that was noted; the earliest first."""
         self._burying = False
         self.buffer = SharedBuffer(options.buffer_bytes)
+        self.virtual = VirtualClients(feature, options, guard_of=guard_of)
         self._record_bytes: dict[str, int] = {}
         """By identity."""
         self.outcomes = dict.fromkeys(Outcome, 0)
@@ -136,12 +138,13 @@ class Keeping:
             copy.restored = True
             self._count(copy, size)
             self._expire_later(copy, always=True)
-            if positions is not None:
-                self._context.call_later(0, functools.partial(self._listen_again, copy, positions))
+            self._context.call_later(0, functools.partial(self._listen_again, copy, positions, record))
 
-    def _listen_again(self, copy: Copy, positions: dict[str, Position]) -> None:
+    def _listen_again(self, copy: Copy, positions: dict[str, Position] | None, record: Propagate) -> None:
         if self.copies.get(copy.whose.name) is copy and copy.restored:
-            self._listen(copy, positions)
+            self.virtual.follow(copy.whose, record.located)
+            if positions is not None:
+                self._listen(copy, positions)
 
     def _made(self, whose: Whose, controller: str) -> Copy:
         return Copy(whose, controller, self.buffer, lambda: self._was_refused(whose.name))
@@ -221,6 +224,7 @@ class Keeping:
         self._count(copy, len(record))
         self._kept.put(copy.whose, copy.controller, record)
         self._expire_later(copy)
+        self.virtual.follow(copy.whose, said.located)
         if copy.inner is not None and not same:
             positions = dict(copy.since)
             copy.close()
@@ -286,6 +290,7 @@ class Keeping:
             self._count(copy, -len(copy.record))
             self._kept.delete(whose.name)
             copy.close()
+        self.virtual.drop(whose.name)
         self._bury(whose.name, whose.epoch if ended else whose.epoch - 1)
 
     def _bury(self, name: str, epoch: int) -> None:
@@ -413,6 +418,7 @@ class Keeping:
         """A client has been attached; what it subscribes to follows."""
         name = link.name
         self._finish(name)
+        self.virtual.arrived(link, epoch)
         copy = self.copies.pop(name, None)
         if copy is not None:
             self._count(copy, -len(copy.record))
@@ -448,6 +454,7 @@ class Keeping:
     def gone(self, link: Link) -> None:
         """A client goes: what its copy has not handed over yet is not wanted any more."""
         self.served.discard(link)
+        self.virtual.gone(link)
         handing = self.handing.get(link.name)
         if handing is not None and handing.link is link:
             self._finish(link.name)
@@ -471,6 +478,8 @@ class Keeping:
     def stand_in(self, link: Link, message: Subscribe | Advertise) -> Registration | None:
         """A client that has arrived announces something that its copy may have; what it adopts."""
         handing = self.handing.get(link.name)
+        if isinstance(message, Subscribe) and not message.after:  # it begins a new stretch here
+            return self._begin_here(link, message, handing)
         if handing is None or handing.link is not link or handing.copy.inner is None:
             return None
         known = handing.advertised if isinstance(message, Advertise) else handing.subscribed
@@ -494,6 +503,17 @@ class Keeping:
         handing.taken_at = self._context.now()
         if not handing.subscribed and not handing.advertised:
             self._context.call_later(0, lambda: self._time_is_up(handing))
+        return registration
+
+    def _begin_here(self, link: Link, message: Subscribe, handing: _Handing | None) -> Registration | None:
+        """A client begins at this place what a virtual client may have begun before."""
+        registration = self.virtual.stand_in(link, message)
+        if registration is not None:
+            self.served.add(link)
+            if handing is not None and handing.link is link:
+                handing.taken += 1
+                handing.taken_at = self._context.now()
+            self.adopted(link)
         return registration
 
     def _hand_over(self, handing: _Handing, registration: Registration, after: dict[str, Position]) -> bool:

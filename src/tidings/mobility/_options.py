@@ -39,6 +39,13 @@ class MobilityOptions:
     """How long a copy stays that hears nothing from the broker that controls it."""
     buffer_bytes: int = 33_554_432
     """What all copies of one broker may hold together; the oldest is overwritten, and asked of its origin later."""
+    max_virtual_clients: int = 4
+    """At how many neighbours one client is listened for all the time, if it subscribes to what is where it is; 0: at
+    none."""
+    virtual_bytes: int = 1_048_576
+    """What is held for one of these at one broker; the oldest is forgotten."""
+    virtual_buffer_bytes: int = 16_777_216
+    """What is held for all of them at one broker; the oldest is forgotten."""
     merge_dedup: bool = True
     """With `REACTIVE`, whether what came from the last broker and by itself is sent to the client once."""
     graph_mode: GraphMode = GraphMode.DYNAMIC

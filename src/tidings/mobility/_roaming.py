@@ -7,7 +7,7 @@ they hold when the client arrives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -45,13 +45,19 @@ class Roaming(Feature):
         *,
         guard_of: Callable[[str], Guard | None] = lambda owner: None,
         warn: Callable[[str], None] = lambda text: None,
+        locate: Callable[[str], Iterable[str] | None] | None = None,
     ) -> None:
-        """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none."""
+        """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none.
+
+        `locate` is a location service: the brokers where a client may go next, the likeliest first, or None if it does
+        not know; then the neighbour graph counts.
+        """
         self._hosts = hosts
         self._scheme = options.scheme
         self._neighbourhood = neighbourhood
         self.keeping = Keeping(self, options, hosts, guard_of=guard_of, warn=warn)
         self.controlling = Controlling(self, options, neighbourhood, self.keeping)
+        self.controlling.locate = locate
         self.transfers: Transfers | None = None
         if options.scheme is Scheme.REACTIVE:
             self.transfers = Transfers(self, self.keeping, merge_dedup=options.merge_dedup)
@@ -88,7 +94,8 @@ class Roaming(Feature):
     def _weave(self) -> None:
         """Follow what clients subscribe to and acknowledge, once there is somebody who wants to know."""
         proactive = self._scheme is Scheme.PROACTIVE
-        wanted = proactive and bool(self._neighbourhood.graph.neighbours(self.context.name))
+        known = self._neighbourhood.graph.neighbours(self.context.name)
+        wanted = proactive and bool(known or self.controlling.locate is not None)
         if wanted == self._woven:
             return
         self._woven = wanted

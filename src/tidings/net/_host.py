@@ -128,7 +128,12 @@ class Host:
         """Keeps copies of clients ready, if the configuration says so."""
         if options.mobility.scheme is not Scheme.ORIGINS:
             self.roaming = Roaming(
-                options.mobility, self.hosts, self.neighbourhood, guard_of=self._guard_of, warn=log.warning
+                options.mobility,
+                self.hosts,
+                self.neighbourhood,
+                guard_of=self._guard_of,
+                warn=log.warning,
+                locate=options.locate,
             )
             self.arrivals.scheme_of = self.roaming.scheme_of
         self.groups = Groups()

@@ -121,12 +121,15 @@ _HAND_OFFS = {
     "misses": "Clients that found no copy.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",
+    "virtual_hits": "Subscriptions that clients took over from virtual clients.",
+    "virtual_lead_ms": "For how many milliseconds these had listened before their clients came, together.",
 }
 
 
 def _hand_offs(counted: Mapping[str, int], f_neg: float, f_pos: float) -> Iterator[Metric]:
     yield from (_counter(f"mobility_{name}", text, counted[name]) for name, text in _HAND_OFFS.items())
     yield _gauge("mobility_edges", "Edges of the neighbour graph at this broker.", counted["edges"])
+    yield _gauge("mobility_virtual_clients", "Clients that are listened for at this place.", counted["virtual_clients"])
     yield _gauge("mobility_f_neg", "Share of the latest hand-offs over an edge that was new.", f_neg)
     yield _gauge("mobility_f_pos", "Edges removed lately, by the time that edges were there.", f_pos)
 

@@ -102,6 +102,7 @@ class Movement:
         """What has happened since the broker started, and how large the graph is."""
         graph = self._host.neighbourhood.graph
         quality = graph.quality
+        virtual = self._host.roaming.keeping.virtual if self._host.roaming is not None else None
         return {
             "hand_offs": self._host.neighbourhood.arrived,
             "hits": quality.hits,
@@ -110,6 +111,9 @@ class Movement:
             "edges_added": quality.additions,
             "edges_removed": quality.removals,
             "edges": len(graph),
+            "virtual_clients": len(virtual.clients) if virtual is not None else 0,
+            "virtual_hits": virtual.used if virtual is not None else 0,
+            "virtual_lead_ms": virtual.lead // 1_000 if virtual is not None else 0,
         }
 
     def quality(self) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -147,6 +148,9 @@ class Options:
     """For the strategies of history that rest on caches; the timer and the largest answer are those of `history`."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     mobility: MobilityOptions = field(default_factory=MobilityOptions)
+    locate: Callable[[str], Iterable[str] | None] | None = field(default=None, repr=False)
+    """A location service of the operator's own: the brokers where a client may go next, the likeliest first; None:
+    it does not know, and the neighbour graph counts."""
 
     @property
     def routing_kind(self) -> str:

@@ -10,7 +10,7 @@ from ._entries import Entries
 from ._host import Host
 from ._merging import Merging
 from ._reduction import ALGORITHMS, Announcement, Delta, Reduction, RoutingOptions
-from ._registration import Registration
+from ._registration import Foreseen, Registration
 from ._registrations import LEAVING_COST, Registrations
 from ._scoping import Scoping
 from ._settling import Settling
@@ -31,6 +31,7 @@ __all__ = [
     "Delta",
     "Entries",
     "Entry",
+    "Foreseen",
     "Gate",
     "Host",
     "Merging",

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tidings.broker._links import Link
 from tidings.model import Duplicates, Matches, Position
-from tidings.wire import Past
+from tidings.wire import Envelope, Past
 
 from ._book import Entry
+
+
+class Foreseen(NamedTuple):
+    """What somebody who stood in for a client has kept for a subscription before the client came."""
+
+    envelopes: tuple[Envelope, ...]
+    """As they were delivered, in this order."""
+    since: int | None
+    """From when on everything that was published is among them, in microseconds since 1970 UTC; None: that is not
+    known."""
 
 
 class Registration:
@@ -21,14 +32,15 @@ class Registration:
         "effective",
         "entries",
         "filter",
+        "foreseen",
         "id",
         "link",
-        "located",
         "meta",
         "number",
         "past",
         "placed",
         "receive_own",
+        "template",
         "told",
     )
 
@@ -44,7 +56,7 @@ class Registration:
         duplicates: Duplicates = Duplicates.DEFAULT,
         past: Past | None = None,
         after: Mapping[str, Position] | None = None,
-        located: bool = False,
+        template: Matches | None = None,
     ) -> None:
         self.link = link
         self.id = id
@@ -59,8 +71,10 @@ class Registration:
         """How far it reaches into the past; whoever takes it at SUBSCRIBE looks after that."""
         self.after = after
         """How far its client had come with it at another broker; None: it has taken the place of another one here."""
-        self.located = located
-        """Whether its client has asked for what is where it is: at another broker it wants something else."""
+        self.template = template
+        """What its client asked for, if that speaks of `myloc`: at another broker it means something else."""
+        self.foreseen: Foreseen | None = None
+        """What was kept for it before its client came; whoever looks after its past may use it."""
         self.entries: dict[str, Entry] = {}
         """By scope."""
         self.told = False
@@ -71,6 +85,11 @@ class Registration:
         """Whether a deciding point must hear of it before it is settled."""
         self.placed = True
         """Whether this broker carries every scope of the client; until then it is not settled."""
+
+    @property
+    def located(self) -> bool:
+        """Whether its client has asked for what is where it is."""
+        return self.template is not None
 
     @property
     def settled(self) -> bool:

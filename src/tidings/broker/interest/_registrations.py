@@ -98,14 +98,14 @@ class Registrations:
             duplicates=message.duplicates,
             past=_past(message),
             after=message.after if known is None else None,
-            located=located,
+            template=asked.filter if located else None,
         )
-        if known is None and message.after and (adopted := self._host.stand_in(link, message)) is not None:
-            adopted.after = message.after
-            self._repeated(adopted, message.number, advertisement=False)
-            return
         if new.past is not None:
             self._host.holds.check_room(link)
+        goes_on = known is None and (message.after or located)
+        if goes_on and (adopted := self._host.stand_in(link, message)) is not None:
+            self._stood_in(adopted, new)
+            return
         if known is None and message.after and not self._host.recovery.has_room(link, len(message.after)):
             self.returning.add(link, asked)
             return
@@ -122,6 +122,19 @@ class Registrations:
             self._host.recovery.resume(new, message.after, early=message.early)
         self._subscriptions.setdefault(link, {})[message.id] = new
         self._place(new, known, advertisement=False)
+
+    def _stood_in(self, adopted: Registration, new: Registration) -> None:
+        """A client goes on with what somebody had subscribed to in its place; if it has a past, this comes first."""
+        adopted.after, adopted.past = new.after, new.past
+        if adopted.past is None:
+            self._repeated(adopted, new.number, advertisement=False)
+            return
+        adopted.number, adopted.told = new.number, False
+        try:
+            self._host.at_subscribe(adopted)
+        except TidingsError:
+            self._end(adopted, advertisement=False)
+            raise
 
     def _asks_again(self, known: Registration, message: Subscribe) -> bool:
         """Whether a client asks for a past that it has got already, but has not heard of."""
