@@ -177,7 +177,6 @@ def test_subscriptions_that_come_and_go_reach_all_who_listen() -> None:
     assert not virtual(world, "z").buffer.bytes
 
 
-@pytest.mark.req("HIS-118")
 def test_a_client_is_listened_for_at_so_many_places_and_with_so_many_bytes() -> None:
     limited = MobilityOptions(
         Scheme.PROACTIVE, roamers=("all",), max_virtual_clients=1, virtual_bytes=500, virtual_buffer_bytes=700
