@@ -92,7 +92,6 @@ def test_red_is_known_on_arrival_because_somebody_has_listened_there() -> None:
     assert not check(world.trace)
 
 
-@pytest.mark.req("HIS-117")
 @pytest.mark.req("HIS-138")
 def test_red_that_was_published_before_anybody_listened_comes_from_history() -> None:
     world = road()
@@ -111,7 +110,6 @@ def test_red_that_was_published_before_anybody_listened_comes_from_history() -> 
     assert not check(world.trace)
 
 
-@pytest.mark.req("HIS-117")
 @pytest.mark.parametrize(("bound", "expected"), [(last(2), ["2", "3"]), (since(2), ["2", "3"])])
 def test_where_somebody_has_listened_for_long_enough_history_is_not_asked(bound: Any, expected: list[str]) -> None:
     world = road()
@@ -132,7 +130,6 @@ def test_where_somebody_has_listened_for_long_enough_history_is_not_asked(bound:
     assert not check(world.trace)
 
 
-@pytest.mark.req("HIS-117")
 def test_the_older_part_comes_from_history_and_the_newer_from_who_has_listened() -> None:
     """The origin had only accepted the newer part, and has lost it."""
     world = road()

@@ -53,7 +53,7 @@ def test_a_name_leads_back_to_its_run(name: str) -> None:
 
 
 ONCE_BROKEN = (
-    "wm9200023",  # a claim was lost at a broker that was not ready, and had to be said again
+    "wm9200023",  # the judge took a claim for told whose neighbour had not been ready when it left
     "hw7700026",  # a broker to which a client came back did not tell the one where it was meanwhile
     "vm62000020",  # one form of a publication reached a client, and others came before its home copy listened
     "hv72000016",  # an origin owed something to one subscription, and the home copy of another trusted its mark
