@@ -4,6 +4,8 @@
   symbols are more popular than others, with publishers as with subscribers. `types` can make the type of
   each quote a list, as it is where types inherit.
 - *mixed*: all operators, on texts, numbers, booleans, times and places.
+- *stubborn*: over the same words, what no hash and no order finds: what a text contains or ends with, what it is not,
+  either of two ranges. *sought* asks the same notifications for equal words.
 - *ranges*: two to four intervals on eight numbers, wide and narrow, one in four open to one side.
 """
 
@@ -193,3 +195,62 @@ def ranges(seed: int = 3) -> Workload:
         return Filter([Conjunction(bounds(name) for name in rng.sample(names, rng.choice([2, 3, 3, 4])))])
 
     return Workload("ranges only", filter, notification)
+
+
+def _lines(rng: random.Random) -> tuple[list[str], Callable[[], Notification]]:
+    """Words, and log lines of some of them."""
+    words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(4, 9))) for _ in range(2000)]
+
+    def notification() -> Notification:
+        return Notification.trusted(
+            {
+                "word": rng.choice(words),
+                "line": " ".join(rng.choices(words, k=8)),
+                "image": f"{rng.choice(words)}/{rng.choice(words)}.{rng.choice(['exe', 'dll', 'sh'])}",
+                "load": rng.random() * 1000,
+                "size": rng.randrange(100_000),
+            }
+        )
+
+    return words, notification
+
+
+def stubborn(seed: int = 4) -> Workload:
+    """Filters that no index helps, as rules that look for attacks are."""
+    rng = random.Random(seed)
+    words, notification = _lines(rng)
+
+    def either(name: str, most: int) -> list[Constraint]:
+        low, high = sorted(rng.randrange(most) for _ in range(2))
+        return [Range(name, None, low / 20), Range(name, high + (most - high) * 0.95, None)]
+
+    def filter() -> Filter:
+        common: list[Constraint] = [
+            Negated(Equal("word", rng.choice(words))),
+            Negated(Suffix("image", rng.choice([".exe", ".dll", ".sh"]))),
+            Negated(Contains("line", rng.choice(words)[:3])),
+        ]
+        first: list[Constraint] = rng.choice(
+            [
+                [Contains("line", rng.choice(words)[1:5])],
+                [Suffix("image", rng.choice(words)[-3:] + rng.choice([".exe", ".dll", ".sh"]))],
+                [Contains("image", rng.choice(words)[:3])],
+                either("load", 1000),
+                either("size", 100_000),
+            ]
+        )
+        more = rng.sample(common, rng.randint(1, 3))
+        return Filter([Conjunction([one, *more]) for one in first])
+
+    return Workload("nothing to index", filter, notification)
+
+
+def sought(seed: int = 4) -> Workload:
+    """Filters that name a word, on the same notifications."""
+    rng = random.Random(seed)
+    words, notification = _lines(rng)
+
+    def filter() -> Filter:
+        return Filter([Conjunction([Equal("word", rng.choice(words)), Range("size", rng.randrange(100_000), None)])])
+
+    return Workload("words", filter, notification)

@@ -5,6 +5,7 @@ Ratios are of one run. `--full` draws the curves over bounds and routing algorit
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import math
 import random
@@ -14,16 +15,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import tidings
 from bench import Report
 from tidings.aggregation import Aggregation, AggregationOptions, Policy, Riding
-from tidings.aggregation.messages import Ask, encode
+from tidings.aggregation._key import key_of, subject_of
+from tidings.aggregation.messages import Ask, decode, encode
 from tidings.broker import Feature, Link, RoutingOptions
 from tidings.model import Filter
+from tidings.net import Options, serve
 from tidings.sim import Network, SimClient, Weather, topologies
-from tidings.wire import Extension, Frame, Notify, Subscribe, Unsubscribe
+from tidings.wire import Extension, Frame, Notify, Quality, Subscribe, Unsubscribe
 
 BROKERS, TOPICS, CLIENTS, CHANGES = 16, 60, 80, 400
 CHANGES_PER_SECOND = 100
+REMEMBERED_TEXTS = 5_000
+"""At least as many filters as are remembered after they were parsed."""
 LINKS_PER_EVENT = 13
 """About how many of the links of the tree an event crosses."""
 
@@ -52,6 +58,7 @@ def run(report: Report) -> None:
         name = f"share that rides at {rate} events a second and link / what events alone would carry"
         report.ratio(f"{name} ({one.ridden:.2f} / {one.expected:.2f})", one.ridden / one.expected, at_least=0.95)
     _memory(report)
+    _quenching(report)
     if report.full:
         for algorithm in ("simple", "identity", "covering"):
             for bound in (0, 5, 10, 20, 50):
@@ -60,9 +67,40 @@ def run(report: Report) -> None:
                     report.figure(f"{algorithm}, bound {bound}, {policy.value}", one.frames, "frames/change")
 
 
+def _quenching(report: Report) -> None:
+    """What a publisher and its broker use for what nobody wants, if it is left out, over TCP and in one process."""
+    used = {(quality, quench): math.inf for quality in (Quality.FIRE, Quality.ACCEPTED) for quench in (False, True)}
+
+    async def measure() -> None:
+        async with serve(Options(port=0)) as server:
+            url = f"tidings://127.0.0.1:{server.port}"
+            async with tidings.connect(url) as publisher, tidings.connect(url) as subscriber:
+                await subscriber.subscribe("type = 'load' AND load >= 90", callback=lambda each: None)
+                for topic in range(50):
+                    await subscriber.subscribe(f"type = 'alarm' AND rack = {topic}", callback=lambda each: None)
+                while not (await publisher.publish(n=1, quality="fire", quench=True)).quenched:
+                    await asyncio.sleep(0.01)
+                for _ in range(5):
+                    for quality, quench in list(used):
+                        gc.collect()
+                        begin = time.process_time()
+                        for number in range(10_000):
+                            await publisher.publish(
+                                type="load", load=number % 100, rack=number, quality=quality, quench=quench
+                            )
+                        await publisher.flush()
+                        await publisher.aggregates.list()  # everything before it has been handled
+                        used[quality, quench] = min(used[quality, quench], time.process_time() - begin)
+
+    asyncio.run(measure())
+    for quality in (Quality.FIRE, Quality.ACCEPTED):
+        ratio = used[quality, True] / used[quality, False]
+        report.figure(f"publishing with quench, 90 % unheard, {quality.name.lower()} / without", ratio, "x")
+
+
 def _memory(report: Report) -> None:
     """What a watched key takes at a broker, for one link direction, beside its filter."""
-    keys = 2_000
+    keys = 10_000
     network = Network(features=lambda name: [Aggregation()])
     network.add_brokers("ab", links=["ab"])
     network.run()
@@ -74,21 +112,37 @@ def _memory(report: Report) -> None:
     assert isinstance(aggregation, Aggregation)
     (link,) = network.brokers["b"].adjacency.open_links
     asks = [encode(Ask(10_000 + at, "subscriber_count", "1", text, b"", "", 0)) for at, text in enumerate(texts)]
+
+    def take() -> None:
+        for ask in asks:
+            aggregation.on_message(link, ask)
+        network.run(1)
+
+    subjects: list[object] = []
+
+    def subject() -> None:
+        for ask in map(decode, asks):
+            assert isinstance(ask, Ask)
+            kept = subject_of(ask.aggregate, ask.version, ask.key, ask.probe, ask.scope, away=ask.away)
+            subjects.append((kept, key_of(kept)))
+
+    of_subjects = _allocated(subject) - 64 * keys  # the pair and its place in the list
+    taken = _allocated(take)
+    report.figure("what a watched key is about: its subject and its filter", of_subjects / keys, "bytes")
+    report.limit("a watched key, beside what it is about", (taken - of_subjects) / keys, "bytes", at_most=400)
+
+
+def _allocated(work: Callable[[], None]) -> int:
+    """How many bytes are held after some work that were not before."""
+    for number in range(REMEMBERED_TEXTS):  # what is remembered of others is not held for this work
+        Filter.parse(f"other = {number}")
     gc.collect()
     tracemalloc.start()
-    for ask in asks:
-        aggregation.on_message(link, ask)
-    network.run(1)
+    work()
     gc.collect()
-    kept = tracemalloc.take_snapshot().filter_traces(
-        [
-            tracemalloc.Filter(True, "*/tidings/aggregation/*"),
-            tracemalloc.Filter(False, "*/tidings/aggregation/messages.py"),  # the text of the filter
-        ]
-    )
+    held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    taken = sum(one.size for one in kept.statistics("filename"))
-    report.limit("a watched key, beside its filter", taken / keys, "bytes", at_most=400)
+    return held
 
 
 def _best(work: Callable[[], None], rounds: int = 5) -> float:

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from tidings import _native
-from tidings.matching import CompiledIndex, Fed, Group, PassedOn, Plan
+from tidings.matching import Checks, CompiledIndex, Fed, Group, PassedOn, Plan
 from tidings.matching._atom import atom_of
-from tidings.model import ROOT_ROUTE, Filter, Identity, Matches
+from tidings.model import ROOT_ROUTE, Filter, Identity, Matches, Route
 from tidings.wire import (
     Envelope,
     Frame,
@@ -79,6 +79,10 @@ READS = [
 """Parts that ended too early once, or might."""
 
 
+SCOPED = (pack((Route("s"),))[:5], pack(("s",)) + b"\x00\x90")
+"""What is before and after the name of a publisher in the route of a scope."""
+
+
 class Link:
     """Somebody at the other end."""
 
@@ -93,10 +97,27 @@ class Feeder:
         self._links = [Link() for _ in range(8)]
         guard: CompiledIndex[int] = CompiledIndex()
         guard.add(Filter.parse("NOT (a = 1) OR b EXISTS"), 0)
-        self._guards = [None, None, guard.plane]
+        assert guard.plane is not None
+        others: CompiledIndex[int] = CompiledIndex()
+        others.add(Filter.parse("b = 2 OR a > 7 OR a = 'x'"), 0)
+        some = (guard.plane,)
+        self._checks: list[Checks | None] = [
+            None,
+            None,
+            (some, None, None, None),
+            ((), guard.plane, None, True),
+            ((), None, others.plane, guard.plane),
+            (some * 2, guard.plane, others.plane, others.plane),
+        ]
         self._version = 0
         self.fed = 0
-        self._plane.arm(b"\x94\x98\xa1b\x01", b"\x00", pack((ROOT_ROUTE,)))
+        self._arm()
+
+    def _arm(self) -> None:
+        """With scopes, or without."""
+        before, after = self._rng.choice([(b"", b""), SCOPED])
+        passing = self._rng.choice([b"", pack((ROOT_ROUTE,))])
+        self._plane.arm(b"\x94\x98\xa1b\x01", b"\x00", pack((ROOT_ROUTE,)), passing, before, after)
 
     def _plan(self, matching: list[int], source: Link) -> Plan | None:
         rng = self._rng
@@ -104,14 +125,24 @@ class Feeder:
             return None
         if rng.random() < 0.05:
             raise ValueError("nobody knows")
+        return matching, rng.random() < 0.2, self._groups(matching), rng.random() < 0.2
+
+    def _groups(self, matching: list[int]) -> list[Group]:
+        rng = self._rng
         left = rng.sample(self._links, rng.randrange(len(self._links)))
         groups: list[Group] = []
         while left:
             some = [left.pop() for _ in range(rng.randint(1, len(left)))]
             ids = tuple(map(str, matching[:5]))
             closing = pack(ids) + pack(Hop())
-            groups.append((dict.fromkeys(some, None), b"\x92\x93\xa7Deliver", closing, rng.random() < 0.5))
-        return matching, rng.random() < 0.2, groups
+            routes = rng.choice([None, pack((ROOT_ROUTE,)), pack((Route("elsewhere"), ROOT_ROUTE))])
+            groups.append((dict.fromkeys(some, None), b"\x92\x93\xa7Deliver", closing, rng.random() < 0.5, routes))
+        return groups
+
+    def _special(self, matching: list[int]) -> list[Group] | bool | None:
+        """Whether somebody stands apart now."""
+        chance = self._rng.random()
+        return None if chance < 0.7 else self._groups(matching) if chance < 0.9 else False
 
     def feed(self, bodies: list[bytes]) -> None:
         """One read."""
@@ -138,7 +169,8 @@ class Feeder:
         for n, body in enumerate(bodies):
             seq = rng.choice([n, n + 120, n + 2**32 - 2, n + 2**62])
             identity = Identity(name, 1, seq, "p", seq, seq, 0, rng.choice([None, None, 7, 2**62]))
-            read += part(Part.DATA, encode(Frame(Notify(Envelope(identity, (ROOT_ROUTE,), body)), Hop(7))))
+            route = rng.choice([ROOT_ROUTE, ROOT_ROUTE, Route("s", source="p" * rng.choice([1, 40]), path=("s",))])
+            read += part(Part.DATA, encode(Frame(Notify(Envelope(identity, (route,), body)), Hop(7))))
         for _ in range(rng.choice([0, 0, 1, 3])):
             read[rng.randrange(len(read))] = rng.randrange(256)
         data = bytes(read[: rng.choice([len(read), rng.randrange(len(read) + 1)])])
@@ -149,18 +181,18 @@ class Feeder:
         rng = self._rng
         at = 0
         for _ in range(4):
-            special = rng.choice([None, None, lambda targets: rng.random() < 0.3])
+            special = rng.choice([None, self._special])
             try:
                 found = self._plane.pass_on(
-                    data, at, self._links[0], pack(Hop(7)), 500, self._version, self._plan, special
+                    data, at, self._links[0], 500, self._version, self._plan, special, pack(Hop(7))
                 )  # fmt: skip
             except ValueError:
                 continue
             if found is None:
                 return
             passed = PassedOn(*found)
-            for _, frames, length, largest in passed.written:
-                assert len(Written(frames, length, largest).parts()) == length
+            for _, frames, length, largest, numbers in passed.written:
+                assert len(Written(frames, length, largest).parts()) == length == len(numbers) // 8
             self.fed += passed.taken
             at = passed.upto
 
@@ -170,14 +202,16 @@ class Feeder:
         self._plane.is_sound(data, 2**20)
         if rng.random() < 0.2:
             self._version += 1
+        if rng.random() < 0.1:
+            self._arm()
         at = 0
         for _ in range(4):
-            special = rng.choice([None, None, lambda targets: rng.random() < 0.3])
-            last, guard = rng.choice([0, 2**63 - 3]), rng.choice(self._guards)
+            special = rng.choice([None, self._special])
+            last, checks = rng.choice([0, 2**63 - 3]), rng.choice(self._checks)
             try:
                 found = self._plane.feed(
-                    data, at, self._links[0], b"\xa1p", last, 0, 2**50, b"\0\1\2\2", guard, 500,
-                    self._version, self._plan, special,
+                    data, at, self._links[0], 500, self._version, self._plan, special,
+                    b"\xa1p", last, 0, 2**50, b"\0\1\2\2", checks,
                 )  # fmt: skip
             except ValueError:
                 continue
@@ -191,8 +225,9 @@ class Feeder:
         first = Identity("b", 1, 1, "p", fed.seq - fed.taken + 1, 2**50)
         run = Run(first, Quality(fed.quality), fed.envelopes, fed.places, fed.size)
         assert [one.body for one in run.envelopes()] == run.bodies()
-        for _, frames, length, largest in fed.written:
-            assert len(Written(frames, length, largest).frames()) == length
+        assert len(run.some(fed.watched)) == len(fed.watched)
+        for _, frames, length, largest, numbers in fed.written:
+            assert len(Written(frames, length, largest).frames()) == length == len(numbers) // 8
         self.fed += fed.taken
 
 

@@ -1,4 +1,7 @@
-"""Groups at one broker: a group of ten against one plain subscriber, and plain subscribers beside a hundred groups."""
+"""Groups at one broker, and a scope that chooses: ten who share against one plain subscriber.
+
+Besides: plain subscribers beside a hundred groups.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from collections.abc import Callable, Iterable
 from bench import Report
 from bench._runtime import Idle
 from tidings.broker import Broker, Link, LinkKind
-from tidings.groups import Groups
+from tidings.groups import Choosing, Groups
 from tidings.model import Filter, Notification
+from tidings.scopes import OPEN, Answer, CreateScope, PolicyKind, PolicyUse, Scopes, SetPolicy
+from tidings.scopes import Join as JoinScope
 from tidings.wire import (
     GROUPS,
     Deliver,
@@ -30,6 +35,8 @@ REPEATS = 15
 GROUPS_BESIDE = 100
 TARGET = 0.45
 """Of the processor time of the broker alone. On sockets, where both pay for theirs, the difference is smaller."""
+CHOSEN = 0.2
+"""For a scope that gives each publication to one of ten members, beside one that leaves the lane as well."""
 TURN = 64
 """Publications that one read brings: what is put off until its turn has ended is done after so many."""
 
@@ -100,6 +107,26 @@ def _built(*, members: int = 0, plain: int = 0, beside: int = 0, grouped: bool =
     return broker, runtime
 
 
+def _scoped(members: int, policy: PolicyUse | None = None) -> tuple[Broker, _Inside]:
+    """A broker with a scope whose members want what is published in it."""
+    runtime, service = _Inside(), Scopes("a")
+    broker = Broker("a", runtime, features=[service, Choosing()])
+    names = [f"m{n}" for n in range(members)]
+    joins = (JoinScope(f"@{name}", "s") for name in ("publisher", *names))
+    answers: list[Answer] = []
+    service.ask(
+        (CreateScope("s", OPEN), *joins, SetPolicy("s", PolicyKind.INTERNAL, policy)),
+        answers.append,
+        administrator=True,
+    )
+    runtime.end_turn()
+    assert [answer.error for answer in answers] == [""]
+    for name in names:
+        broker.receive(_client(broker, name), Frame(Subscribe("s", Filter.parse("kind = 1"))))
+    runtime.end_turn()
+    return broker, runtime
+
+
 def _publishing(broker: Broker, runtime: _Inside, expected: int) -> Callable[[], float]:
     """Measures the processor time of one publication, in microseconds, whenever it is called."""
     link, body, sent = _client(broker, "publisher"), encode_body(Notification(kind=1, price=5, symbol="SAP")), [0]
@@ -135,6 +162,16 @@ def run(report: Report) -> None:
     report.figure("a publication, one plain subscriber", one, "µs")
     report.figure("a publication, a group of 10", group, "µs")
     report.ratio("a group of 10 against one plain subscriber", one / group, at_least=TARGET)
+    plain, full, chosen = _in_turn(
+        _publishing(*_scoped(1), 1),
+        _publishing(*_scoped(1, PolicyUse("full")), 1),
+        _publishing(*_scoped(10, PolicyUse("one-of-n")), 1),
+    )
+    report.figure("a publication in a scope, one plain member", plain, "µs")
+    report.figure("a publication in a scope with a policy for each candidate, one member", full, "µs")
+    report.figure("a publication in a scope, one of ten members in turn", chosen, "µs")
+    report.figure("one of ten members in turn against one plain member", plain / chosen, "x")
+    report.ratio("one of ten members in turn against one member with a policy", full / chosen, at_least=CHOSEN)
     alone, beside = _in_turn(
         _publishing(*_built(plain=10, beside=GROUPS_BESIDE, grouped=False), 10),
         _publishing(*_built(plain=10, beside=GROUPS_BESIDE), 10),

@@ -25,7 +25,7 @@ from tidings.wire import encode_body
 from . import Report
 from ._predicates import predicate
 from ._weights import per_filter
-from ._workloads import Workload, mixed, ranges, stock
+from ._workloads import Workload, mixed, ranges, sought, stock, stubborn
 
 WARM = 12_000
 """Notifications before the first measurement."""
@@ -134,6 +134,26 @@ def engines(report: Report, workload: Workload, many: int) -> None:
     report.figure(f"{where}, from the body", from_bodies * 1e6, "µs")
     report.figure(f"{where}, from what was decoded", from_attributes * 1e6, "µs")
     report.figure(f"{workload.name}, {many:,} filters: the index beside it", python * 1e6, "µs")
+
+
+def helpless(report: Report, many: int) -> None:
+    """Filters that no index helps, against as many that name a word, from the same bodies."""
+    measured = []
+    for workload in (sought(), stubborn()):
+        filters = [workload.filter() for _ in range(many)]
+        compiled = settled(workload, filters, CompiledIndex())
+        assert compiled.match_body is not None
+        events = [workload.notification() for _ in range(EVENTS // 4)]
+        bodies = [encode_body(event) for event in events]
+        for event, body in list(zip(events, bodies, strict=True))[:20]:
+            expected = [key for key, filter in enumerate(filters) if filter.matches(event)]
+            if sorted(compiled.match_body(body) or ()) != expected:
+                raise AssertionError(f"the engine and the loop disagree on {event}")
+        best = min(_per_event(compiled.match_body, bodies) for _ in range(REPEATS))
+        gc.unfreeze()
+        report.figure(f"{workload.name}, {many:,} filters: compiled, from the body", best * 1e6, "µs")
+        measured.append(best)
+    report.limit(f"{many:,} filters that no index helps, against words", measured[1] / measured[0], "x", at_most=20)
 
 
 def weights(report: Report, workload: str, many: int) -> None:
@@ -255,6 +275,7 @@ def run(report: Report) -> None:
     else:
         for workload, many, _ in targets:
             engines(report, workload, many)
+        helpless(report, 3_000)
         weights(report, "stock", 100_000)
         weights(report, "ranges", 100_000)
     for many in (1_000, 10_000, 100_000, *([1_000_000] if report.full else [])):

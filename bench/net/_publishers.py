@@ -43,7 +43,7 @@ class Received:
             await asyncio.sleep(0.001)
 
 
-def say(what: str, **more: float | list[float]) -> None:
+def say(what: str, **more: float | str | list[float] | dict[str, int]) -> None:
     """Tell whoever started this process."""
     print(msgspec.json.encode({"what": what, **more}).decode(), flush=True)
 

@@ -19,8 +19,8 @@ async def run(broker: str, name: str, symbol: str, limit: float, say: Say = say)
         cheap = (tidings.attr.type == "Quote") & (tidings.attr.symbol == symbol) & (tidings.attr.price < limit)
         quotes = await client.subscribe(cheap)
         say(name, await anext(quotes))
-        quotes.unsubscribe()
         await client.publish(type="Order", order=f"{name}/1", customer=name, symbol=symbol, limit=limit, size=10)
+        quotes.unsubscribe()
 
 
 if __name__ == "__main__":

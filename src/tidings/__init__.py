@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from tidings.cli._config import ConfigurationError
     from tidings.cli._errors import UsageError
     from tidings.client import (
+        Acks,
         Client,
         ClientNotOpen,
         ConnectionFailed,
+        Job,
         Misfit,
         Move,
         NotAdmitted,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from tidings.model import (
         AccessDenied,
+        AckRefused,
         AggregateError,
         AlreadyDefined,
         AlreadyPublished,
@@ -118,6 +121,8 @@ _ELSEWHERE = {
 
 __all__ = [
     "AccessDenied",
+    "AckRefused",
+    "Acks",
     "AggregateError",
     "AlreadyDefined",
     "AlreadyPublished",
@@ -148,6 +153,7 @@ __all__ = [
     "GapInStream",
     "HistoryReport",
     "IncompleteMapping",
+    "Job",
     "LawBroken",
     "Location",
     "MappingError",

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidings.aggregation import Below, Engine, Policy, Request, Subject, Terms, Update
+from tidings.aggregation import Below, Engine, Policy, Request, State, Subject, Terms, Update
 from tidings.aggregation._forms import Form, Ranges
 from tidings.aggregation._riding import Traffic
 
@@ -41,7 +41,7 @@ class Node:
     def began(self, subject: Subject) -> None:
         self.world.soon(lambda: self.engine.changed(subject, self.local))
 
-    def ended(self, subject: Subject) -> None:
+    def ended(self, state: State[int]) -> None:
         pass
 
     def ask(self, link: int, number: int, subject: Subject, bound: float) -> None:

@@ -21,8 +21,7 @@ def test_whatever_overlaps_is_near(seed: int, count: int) -> None:
     for number, filter in keys.items():
         index.add(number, filter)
     for gone in rng.sample(sorted(keys), count // 3):
-        index.remove(gone)
-        del keys[gone]
+        index.remove(gone, keys.pop(gone))
     for _ in range(10):
         filter = random_filter(rng)
         near = list(index.near(filter))
@@ -56,11 +55,13 @@ def test_a_number_is_found_as_a_number_and_true_is_none() -> None:
 
 def test_nothing_is_left_of_keys_that_are_removed() -> None:
     index: KeyIndex[int] = KeyIndex()
-    for number in range(10):
-        index.add(number, Filter.parse(f"a IN ({number}, {number + 1}) OR b > {number}"))
-        index.add(number + 100, Filter.parse(f"a = {number}"))
-    for number in [*range(10), *range(100, 110)]:
-        index.remove(number)
+    texts = {number: f"a IN ({number}, {number + 1}) OR b > {number}" for number in range(10)}
+    texts |= {number + 100: f"a = {number}" for number in range(10)}
+    for number, text in texts.items():
+        index.add(number, Filter.parse(text))
+    assert set(index) == set(texts)
+    for number, text in texts.items():
+        index.remove(number, Filter.parse(text))
     assert not index
     assert not index._by_value
     assert not index._always

@@ -168,6 +168,37 @@ def test_versions_side_by_side_are_never_mixed_lost_or_left(seed: int) -> None:
     run(seed)
 
 
+def test_all_watches_let_go_of_a_version_before_any_asks_for_a_third() -> None:
+    here = World("ab", ["ab"], workers=workers)
+    checked = Checked(here)
+    here.deploy(statement(here, 1))
+    watches = [here.network.clients["ca"].watch(NAME, id=f"w{number}") for number in range(3)]
+    here.network.run(4)
+    for client, number in (("ca", 2), ("cb", 3)):  # at once, so that neither broker has heard of the other's
+        here.say(client, Deploy(f"u{number}", statement(here, number, replaces="1.0.0")))
+    here.network.run(8)
+    assert checked.broken == []
+    assert [watch.last.version for watch in watches if watch.last] == ["3.0.0"] * 3
+
+
+def test_a_version_serves_on_while_two_upgrades_of_it_meet() -> None:
+    here = World("ab", ["ab"], workers=workers)
+    here.deploy(statement(here, 1))
+    watch = here.network.clients["ca"].watch(NAME)
+    here.network.run(4)
+    before = len(watch.results)
+    assert watch.last is not None
+    assert watch.last.complete
+    for client, number in (("ca", 2), ("cb", 3)):
+        here.say(client, Deploy(f"u{number}", statement(here, number, replaces="1.0.0")))
+    here.network.run(8)
+    assert all(result.complete for result in watch.results[before:])
+    assert [result.version for result in watch.results[before:]][-1] == "3.0.0"
+    assert {result.version for result in watch.results[before:]} == {"1.0.0", "3.0.0"}
+    running = [place.version for place in here.deployments("a").registry.versions(NAME)]
+    assert running == ["3.0.0", "1.0.0"]
+
+
 def test_code_is_passed_on_by_a_broker_that_cannot_run_it_and_values_are_incomplete() -> None:
     here = World("abc", ["ab", "bc"], workers=workers, options={"b": AggregationOptions(network="net")})
     here.deploy(statement(here, 1), "ca")

@@ -12,7 +12,7 @@ from tidings.aggregation import Aggregation, question_of
 from tidings.aggregation._windows import MAX_GROUPS, Measured, Measuring, Windows
 from tidings.aggregation.messages import Result
 from tidings.broker import Advice, Feature, Joinpoint, Link
-from tidings.model import Notification, PartialRefused
+from tidings.model import Identity, Notification, PartialRefused
 from tidings.scopes import CreateScope, Join, Scopes
 from tidings.sim import Network, topologies
 from tidings.sim._aggregates import kept_aggregates
@@ -94,7 +94,7 @@ def test_a_window_is_what_a_recount_of_what_was_published_in_it_gives(seed: int)
 def test_a_window_begins_at_its_first_millisecond_and_ends_before_the_next_one() -> None:
     measuring = Measuring("count() WINDOW 4s SLIDE 2s", "b", 0)
     for at in (1_999, 2_000, 5_999, 6_000, 7_999):
-        measuring.take(Notification(n=at), at, at)
+        measuring.take(Notification(n=at), Identity("b", 1, at, "p", 1, at * 1_000), at)
     found = {window: one.groups.get("") for window, one in measuring.close(9_000).items()}
     assert found == {2: 2, 3: 2, 4: 3}  # [0 s, 4 s), [2 s, 6 s), [4 s, 8 s)
 

@@ -18,6 +18,8 @@ class Oracle(Feature):
     def __init__(self, log: list[tuple[str, str]]) -> None:
         self.points = Points(lambda: self.context, self)
         self.told: dict[str, bytes] = {}
+        self.word = ""
+        self.asked = 0
         self._log = log
 
     def wave_kinds(self) -> Mapping[str, WaveKind]:
@@ -35,7 +37,8 @@ class Oracle(Feature):
         return point_of(self.context.tree.parents)
 
     def tell(self, key: str) -> bytes:
-        return self.context.name.encode()
+        self.asked += 1
+        return (self.word or self.context.name).encode()
 
     def begin(self, key: str, told: Mapping[str, bytes]) -> None:
         self.told = dict(told)
@@ -94,6 +97,23 @@ def test_what_nobody_wants_is_not_decided() -> None:
     oracle(network, "a").points.forget("thing")
     assert deciding(network) == []
     assert len(oracle(network, "a").points) == 0
+
+
+def test_who_wants_it_once_more_does_not_begin_with_an_earlier_answer() -> None:
+    network, log = built("ab", ["ab"])
+    points = oracle(network, "a").points
+    other = oracle(network, "b")
+    points.again("thing")
+    asked = other.asked
+    while other.asked == asked:
+        network.run(0.0005)
+    other.word = "news"  # while the answer is under way
+    points.forget("thing")
+    points.wanted("thing")
+    network.run()
+    assert deciding(network) == ["a"]
+    assert oracle(network, "a").told["b"] == b"news"
+    assert log.count(("a", "begins")) == 2
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -188,11 +188,19 @@ def test_who_stands_apart_leaves_a_run_at_its_publication_and_joins_again() -> N
     world.subscribe("bob")
     carol = world.subscribe("carol", "n = 3")
     world.held[carol] = None
-    passed = fed(world, message(1), message(2), message(3), message(4))
-    assert (passed.taken, got(passed)) == (2, {"bob": [1, 2]})
-    assert feeding(world).feed(ALICE, read(message(3)), 0, NOW) is None
+    data = read(message(1), message(2), message(3), message(4))
+    passed = feeding(world).feed(ALICE, data, 0, NOW)
+    assert passed is not None
+    assert (passed.taken, got(passed)) == (3, {"bob": [1, 2, 3]}), "whatever is done for carol may concern the next"
+    assert passed.left is not None
+    assert [link.name for link in passed.left.apart] == ["carol"]
+    assert passed.left.envelope.identity.publisher_seq == 3
+    assert world.table.copies == 4
     world.held.clear()
-    assert got(fed(world, message(3))) == {"bob": [3], "carol": [3]}
+    passed = feeding(world).feed(ALICE, data, passed.upto, NOW)
+    assert passed is not None
+    assert (got(passed), passed.left) == ({"bob": [4]}, None)
+    assert got(fed(world, Publish(5, encode_body(Notification(n=3)), Quality.FIRE))) == {"bob": [5], "carol": [5]}
 
 
 def test_an_own_operator_or_many_ids_leave_it_to_python() -> None:
@@ -222,9 +230,9 @@ def test_an_own_operator_or_many_ids_leave_it_to_python() -> None:
     assert feeding(other).feed(ALICE, read(message(1)), 0, NOW) is None
 
 
-@pytest.mark.parametrize("why", ["observed", "advertised", "disarmed"])
+@pytest.mark.parametrize("why", ["observed", "disarmed"])
 def test_a_lane_that_is_looked_into_is_not_fed(why: str) -> None:
-    world = World(advertised=why == "advertised")
+    world = World()
     if why == "observed":
         world.around.observed = lambda envelope, link: None
     lane = world.lane(ALICE)
@@ -275,9 +283,49 @@ def test_who_is_held_later_is_looked_at_again() -> None:
     world.held[carol] = None
     assert got(fed(world, message(1))) == {"bob": [1]}
     world.held[bob] = None
-    assert feeding(world).feed(ALICE, read(message(2)), 0, NOW) is None
+    passed = fed(world, message(2), message(3))
+    assert (passed.taken, got(passed)) == (1, {})
+    assert passed.left is not None
     del world.held[bob]
-    assert got(fed(world, message(2))) == {"bob": [2]}
+    assert got(fed(world, message(3))) == {"bob": [3]}
+
+
+def test_only_what_was_advertised_and_has_settled_is_fed() -> None:
+    world = World(advertised=True)
+    advertised: list[Registration] = []
+    world.around.advertised = lambda link: advertised
+    world.subscribe("bob")
+    assert feeding(world).feed(ALICE, read(message(1)), 0, NOW) is None, "nothing is advertised"
+    advertised.append(Registration(ALICE, "a1", Filter.parse("n < 5")))
+    advertised[0].effective = False
+    assert feeding(world).feed(ALICE, read(message(1)), 0, NOW) is None, "it has not settled"
+    advertised[0].effective = True
+    assert got(fed(world, *map(message, range(1, 9)))) == {"bob": [1, 2, 3, 4]}
+    assert feeding(world).feed(ALICE, read(message(5)), 0, NOW) is None
+    advertised.append(Registration(ALICE, "a2", Filter.parse("n < 7")))
+    advertised[1].effective = True
+    assert got(fed(world, *map(message, range(5, 9)))) == {"bob": [5, 6]}
+    del advertised[1]
+    assert feeding(world).feed(ALICE, read(message(4, Quality.FIRE)), 0, NOW) is None, "it came before"
+    lists = Publish(9, encode_body(Notification(n=[1, 2])), Quality.FIRE)
+    assert feeding(world).feed(ALICE, read(lists), 0, NOW) is None, "an advertisement speaks for every element"
+
+
+def test_what_a_client_inside_the_broker_gets_is_a_run_of_its_own() -> None:
+    world = World()
+    world.subscribe("bob")
+    inside = Link("inside", LinkKind.CLIENT, inside=True)
+    registration = Registration(inside, "s", Filter.parse("n = 3"))
+    world.table.subscribe(
+        Entry(inside, "s", registration.filter, public_id="in", registration=registration, passage=OPEN_PASSAGE)
+    )
+    data, at, runs = read(*map(message, range(1, 6))), 0, []
+    while at < len(data):
+        passed = feeding(world).feed(ALICE, data, at, NOW)
+        assert passed is not None
+        runs.append(got(passed))
+        at = passed.upto
+    assert runs == [{"bob": [1, 2]}, {"bob": [3], "inside": [3]}, {"bob": [4, 5]}]
 
 
 def test_what_is_sealed_is_handed_over_once() -> None:

@@ -52,6 +52,9 @@ class Outlets:
     def end(self, registration: Registration) -> None:
         self.heard.append(("end", registration.id))
 
+    def replace(self, old: Registration, new: Registration) -> None:
+        self.heard.append(("end", old.id))
+
     def ended(self, entry: Registration) -> None:
         self.heard.append(("ended", entry.id))
 
@@ -87,7 +90,7 @@ class Host:
         self.routing = RoutingOptions(advertisements=advertisements)
         self.statistics = Statistics()
         self.adjacency, self.delivery = Adjacency(), Publishing()
-        self.holds = self.recovery = self.outlets = Outlets()
+        self.holds = self.recovery = self.delaying = self.outlets = Outlets()
         self.clients = [ALICE]
         self.register: Callable[[Link, int], None] = lambda link, size: None
         self.sent: deque[tuple[Link, AnyMessage]] = deque()

@@ -37,6 +37,7 @@ class Host:
         self.settling = SimpleNamespace(tell=lambda *_, **__: None, tell_with=lambda *_: None)
         self.publications = SimpleNamespace(last=0)
         self.doors = SimpleNamespace(forward=lambda message, target: self.sent.append(message) or True)
+        self.ordering = SimpleNamespace(begins_at=lambda *_: None, begun=lambda *_: {})
         self.delivery = self
         self.clients: list[Link] = []
         self.holds: Any = Holds(self)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from tidings.broker import Broker, Link, LinkKind, Registration
 from tidings.broker.forwarding import _numbers, _publications
 from tidings.broker.outlets import _debts, _holds
 from tidings.model import EVERYTHING, Filter, TidingsError
-from tidings.sim import Network
+from tidings.sim import Network, check
 from tidings.wire import AnyMessage, Fetch, Frame, Refused, Subscribe, Unsubscribe
 
 
@@ -46,7 +46,7 @@ def test_positions_of_made_up_origins_are_bounded_and_leave_room_for_others(monk
     assert not broker.recovery.suspended
 
 
-def test_who_waits_to_go_on_is_taken_in_its_turn_or_may_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_to_go_on_is_taken_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_debts, "SUSPENSIONS_SHARE", 0)
     monkeypatch.setattr(_debts, "MAX_OWN_SUSPENSIONS", 2)
     network = Network()
@@ -56,6 +56,7 @@ def test_who_waits_to_go_on_is_taken_in_its_turn_or_may_do_without(monkeypatch: 
     for id in ("second", "third", "fourth"):
         subscribe(broker, link, id, f"of {id}")
     broker.receive(link, Frame(Unsubscribe("second")))
+    broker.receive(link, Frame(Unsubscribe("third")))
     broker.receive(link, Frame(Subscribe("third", EVERYTHING, number=2)))  # it can do without its positions
     assert set(broker.registrations.subscriptions(link)) == {"first", "third"}
     assert [message.id for _, message in broker.registrations.returning.waiting()] == ["fourth"]
@@ -65,6 +66,33 @@ def test_who_waits_to_go_on_is_taken_in_its_turn_or_may_do_without(monkeypatch: 
     subscribe(broker, link, "sixth", "z")
     broker.detach(link)
     assert len(broker.registrations.returning) == 0
+
+
+def test_a_filter_that_is_changed_while_it_waits_to_go_on_still_goes_on_from_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = Network()
+    network.add_brokers("ab", links=["ab"])
+    reader, writer = network.add_client("reader", "a"), network.add_client("writer", "b")
+    reader.subscribe("n >= 0", id="s")
+    network.run()
+    reader.vanish()
+    for n in range(4):
+        writer.publish(n=n)
+    network.run()
+    monkeypatch.setattr(_debts, "SUSPENSIONS_SHARE", 0)
+    monkeypatch.setattr(_debts, "MAX_SUSPENSIONS", 0)
+    reader.attach("a")
+    network.run(0.2)
+    assert len(network.brokers["a"].registrations.returning) == 1
+    reader.subscribe("n >= 2", id="s")
+    network.run(0.2)
+    assert not reader.received
+    monkeypatch.undo()
+    network.brokers["a"].registrations.returning.room_again()
+    network.run()
+    assert [one["n"] for one in reader.received] == [2, 3]
+    assert not check(network.trace)
 
 
 def test_what_can_never_be_recovered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

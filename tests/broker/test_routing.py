@@ -172,7 +172,7 @@ def test_a_notification_uses_only_the_links_that_lead_to_somebody_who_wants_it(a
         assert counts["Notify"] == needed
 
 
-@pytest.mark.req("VIS-129", "ARC-006")
+@pytest.mark.req("VIS-129", "ARC-006", "MOB-002")
 def test_flooding_sends_each_notification_once_over_each_link_and_tells_nothing() -> None:
     network = build(topologies.balanced(3, 2), "flooding")
     client = network.add_client("alice", "b01")

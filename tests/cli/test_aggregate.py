@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from serving import serving
 from typer.testing import CliRunner, Result
 
 from tidings import sync
+from tidings.aggregation.definitions import Included
 from tidings.cli import app
 from tidings.cli._aggregate import _Alarm, _as_json, _as_text, _notifications
 from tidings.cli._errors import ExitCode
@@ -108,6 +110,9 @@ def test_a_question_is_answered_by_windows(address: str) -> None:
     value = AggregateValue({("a", 1): [2, 0.5]}, 0.25, False, "1", NOW, (NOW, NOW))
     assert _as_text(value) == "1 groups ± 0.25 (incomplete)\n  a, 1: 2, 0.5"
     assert json.loads(_as_json(value))["value"] == [{"group": ["a", 1], "value": [2, 0.5]}]
+    assert "included" not in json.loads(_as_json(value))
+    sure = dataclasses.replace(value, included=(Included("berlin", 1, 3, 9),))
+    assert json.loads(_as_json(sure))["included"] == [{"origin": "berlin", "epoch": 1, "first": 3, "last": 9}]
 
 
 def test_a_value_above_a_limit_ends_the_watch_with_a_code_of_its_own(address: str) -> None:

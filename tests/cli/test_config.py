@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import json
 import re
+import stat
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 import tidings
 from tidings.aggregation import AggregationOptions
+from tidings.aggregation.deploying import keys_of
 from tidings.broker import Role, RoutingOptions
 from tidings.cli import app
 from tidings.cli._config import Configuration, ConfigurationError, load
@@ -27,6 +29,7 @@ from tidings.cli._settings import (
     ACCESS,
     AGGREGATION,
     ARCHIVE,
+    BORDER_KEY,
     CACHING,
     ENTRIES,
     HISTORY,
@@ -43,6 +46,7 @@ from tidings.cli._signers import KEYS
 from tidings.history import Align, CacheLimits, HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
 from tidings.net import AccessEntry, ArchiveOptions, Limits, Options, Server, StoreOptions, TlsOptions, serve
+from tidings.scopes import BorderKey, secret_key
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SECTIONS = {
@@ -50,6 +54,7 @@ SECTIONS = {
     "`[routing]`": ROUTING,
     "`[tls]`": TLS,
     "`[[access]]`": ACCESS,
+    "`[[border_key]]`": BORDER_KEY,
     "`[store]`": STORE,
     "`[archive]`": ARCHIVE,
     "`[history]`": HISTORY,
@@ -530,3 +535,101 @@ def test_signers_need_a_network_with_a_name(tmp_path: Path) -> None:
     entry = f'[[aggregation.signer]]\nidentity = "a"\nkeys = ["{PUBLIC}"]\n'
     with pytest.raises(ConfigurationError, match="signatures are made for one network, and this one has no name"):
         load(written(tmp_path, entry))
+
+
+# --- keys of borders --------------------------------------------------------------------------------------
+
+
+def key_file(tmp_path: Path, name: str, byte: str = "k") -> Path:
+    file = tmp_path / name
+    file.write_text(secret_key(byte.encode() * 32) + "\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.mark.req("ARC-154")
+def test_keys_of_borders_are_read_from_files(tmp_path: Path) -> None:
+    for name, byte in (("new.key", "n"), ("old.key", "o")):
+        key_file(tmp_path, name, byte)
+    text = """
+    [[border_key]]
+    name = "vault"
+    scopes = ["vault", "safe"]
+    sign_file = "new.key"
+    check_files = ["new.key", "old.key"]
+    valid = "30s"
+    """
+    configuration = load(written(tmp_path, text))
+    (key,) = configuration.options.border_key
+    assert (key.name, key.scopes, key.valid) == ("vault", {"vault", "safe"}, 30_000_000)
+    old = BorderKey("vault", ["vault"], sign=secret_key(b"o" * 32)).sign(b"content")
+    assert old is not None
+    assert key.vouches(b"content", old)
+    assert key.sign(b"content") not in (None, old)
+    assert not configuration.warnings
+    shown = as_toml(described(configuration))
+    assert "tidings-secret" not in shown
+    assert 'name = "vault"' in shown
+
+
+def test_what_is_wrong_with_a_key_is_said_without_showing_it(tmp_path: Path) -> None:
+    (tmp_path / "bad.key").write_text("hunter2")
+    key_file(tmp_path, "good.key")
+    entry = '[[border_key]]\nname = "a"\nscopes = ["s"]\n'
+    for text, expected in (
+        (
+            '[[border_key]]\nscopes = ["s"]\nsign_file = "good.key"\n',
+            'line 1: border_key[1]: the name is missing; add name = "..."; scopes refer to it',
+        ),
+        (
+            entry,
+            "line 1: border_key[1]: the key 'a' neither signs nor checks; give it sign_file, check_files or both",
+        ),
+        (
+            f'{entry}sign_file = "bad.key"\n',
+            "line 1: border_key[1]: the key 'a' is no key: a line that begins with tidings-secret:, "
+            "tidings-private: or tidings-public:, and 32 bytes in base64; make one with `tidings scope keygen`",
+        ),
+        (
+            f'{entry}check_files = ["none.key"]\n',
+            f"line 4: border_key[1].check_files: '{tmp_path}/none.key' cannot be read: No such file or directory; "
+            "name a file that exists and that you may read",
+        ),
+        (
+            f'{entry}check_files = ["good.key", "good.key", "good.key"]\n',
+            "line 1: border_key[1]: the key 'a' has 3 keys that check; give it the one in use and the next one",
+        ),
+        (
+            f'{entry}sign_file = "good.key"\n{entry}sign_file = "good.key"\n',
+            "line 6: border_key[2].name: 'a' appears twice; give each key a name of its own; two keys of one "
+            "name go into check_files",
+        ),
+        ("border_key = 7\n", "line 1: border_key: this is a list of tables; write [[border_key]] above each entry"),
+        (
+            '[[border_key]]\nname = "a"\nscopes = "s"\n',
+            "line 3: border_key[1].scopes: 's' is a text; write a list of scopes, like [\"vault\"]",
+        ),
+    ):
+        ((_, _, problem),) = complaints(tmp_path, text)
+        assert problem == expected
+
+
+def test_a_secret_that_everybody_can_read_is_warned_of_and_a_public_key_is_not(tmp_path: Path) -> None:
+    secret = key_file(tmp_path, "vault.key")
+    public = tmp_path / "vault.pub"
+    public.write_text(keys_of(b"p" * 32).public)
+    secret.chmod(0o644)
+    public.chmod(0o644)
+    text = '[[border_key]]\nname = "a"\nscopes = ["s"]\ncheck_files = ["vault.key", "vault.pub"]\n'
+    (warning,) = load(written(tmp_path, text)).warnings
+    assert str(warning) == f"line 1: border_key[1]: every user can read '{secret}'; chmod 600 {secret}"
+
+
+def test_keygen_makes_a_secret_that_only_its_owner_reads_and_overwrites_none(tmp_path: Path) -> None:
+    file = tmp_path / "vault.key"
+    assert run.invoke(app, ["scope", "keygen", str(file)]).exit_code == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    BorderKey("vault", ["vault"], sign=file.read_text(), check=[file.read_text()])
+    again = run.invoke(app, ["scope", "keygen", str(file)])
+    assert again.exit_code != 0
+    assert f"{file} exists, and a key is never overwritten; name another file" in again.output.replace("\n", " ")

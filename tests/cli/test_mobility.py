@@ -242,3 +242,40 @@ def test_a_plan_that_makes_no_sense_is_refused(graph: str, words: list[str], com
     done = run("mobility", "plan", "-", "--clients", "8", *words, stdin=graph)
     assert done.exit_code != 0
     assert complaint in done.stderr
+
+
+# --- evacuation ---------------------------------------------------------------------------------------
+
+
+def test_the_clients_of_a_broker_leave_and_those_that_stay_are_listed(tmp_path: Path) -> None:
+    with two(tmp_path / "data") as (a, b):
+        soon(lambda: json.loads(run("topology", "--json", "-b", a).stdout)["brokers"] == ["a", "b"])
+        with sync.connect([a, b], name="phone") as phone, sync.connect(b, name="feed") as feed:
+            news = phone.subscribe("n EXISTS")
+            feed.publish(n=1)
+            done = run("mobility", "evacuate", "a", "-b", a)
+            assert done.exit_code == 0, done.stderr
+            assert done.stdout == "1 clients have left a: 1 to b\n0 stay\n"
+            assert phone.statistics().broker == "b"
+            with sync.connect(a, name="sensor") as sensor:
+                done = run("mobility", "evacuate", "a", "-b", b, "--client", "sensor-2")
+                assert done.exit_code == ExitCode.FAILED
+                assert done.stdout.splitlines()[1:] == ["1 stay:", "  sensor  it has no other address"]
+                found = json.loads(run("mobility", "evacuate", "a", "--json", "-b", b).stdout)
+                assert (found["broker"], found["gone"], found["waiting"]) == ("a", {"b": 1}, 0)
+                assert found["staying"] == [{"client": "sensor", "reason": "it has no other address"}]
+                assert sensor.evacuate("a", begin=False).done
+            feed.publish(n=2)
+            assert [next(news)["n"] for _ in range(2)] == [1, 2]
+        nowhere = run("mobility", "evacuate", "c", "-b", a)
+        assert nowhere.exit_code == ExitCode.FAILED
+        assert "broker 'c' cannot be reached; those that can are a, b" in nowhere.stderr
+
+
+def test_only_administrators_may_send_clients_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDINGS_TOKEN", TOKEN)
+    access = Access(tokens={TOKEN: AccessEntry("alice")})
+    with serving(Options(name="a", port=0, access=access)) as a:
+        refused = run("mobility", "evacuate", "a", "-b", a)
+        assert refused.exit_code == ExitCode.FAILED
+        assert "'alice' may not see or change how clients move; that needs `administer`" in refused.stderr

@@ -62,7 +62,7 @@ def test_whatever_it_is_it_can_be_printed_and_json_stays_what_it_was(text: str) 
     io.TextIOWrapper(io.BytesIO(), encoding="utf-8").write(printable_json(document))
 
 
-@pytest.mark.parametrize("form", [[], ["--log-json"]], ids=["text", "json"])
+@pytest.mark.parametrize("form", [pytest.param([], marks=pytest.mark.soak), ["--log-json"]], ids=["text", "json"])
 def test_names_do_nothing_in_logs_and_in_what_commands_show(commands: Commands, form: list[str]) -> None:  # noqa: F811
     server, told = commands.serve("--no-store", "--log-level", "debug", *form)
     with socket.create_connection(("127.0.0.1", int(str(told["port"])))) as bad:

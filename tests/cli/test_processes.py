@@ -136,6 +136,7 @@ def test_serve_pub_and_sub(commands: Commands) -> None:
     assert (commands.cwd / "store" / "store.sqlite").exists()
 
 
+@pytest.mark.soak
 def test_what_is_published_without_a_word_is_there_after_a_kill(commands: Commands) -> None:
     server, told = commands.serve("--data", "store", "--name", "a")
     for n in range(3):
@@ -397,6 +398,7 @@ def test_a_durable_subscription_survives_kill_9_of_its_client_and_of_its_broker(
     assert third.numbers("got")[-1] == 55
 
 
+@pytest.mark.soak
 def test_sub_goes_on_where_it_ended(commands: Commands) -> None:
     _, told = commands.serve("--data", "store")
     words = ("sub", "EXISTS(n)", "--durable", "mine", "--client", "alice", "--json", "--broker", str(told["url"]))

@@ -63,7 +63,8 @@ def test_a_market_is_defined_changed_shown_and_destroyed(run, tmp_path: Path) ->
     for text in ("output: type = 'quote'", "@alice  (imposed: ", "market  (selective: "):
         assert text in shown
     done(run("leave", "@alice", "market/floor"))
-    assert run("destroy", "market").exit_code == 1
+    kept = run("destroy", "market")
+    assert (kept.exit_code, "--cascade" in kept.stderr) == (1, True)
     done(run("destroy", "market", "--cascade"))
     assert [scope["scope"] for scope in json.loads(done(run("tree", "--json")))["scopes"]] == ["root", "market/floor"]
 
@@ -258,6 +259,7 @@ def test_a_broker_that_is_killed_comes_back_with_its_scopes(commands: Commands) 
         assert root.admin.leave("@alice", "market").version > graph.version
 
 
+@pytest.mark.soak
 def test_a_network_of_processes_keeps_its_scopes_when_all_are_killed_during_changes(commands: Commands) -> None:
     """Every change that was answered is there afterwards; the one under way is there as a whole or not at all."""
     ports = dict(zip("abc", free_ports(3), strict=True))
@@ -391,5 +393,5 @@ def test_a_policy_is_set_shown_logged_and_taken_away(run) -> None:  # type: igno
         "'sometimes=full' is not of the form KIND=NAME; KIND is one of publishing, delivery, internal, traverse"
         in wrong.stderr
     )
-    refused = run("set", "market", "--policy", "internal=top-k")
-    assert (refused.exit_code, "a deciding point hands each notification to one" in refused.stderr) == (1, True)
+    refused = run("set", "market", "--policy", "internal=release")
+    assert (refused.exit_code, "commit is not given" in refused.stderr) == (1, True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +26,8 @@ from tidings.client._subscriptions import Subscriptions
 from tidings.client._terms import Terms
 from tidings.model import Identity, Notification, Route
 from tidings.net import Options
-from tidings.wire import Deliver, Envelope, Frame, Publish, encode_body
+from tidings.wire import Deliver, Envelope, Frame, Opening, Publish, encode_body
+from tidings.wire._messages import MAX_CAUSES
 
 # --- any interleaving ---------------------------------------------------------------------------------
 
@@ -108,11 +111,12 @@ class Worker:
         return started
 
 
+SESSIONS = st.frozensets(st.sampled_from(["in:a", "in:b", "in:c"]), max_size=2)
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 5),
         st.one_of(
-            st.tuples(st.integers(0, 2), st.frozensets(st.sampled_from(["in:a", "in:b", "in:c"]), max_size=2)),
+            st.tuples(st.integers(0, 2), SESSIONS),
             st.just("start"),
         ),
     ),
@@ -141,6 +145,127 @@ def test_in_any_interleaving_a_publication_reacts_to_what_its_task_is_handling(s
         for one in workers:
             one.orders.put_nowait(None)
             await one.task
+
+    asyncio.run(run())
+
+
+@pytest.mark.req("VIS-703")
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), SESSIONS), min_size=1, max_size=10))
+def test_in_any_interleaving_a_publication_reacts_to_what_its_thread_is_handling(steps: list[Any]) -> None:
+    """Threads read two subscriptions in turns; after each step, each of them publishes."""
+    client, loop = Local(2), asyncio.new_event_loop()
+    here = SimpleNamespace(call=loop.run_until_complete)
+    subscriptions = [sync.Subscription(here, twin) for twin in client.subscriptions]  # type: ignore[arg-type]
+    with contextlib.ExitStack() as stack:
+        stack.callback(loop.close)
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
+        handling: list[dict[int, frozenset[str]]] = [{} for _ in threads]
+        for which, at, tags in steps:
+            client.arrive(at, *tags)
+            threads[which].submit(subscriptions[at].receive).result()
+            handling[which].pop(at, None)
+            if tags:
+                handling[which][at] = tags
+            for thread, known in zip(threads, handling, strict=True):
+                expected = combined(list(known.values())) if known else ()
+                assert thread.submit(client.publish).result() == expected
+
+
+@pytest.mark.req("VIS-703")
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.one_of(st.tuples(st.integers(0, 2), SESSIONS), st.just("go on")), min_size=1, max_size=12),
+    st.booleans(),
+)
+def test_in_any_interleaving_a_publication_reacts_to_what_its_callback_is_handling(
+    steps: list[Any], keep: bool
+) -> None:
+    """One callback returns at once, two are awaited; each publishes, starts a task, and publishes once more."""
+    seen: list[tuple[object, str, tuple[str, ...]]] = []
+
+    async def run() -> None:
+        waiting: list[asyncio.Event] = []
+        started: list[asyncio.Task[None]] = []
+        over = asyncio.Event()
+
+        def plain(notification: Notification) -> None:
+            seen.append((notification["n"], "during", client.publish()))
+
+        async def child(n: object) -> None:
+            seen.append((n, "during", client.publish()))
+            await over.wait()
+            seen.append((n, "after", client.publish()))
+
+        async def slow(notification: Notification) -> None:
+            plain(notification)
+            started.append(asyncio.create_task(child(notification["n"])))
+            waiting.append(asyncio.Event())
+            await waiting[-1].wait()
+            plain(notification)
+
+        async def go_on(times: int) -> None:
+            for _ in range(times):
+                if waiting:
+                    waiting.pop(0).set()
+                for _ in range(4):
+                    await asyncio.sleep(0)
+
+        client = Local(1, callback=plain)
+        client.subscriptions += [client._add(callback=slow, keep_context=keep) for _ in range(2)]
+        sent: list[tuple[int, frozenset[str]]] = []
+        for step in steps:
+            if step == "go on":
+                await go_on(1)
+            else:
+                sent.append(step)
+                client.arrive(step[0], *step[1])
+            assert client.publish() == (), "whoever delivers handles nothing"
+        await go_on(2 * len(sent) + 1)
+        over.set()
+        await asyncio.gather(*started)
+        for calls in list(client._all._calls):
+            await calls.cancel()
+        expected = []
+        for n, (at, tags) in enumerate(sent, 1):
+            during, after = tuple(sorted(tags)), tuple(sorted(tags)) if keep else ()
+            expected += [(n, "during", during)] * (3 if at else 1) + [(n, "after", after)] * bool(at)
+        assert sorted(seen) == sorted(expected)
+
+    asyncio.run(run())
+
+
+HEADERS = st.lists(
+    st.builds("{}{}".format, st.sampled_from(["in:", "at:", "re:b/", "seal:k:", "due:", "tag "]), st.uuids()),
+    max_size=4,
+)
+
+
+@pytest.mark.req("VIS-702")
+@settings(max_examples=30, deadline=None)
+@given(HEADERS, st.dictionaries(st.sampled_from("xyz"), st.integers(0, 9), min_size=1), st.booleans())
+def test_what_the_service_says_of_a_notification_reaches_no_handler(
+    tags: list[str], body: dict[str, int], traced: bool
+) -> None:
+    """Callbacks and loops get what was published; nothing that they can look at has more."""
+
+    async def run() -> None:
+        given: list[Any] = []
+        client = Local(1, with_origin=traced)
+        client.subscriptions.append(client._add(callback=given.append, with_origin=traced))
+        identity = Identity("secret broker", 77, 5, "publisher", 6, 12345, 4711, None)
+        envelope = Envelope(identity, (Route(tags=("form", *tags), path=("secret scope",)),), encode_body(body))
+        ids = tuple(one.id for one in client.subscriptions)
+        client.local.receive(Frame(Deliver(envelope, ids)))
+        given.append(await anext(client.subscriptions[0]))
+        for one in given:
+            assert dict(one) == body
+            assert one == Notification(body)
+            public = {name for name in dir(one) if not name.startswith("_")}
+            shown = [repr(one), str(one), *(repr(getattr(one, name)) for name in public)]
+            asked_for = ("secret broker", "publisher", "12345", "4711") if traced else ()
+            for secret in {*tags, "secret broker", "secret scope", "publisher", "4711", "12345"}.difference(asked_for):
+                assert not [text for text in shown if secret in text]
 
     asyncio.run(run())
 
@@ -193,6 +318,33 @@ def test_a_callback_and_the_tasks_that_it_starts() -> None:
     asyncio.run(run(keep=False))
     asyncio.run(run(keep=True))
     assert seen == [("now", ("in:a",)), ("later", ()), ("now", ("in:a",)), ("later", ("in:a",))]
+
+
+@pytest.mark.req("VIS-703")
+@pytest.mark.parametrize("keep", [False, True])
+def test_tasks_that_a_loop_starts_keep_the_context_if_they_are_to_and_the_loop_does_not(keep: bool) -> None:
+    async def run() -> None:
+        client = Local(1, keep_context=keep)
+        (subscription,) = client.subscriptions
+        over = asyncio.Event()
+
+        async def later() -> tuple[str, ...]:
+            await over.wait()
+            return client.publish()
+
+        started: list[asyncio.Task[tuple[str, ...]]] = []
+        for tag in ("in:a", "in:b"):
+            client.arrive(0, tag)
+            await anext(subscription)
+            assert client.publish() == (tag,), "the one that it handles, and not the one before"
+            started.append(asyncio.create_task(later()))
+        assert len(subscription._causes) == (0 if keep else 1), "what never ends is not remembered"
+        subscription.unsubscribe()
+        assert client.publish() == (), "it has handled everything"
+        over.set()
+        assert await asyncio.gather(*started) == ([("in:a",), ("in:b",)] if keep else [(), ()])
+
+    asyncio.run(run())
 
 
 @pytest.mark.req("VIS-703")
@@ -281,6 +433,29 @@ async def test_the_signing_service_is_written_as_if_there_were_no_sessions() -> 
         await asyncio.sleep(0.1)
         assert got == {name: [f"{name[0]}{n} (signed)" for n in range(5)] for name in got}
         service.cancel()
+
+
+@on_both
+async def test_a_cause_of_very_many_sessions_is_no_trouble_for_those_who_react() -> None:
+    """Whoever reacts repeats it, with the session of the request that it is."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="liar") as liar,
+        tidings.connect(url(servers["a"]), name="signer") as signer,
+    ):
+        await root.admin.create_scope("plain")
+        for member in ("liar", "signer"):
+            await root.admin.join(f"@{member}", "plain")
+        documents = await signer.subscribe("type = 'document'")
+        cause = tuple(f"in:{number}" for number in range(MAX_CAUSES))
+        liar._local._send(
+            Frame(
+                Publish(liar._local.published + 1, encode_body({"type": "document"}), cause=cause, opens=Opening("x"))
+            )
+        )
+        assert dict(await anext(documents)) == {"type": "document"}
+        assert await (await signer.publish(type="signed"))
 
 
 @pytest.mark.req("VIS-703")

@@ -88,6 +88,7 @@ async def test_what_is_stored_survives_a_restart_until_it_is_consumed_and_what_i
                 await (await writer.publish(n=5, quality="stored"))
 
 
+@pytest.mark.req("MOB-007")
 @each_quality("client crash", "durable")
 @on_both
 async def test_what_was_not_handled_before_a_crash_comes_again_and_what_was_acknowledged_does_not(
@@ -137,6 +138,7 @@ def _in_gaps(subscription: tidings.Subscription) -> set[int]:
     return {n for gap in subscription.gaps for n in range(gap.first, (gap.last or 1_000) + 1)}
 
 
+@pytest.mark.req("MOB-007")
 @on_both
 async def test_what_a_callback_has_handled_is_kept(tmp_path: Path) -> None:
     got: list[object] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from serving import serving
 
 import tidings
 from tidings import sync
-from tidings.broker._causes import Cause
+from tidings.broker._causes import Cause, _current
 from tidings.net import Access, AccessEntry, Options
 from tidings.scopes.service import _requests
 from tidings.wire import Opening
+from tidings.wire._messages import MAX_TAG
 
 
 def answering(client: tidings.Client, filter: str = "type = 'question'", times: int = 1) -> asyncio.Task[None]:
@@ -177,6 +179,51 @@ async def test_the_session_id_of_somebody_else_is_refused() -> None:
 
 
 @on_both
+async def test_whoever_saw_a_request_cannot_get_the_replies_that_come_after_its_end() -> None:
+    """It opens a session by the id that the first one had, and the one that the request showed."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="slow") as slow,
+        tidings.connect(url(servers["a"]), name="thief") as thief,
+    ):
+        questions = await slow.subscribe("type = 'question' AND secret = TRUE")
+        asker._requests.new_id = lambda: "same"
+        with pytest.raises(tidings.NoReply):
+            await asker.request(type="question", secret=True, timeout=0.1)
+        question = await anext(questions)
+        shown = next(iter(_current.get().values())).request.rpartition("/")[2]
+        await thief.subscribe("type = 'question'", receive_own=True)
+        got: list[Any] = []
+        for id in ("same", shown):
+            thief._requests.new_id = lambda id=id: id  # type: ignore[misc]
+            thieving = thief.request(type="question", timeout=0.3)
+            stolen = asyncio.create_task(thieving._first())
+            await asyncio.sleep(0.1)
+            with pytest.raises(tidings.RequestEnded):
+                await question.reply(n=1)
+            with pytest.raises(tidings.NoReply):
+                got.append(await stolen)
+        assert not got
+
+
+@on_both
+async def test_an_id_as_long_as_can_be_is_no_trouble_for_those_who_react() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="other") as other,
+    ):
+        asker._requests.new_id = lambda: "x" * MAX_TAG
+        questions = await other.subscribe("type = 'question'")
+        asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+        question = await anext(questions)
+        await (await other.publish(type="note"))
+        await question.reply(n=1)
+        assert (await asked)["n"] == 1
+
+
+@on_both
 async def test_the_requests_of_one_identity_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_requests, "MAX_SESSIONS", 2)
     async with (
@@ -317,9 +364,29 @@ def test_blocking_clients_ask_and_reply() -> None:
                 answerer.reply(n=question["n"] + 1)  # type: ignore[operator]
                 return
 
+        def reply_itself() -> None:
+            for question in questions:
+                assert isinstance(question, sync.Request)
+                question.reply({"type": "answer"}, n=question["n"] + 2)  # type: ignore[operator]
+                with pytest.raises(tidings.RequestEnded):
+                    question.reply(n=0)
+                return
+
         thread = threading.Thread(target=answer)
         thread.start()
         assert asker.request(type="question", n=1, timeout=10)["n"] == 2
         thread.join()
+        with ThreadPoolExecutor() as pool:
+            answered = pool.submit(reply_itself)
+            assert dict(asker.request(type="question", n=1, timeout=10)) == {"type": "answer", "n": 3}
+            answered.result()
         with pytest.raises(tidings.NoReply):
             asker.request({"type": "question"}, timeout=0.1)
+
+
+def test_a_blocking_client_cannot_reply_to_what_was_only_published() -> None:
+    with serving(Options(name="b", port=0)) as address, sync.connect(address) as client:
+        mine = client.subscribe("n > 0")
+        client.publish(n=1)
+        with pytest.raises(tidings.NotARequest):
+            next(mine).reply(n=2)

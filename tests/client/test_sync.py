@@ -202,6 +202,7 @@ INTERNAL = {
     "finish": "for the client",
     "has_settled": "for the client",
     "is_kept": "for the client",
+    "jobs": "for the client",
     "lost": "for the client",
     "missed": "for the client",
     "notify": "for the client",
@@ -296,3 +297,20 @@ def test_an_application_numbers_what_it_publishes(address: str) -> None:
         with pytest.raises(AlreadyPublished, match="'all/numbering' has published number 7 already"):
             client.publish(n=1, publisher_seq=7)
         assert first is not None
+
+
+def test_jobs_are_acknowledged_and_given_back(address: str) -> None:
+    with sync.connect(address, token="all") as client:
+        jobs = client.subscribe("job = 1", group="blocking", ack=True)
+        client.publish(job=1)
+        first = next(jobs)
+        assert isinstance(first, sync.Job)
+        first.nack()
+        again = next(jobs)
+        assert (again.deliveries, dict(again)) == (2, {"job": 1})
+        again.ack()
+        with pytest.raises(tidings.AckRefused) as caught:
+            again.ack()
+        assert str(caught.value) == (
+            f"job {again.key} of group 'blocking' has been acknowledged already; say once what becomes of a job"
+        )

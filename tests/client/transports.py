@@ -20,13 +20,13 @@ from net import world as sockets
 from net.proxy import proxy
 from net.world import options, take, until
 
-from tidings.aggregation import Aggregation, AggregationOptions, Receivers
+from tidings.aggregation import Aggregation, AggregationOptions, Quenching, Receivers
 from tidings.broker import Feature, Role, RoutingOptions
-from tidings.groups import Groups
+from tidings.groups import Acknowledged, Desk, Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Arrivals, Following, Hosts
 from tidings.net import Options, Server
-from tidings.scopes import Requests, Scopes
+from tidings.scopes import Requests, Rules, Scopes
 from tidings.sim import World
 
 __all__ = ["brokers", "on_both", "on_sockets", "options", "serve", "take", "until", "url", "way_to"]
@@ -69,9 +69,12 @@ def on_both(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 def _features(name: str) -> tuple[Feature, ...]:
     hosts = Hosts()
-    counting = Aggregation(), Receivers(AggregationOptions())
+    counting = Aggregation(), Receivers(AggregationOptions()), Quenching()
     moving = hosts, Following(hosts.epoch_of), Arrivals()
-    return (Scopes(name), Strict(HistoryOptions()), *counting, *moving, Groups(), Requests())
+    scopes, plain = Scopes(name), Groups()
+    work = Acknowledged(plain)
+    sharing = plain, work, Desk(plain, work)
+    return (scopes, Rules(scopes), Strict(HistoryOptions()), *counting, *moving, *sharing, Requests())
 
 
 async def _in_a_world(test: Callable[..., Awaitable[None]], *args: Any, **kwargs: Any) -> None:

@@ -27,7 +27,12 @@ def _modules() -> list[str]:
     return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.name != "__main__"]
 
 
-@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: str(page.relative_to(ROOT)))
+LONG = {ROOT / "docs" / page for page in ("scopes.md", "scope-language.md", "simulator.md")}
+"""Pages whose commands, each a process of its own, or whose worlds take long: they run in the soak."""
+SHOWN = [pytest.param(page, marks=[pytest.mark.soak] if page in LONG else []) for page in FOLLOWED]
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_operator_words, "_FACTORIES", {})  # what a page registers ends with the page
     monkeypatch.chdir(tmp_path)

@@ -66,7 +66,7 @@ def test_design_two_systems_that_measure_differently_are_put_together(sensors: M
 
 
 def test_a_market_maker_and_a_limit_watcher_are_added_without_a_change_of_others(day: ModuleType) -> None:
-    """Two markets, and one statement each for what is new; delays, one-of-n and sessions are policies, to come."""
+    """Two markets, and one statement each for what is new."""
     texts = [(EXAMPLES / "stock_market" / file).read_text(encoding="utf-8") for file in day.TWO_MARKETS]
     world = World(Graph())
     graph = apply(Graph(), compile_script([Source(text) for text in texts], world).changes)

@@ -21,7 +21,7 @@ from tidings.scopes import Graph, apply, sightings
 from tidings.scopes.language import Source, World, compile_script
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stock_market"
-PROGRAMS = ("customer", "database", "engine", "limit_watcher")
+PROGRAMS = ("customer", "database", "engine", "limit_watcher", "market_maker", "printer")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def day() -> Iterator[ModuleType]:
         sys.path.remove(str(EXAMPLE))
 
 
-def of(seen: dict[str, set[str]], name: str, kind: str) -> set[str]:
+def of(seen: dict[str, dict[str, float]], name: str, kind: str) -> set[str]:
     """What a program got of one type, without the type."""
     return {what.partition(" ")[2] for what in seen.get(name, ()) if what.startswith(f"{kind} ")}
 
@@ -80,6 +80,60 @@ def test_two_markets(day: ModuleType) -> None:
     assert of(seen, "pc3", "Accept") == {"me1 agent2", "me1 agent3", "me2 agent3"}
     assert of(seen, "pc4", "Accept") == {"me2 agent3"}
     assert not any(of(seen, name, "OrderBook") for name in seen)
+
+
+@pytest.mark.req("VIS-412", "VIS-704", "VIS-707")
+def test_with_sessions_an_order_goes_to_the_market_of_the_quote_that_caused_it(day: ModuleType) -> None:
+    seen = asyncio.run(day.day(day.TWO_SESSIONS))
+    (market,) = of(seen, "agent3", "Quote")  # it orders once, at the first of both
+    other = {"me1": "me2", "me2": "me1"}[market]
+    assert "agent3" in of(seen, market, "Order")
+    assert "agent3" not in of(seen, other, "Order")
+    assert of(seen, "pc3", "Accept") >= {f"{market} agent3"}
+    assert of(seen, "me1", "Order") >= {"agent2"}  # a private customer of the first market, as before
+    assert of(seen, "pc3", "Quote") == {"me1", "me2"}  # what is no reaction is seen as before
+
+
+@pytest.mark.req("VIS-951")
+def test_the_whole_trading_system(day: ModuleType) -> None:
+    """Two markets that are sessions, delayed quotes, one of two engines, documents in two forms, and a market maker."""
+    running = day.day(day.EVERYTHING, engines=("me1", "me2", "me3"), newcomers=day.NEWCOMERS, quiet=2.0)
+    seen = asyncio.run(running)
+    assert of(seen, "maker", "OrderBook") == {"me2"}  # it is on the second floor, and sees its book
+    assert of(seen, "pc4", "Quote") == {"me2", "maker"}
+    assert of(seen, "pc2", "Quote") == {"me1"}
+    assert of(seen, "pc3", "Quote") == {"me1", "me2", "maker"}
+    assert seen["pc2"]["Quote me1"] >= 1  # it is private
+    assert seen["pc3"]["Quote me1"] < seen["pc2"]["Quote me1"]
+    assert of(seen, "press", "Quote") == {"as XML"}
+    assert of(seen, "archive", "Quote") == {"as bytes"}
+    (cause,) = of(seen, "agent3", "Quote")
+    floors = {"me1": "db1", "me2": "db2", "maker": "db2"}
+    assert "agent3" in of(seen, floors[cause], "Order")
+    assert "agent3" not in of(seen, {"db1": "db2", "db2": "db1"}[floors[cause]], "Order")
+    engines = [of(seen, engine, "Order") for engine in ("me1", "me3")]
+    assert engines[0] | engines[1] == of(seen, "db1", "Order")
+    assert not engines[0] & engines[1]  # each order went to one of them
+
+
+@pytest.mark.req("VIS-412", "VIS-609", "VIS-610")
+def test_two_engines_share_the_orders_and_private_customers_get_quotes_later(day: ModuleType) -> None:
+    """Section 6 as a whole: two markets, quotes that private customers get later, and two engines in one of them."""
+    seen = asyncio.run(day.day(day.TWO_ENGINES, engines=("me1", "me2", "me3"), quiet=2.0))
+    assert of(seen, "db1", "Quote") == of(seen, "pc2", "Quote") == {"me1"}
+    assert of(seen, "db2", "Quote") == of(seen, "pc4", "Quote") == {"me2"}
+    assert of(seen, "pc3", "Quote") == {"me1", "me2"}
+    assert "pc1" not in seen  # it is interested in another share
+    assert seen["pc2"]["Quote me1"] >= 1  # it is private
+    assert seen["pc3"]["Quote me1"] < seen["pc2"]["Quote me1"]  # it is professional
+    assert not any(of(seen, name, "OrderBook") for name in seen)
+    assert of(seen, "db1", "Order") == {"agent2", "agent3"}
+    assert of(seen, "me2", "Order") == of(seen, "db2", "Order") == {"agent3"}  # it trades in both
+    first, second = of(seen, "me1", "Order"), of(seen, "me3", "Order")
+    assert (len(first), len(second), first | second) == (1, 1, {"agent2", "agent3"})
+    accepted = {f"{engine} {agent}" for engine, agents in (("me1", first), ("me3", second)) for agent in agents}
+    assert of(seen, "pc2", "Accept") == accepted
+    assert of(seen, "pc3", "Accept") == accepted | {"me2 agent3"}
 
 
 @pytest.mark.req("VIS-609", "VIS-611")

@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from tidings.groups import Choosing
-from tidings.model import ScopeError
+from tidings.groups._unmet import MAX_STRETCHES, Unmet
+from tidings.model import EventKey, Position, ScopeError
 from tidings.scopes import (
     OPEN,
     CreateScope,
@@ -20,7 +21,7 @@ from tidings.scopes import (
     SetPolicy,
     apply,
 )
-from tidings.sim import Network, SimClient
+from tidings.sim import Network, Op, SimClient
 
 INTERNAL, DELIVERY = PolicyKind.INTERNAL, PolicyKind.DELIVERY
 
@@ -67,6 +68,17 @@ def shares(built: Network) -> list[list[object]]:
 
 def got(built: Network) -> Counter[object]:
     return Counter(n for share in shares(built) for n in share)
+
+
+@pytest.mark.parametrize("filters", [("n > 0", "n > 0"), ("n > 0", "n > 1")])
+def test_every_subscription_settles_also_one_that_wants_what_another_one_wants(filters: tuple[str, str]) -> None:
+    built = network("abc", PolicyUse("one-of-n"))
+    for one in clients(built):
+        for at, filter in enumerate(filters):
+            one.subscribe(filter, id=f"s{at}")
+            built.run()
+    settled = [(one.component, one.subscription) for one in built.trace.records if one.op is Op.SETTLED]
+    assert set(settled) == {(f"m{at}", f"s{n}") for at in range(3) for n in range(2)}
 
 
 @pytest.mark.req("VIS-610")
@@ -215,3 +227,97 @@ def test_when_the_point_dies_no_second_member_gets_anything_and_the_members_are_
     assert set(range(1, 11)) <= counted.keys()
     assert set(range(21, 31)) <= counted.keys()
     assert all(one.gaps for one in members if one.name in ("m0", "m3"))
+
+
+def away() -> Network:
+    """The member m0 at a, the deciding point, was cut off; the only other one, p at b, published 1 to 3 meanwhile."""
+    built = network("a", PolicyUse("one-of-n"))
+    built.clients["p"].subscribe("n > 0")
+    subscribed(built)
+    built.cut("a", "b")
+    built.run(5)
+    for n in (1, 2, 3):
+        built.clients["p"].publish(n=n)
+    built.run(5)
+    assert not clients(built)[0].gaps
+    return built
+
+
+def heal(built: Network, *, after: float = 10) -> None:
+    built.heal("a", "b")
+    built.run(after)
+
+
+def gaps(built: Network) -> list[tuple[str, int]]:
+    (member,) = clients(built)
+    return [(gap.origin, gap.first) for gap in member.gaps if gap.origin == "b"]
+
+
+def test_a_member_that_was_cut_off_is_told_what_nobody_got_meanwhile_and_once() -> None:
+    built = away()
+    heal(built)
+    assert gaps(built) == [("b", 1)]
+    publish(built, 4, 4)
+    assert shares(built) == [[4]]
+    built.cut("a", "b")
+    built.run(5)
+    heal(built)
+    assert gaps(built) == [("b", 1)]
+
+
+def test_it_is_told_by_the_next_point_too() -> None:
+    built = away()
+    built.cut("b", "c")
+    built.run(5)
+    built.heal("b", "c")
+    built.run(5)
+    heal(built)
+    assert gaps(built) == [("b", 1)]
+
+
+@pytest.mark.parametrize("after", [0.0175, 0.019])
+def test_it_is_told_again_if_there_is_another_tree_while_it_is_under_way(after: float) -> None:
+    built = network("ba", PolicyUse("one-of-n"))
+    built.add_client("q", "c")
+    built.change("a", (Join("@q", "s"),))
+    built.run()
+    for name, filter in (("q", "n > 0"), ("m0", "n > 0"), ("m1", "n > 100")):
+        built.clients[name].subscribe(filter)
+    built.run()
+    built.cut("b", "c")
+    built.run(5)
+    built.clients["q"].publish(n=1)
+    built.run(5)
+    assert not built.clients["m0"].gaps
+    built.heal("b", "c")
+    built.run(after)
+    built.connect("a", "c")
+    built.run(15)
+    assert [(gap.origin, gap.first) for gap in built.clients["m0"].gaps] == [("c", 1)]
+
+
+def test_a_member_that_was_there_is_not_told_what_nobody_wanted() -> None:
+    built = network("a", PolicyUse("one-of-n"))
+    built.clients["p"].subscribe("n > 0")
+    subscribed(built, "n > 5")
+    publish(built, 1, 3)
+    built.cut("a", "b")
+    built.run(5)
+    heal(built)
+    publish(built, 6, 6)
+    assert (gaps(built), shares(built)) == ([], [[6]])
+
+
+def test_what_no_member_got_is_remembered_for_few_sets_of_brokers() -> None:
+    unmet = Unmet()
+    for at in range(MAX_STRETCHES * 2):
+        unmet.begin([unmet.stretches()], {"a", f"b{at}"})
+        unmet.note(EventKey("a", 1, at + 1))
+    assert len(unmet.stretches()) == MAX_STRETCHES
+    assert unmet.missed("c") == {"a": Position(1, 1)}
+    assert unmet.missed("a") == {}
+    assert not unmet.is_told
+    unmet.tell()
+    assert unmet.is_told
+    assert unmet.missed(f"b{at}") == {}
+    assert unmet.missed("c") == {"a": Position(1, 1)}

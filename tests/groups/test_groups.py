@@ -10,6 +10,7 @@ from tidings.broker import Broker
 from tidings.groups import Groups, _point
 from tidings.model import Filter
 from tidings.sim import Network, SimClient, check, waste
+from tidings.wire import Quality
 
 
 def network(names: str = "abc", links: tuple[str, ...] = ("ab", "bc"), seed: int = 1) -> Network:
@@ -157,6 +158,23 @@ def test_if_the_point_dies_the_members_are_told_and_go_on() -> None:
         publisher.publish(n=n)
     built.run()
     assert Counter(n for one in several for n in numbers(one)) == Counter(range(1, 8))
+
+
+def test_what_a_point_decided_that_died_with_all_members_is_not_decided_again_elsewhere() -> None:
+    built = network("bc", ("bc",))
+    (only,), publisher = members(built, "b"), built.add_client("p", "b")
+    for n in range(1, 6):
+        publisher.publish(n=n, quality=Quality.STORED)
+    built.run(0.2)
+    assert numbers(only) == [1, 2, 3, 4, 5]
+    built.crash("b")
+    built.run(0.1)
+    only.attach("c")
+    built.run(1)
+    built.restart("b")
+    built.run()
+    assert numbers(only) == [1, 2, 3, 4, 5]
+    assert check(built.trace) == []
 
 
 def test_when_everybody_has_gone_nothing_is_left() -> None:

@@ -14,8 +14,11 @@ from tidings.scopes import (
     Interface,
     Join,
     Leave,
+    PolicyKind,
+    PolicyUse,
     Scopes,
     SetInterface,
+    SetPolicy,
     edge_mapping,
     mapping,
 )
@@ -136,3 +139,19 @@ def test_what_was_published_before_there_were_scopes_went_through_the_root_scope
     network.run()
     assert prices(network.clients["customer"]) == [1], "both stayed where they were"
     assert prices(network.clients["mover"]) == [], "the way inside the club was not there then"
+
+
+def test_what_is_not_due_yet_follows_the_past_unless_it_is_older() -> None:
+    network = market()
+    delay = PolicyUse("delay", {"seconds": 60, "filter": "urgent = FALSE"})
+    network.change("b", (SetPolicy("@market", PolicyKind.PUBLISHING, delay),))
+    network.run()
+    for value, urgent in ((100, False), (200, True), (300, False)):
+        network.clients["market"].publish(price=value, urgent=urgent)
+        network.run(0.01)
+    network.clients["customer"].subscribe("price > 0", past=last(1))
+    network.run(10)
+    assert prices(network.clients["customer"]) == [2]
+    network.run()
+    assert prices(network.clients["customer"]) == [2, 3]
+    assert not check(network.trace)

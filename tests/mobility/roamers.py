@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
+from tidings.mobility._copies import read_saying
 from tidings.mobility._keeping import Keeping
 from tidings.sim import Network, SimClient, Weather
+from tidings.wire import Routed
 
 BROKERS = ("a", "b", "c", "o")
 """A line; the last one publishes."""
+Said = list[tuple[str, str, str]]
+"""From where to where, and what."""
 ALL = [("a", "b"), ("a", "c"), ("b", "c")]
 OPTIONS = MobilityOptions(Scheme.PROACTIVE, roamers=("all",), new_edge_interval=0)
 
@@ -65,3 +69,20 @@ def held(world: Network, broker: str) -> list[object]:
 
 def numbers(client: SimClient) -> list[object]:
     return [one["n"] for one in client.received]
+
+
+def overheard(world: Network) -> Said:
+    """What controllers say about copies from now on."""
+    said: Said = []
+
+    def tap(name: str, link: Any, frame: Any) -> None:
+        message = frame.message
+        if isinstance(message, Routed) and message.feature == "roaming" and name == message.source:
+            said.append((name, message.target, type(read_saying(message.body).said).__name__))
+
+    world.tap = tap
+    return said
+
+
+def to(*brokers: str, what: str, source: str = "a") -> Said:
+    return [(source, broker, what) for broker in brokers]

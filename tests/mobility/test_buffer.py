@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings.mobility import OwnRoom
 from tidings.mobility._buffer import REFERENCE_BYTES, Holder, SharedBuffer
 from tidings.model import Identity, Position, Route
 from tidings.wire import Envelope, encode_body
@@ -73,7 +74,8 @@ def test_space_is_given_back_subscription_by_subscription() -> None:
 def test_whatever_happens_the_limit_holds_and_nothing_stays_behind(
     steps: list[tuple[str, int, str, int]], most: int
 ) -> None:
-    buffer, holders = SharedBuffer(most), [Holder() for _ in range(4)]
+    room = OwnRoom(per_identity=2_000)
+    buffer, holders = SharedBuffer(most, room), [Holder(owner) for owner in ("one", "one", "two", "three")]
     last = envelope(0)
     model: dict[int, list[tuple[int, str]]] = {n: [] for n in range(4)}
     for seq, (what, who, id, size) in enumerate(steps, 1):
@@ -89,6 +91,8 @@ def test_whatever_happens_the_limit_holds_and_nothing_stays_behind(
             buffer.add(last, holder, (id,))
             model[who].append((last.identity.seq, id))
         assert buffer.bytes <= most
+        assert room.total == buffer.bytes
+        assert all(room.has_room(one.owner) for one in holders)
         for n, one in enumerate(holders):
             for some in "xyz":
                 held = [found.identity.seq for found in buffer.of(one, some)]
@@ -96,4 +100,5 @@ def test_whatever_happens_the_limit_holds_and_nothing_stays_behind(
                 assert held == (wanted[-len(held) :] if held else [])
     for holder in holders:
         buffer.release(holder)
-    assert (len(buffer), buffer.bytes) == (0, 0)
+    assert (len(buffer), buffer.bytes, room.total) == (0, 0, 0)
+    assert all(room.has_room(one.owner, 2_000) for one in holders)

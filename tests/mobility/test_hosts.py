@@ -164,7 +164,7 @@ def test_a_neighbour_that_cannot_be_asked_delays_nobody_for_long() -> None:
     verdicts = entering(world, "a", Newcomer("phone", "phone"))
     world.run()
     assert [type(one).__name__ for one in verdicts] == ["Admitted"]
-    assert sent.count("Wave") < 20  # asked twice, and claimed a few times
+    assert sent.count("Wave") < 24  # asked twice, and claimed a few times
 
 
 # --- one process that moves ----------------------------------------------------------------------------
@@ -257,6 +257,7 @@ def at(network: Network) -> list[str]:
     return [name for name in BROKERS if network.brokers[name].client("phone") is not None]
 
 
+@pytest.mark.req("MOB-033")
 def test_an_epoch_that_was_handed_over_by_its_host_needs_no_wave() -> None:
     world = network()
     phone = world.add_client("phone", "a")
@@ -483,9 +484,45 @@ def test_a_client_that_goes_on_and_on_is_judged_for_each_broker_that_it_has_left
     assert check(world.trace) == []
 
 
+@pytest.mark.parametrize("silent", [2, 15, 80])
+def test_a_claim_that_a_new_tree_drops_is_said_again_although_nobody_joins(silent: float) -> None:
+    """Links in a ring, of which one is silent until its ends give it up: the tree changes, and nobody was cut off."""
+    world = Network(1, features=lambda name: [Hosts()], weather=Weather(latency=(1_000, 1_000)))
+    world.add_brokers(BROKERS, links=["ab", "ac", "bc"])
+    phone = world.add_client("phone", "b")
+    world.run()
+    assert world.brokers["c"].adjacency.tree.hops["b"] == "a"
+    world.silence("a", "b")
+    phone.vanish(noticed=600, kept=600)
+    phone.attach("c")
+    world.run(silent)
+    assert at(world) == ["b", "c"]
+    world.give_up("a", "b")
+    world.run(10)
+    assert at(world) == ["c"]
+    world.run()
+    assert check(world.trace) == []
+
+
+def test_a_claim_that_a_busy_broker_refuses_is_said_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = network()
+    phone = world.add_client("phone", "a")
+    world.run()
+    phone.vanish(noticed=600, kept=600)
+    monkeypatch.setattr("tidings.broker.overlay._waves.MAX_WAVES", 0)
+    monkeypatch.setattr(Claiming, "tell", lambda self, broker, claim: self.tell_all(claim))
+    phone.attach("c")
+    world.run(20)
+    assert at(world) == ["a", "c"]
+    assert not hosts(world, "c").unsettled
+    monkeypatch.undo()
+    world.run(40)
+    assert at(world) == ["c"]
+
+
 def test_a_broker_that_says_nothing_again_after_a_loss_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Claiming, "tell_all", lambda self, claim, repeats=0: None)
-    monkeypatch.setattr(Claiming, "tell_all_soon", lambda self, claims: None)
+    monkeypatch.setattr(Claiming, "new_tree", lambda self, claims: None)
     world = network()
     phone = world.add_client("phone", "a")
     world.run()

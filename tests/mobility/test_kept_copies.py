@@ -8,6 +8,7 @@ from mobility.roamers import BROKERS, OPTIONS, held, keeping, network, numbers, 
 from tidings.mobility import MobilityOptions, Outcome, Scheme
 from tidings.mobility._copies import Announced, Deactivate, Propagate, Saying, Whose
 from tidings.mobility._kept_copies import KeptCopies
+from tidings.mobility._room import IDENTITY_BYTES
 from tidings.model import Position
 from tidings.sim import check
 from tidings.sim._disk import SimDisk
@@ -186,7 +187,7 @@ def test_what_was_kept_is_bounded_when_it_is_loaded(monkeypatch: pytest.MonkeyPa
     world = network()
     walker(world)
     world.crash("b")
-    monkeypatch.setattr("tidings.mobility._keeping.MAX_OWN_BYTES", 10)
+    monkeypatch.setattr("tidings.mobility._keeping.COPY_BYTES", IDENTITY_BYTES)
     world.restart("b")
     assert "b" not in states(world)
     assert keeping(world, "b").refused == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
+from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, OwnRoom, Roaming, Scheme
 from tidings.mobility._copies import (
     Activate,
     Deactivate,
@@ -229,18 +229,23 @@ def test_clients_cannot_speak_of_copies_and_nonsense_is_counted() -> None:
     assert not keeping.copies
 
 
-def test_records_are_bounded_for_each_identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.mobility._keeping.MAX_OWN_BYTES", 200)
+def test_records_are_bounded_for_each_identity() -> None:
     _, keeping = world()
+    keeping.room = OwnRoom(per_identity=4_000)
     for n in range(10):
         keeping.hear("j", Propagate(Whose(f"phone{n}", "alice", OLD), 1, (Wanted("s1", Filter.parse("n >= 0")),)))
     assert 0 < len(keeping.copies) < 10
     assert keeping.refused == 10 - len(keeping.copies)
     keeping.hear("j", Propagate(Whose("other", "bob", OLD), 1, ()))
     assert "other" in keeping.copies
+    grown = tuple(Wanted(f"s{n}", Filter.parse(f"n >= {n}")) for n in range(100))
+    refused = keeping.refused
+    keeping.hear("j", Propagate(Whose("phone0", "alice", OLD), 2, grown))
+    assert "phone0" not in keeping.copies  # as it was it would lack something
+    assert keeping.refused == refused + 1
     for name in list(keeping.copies):
         keeping.hear("j", Delete(Whose(name, keeping.copies[name].whose.owner, OLD)))
-    assert not keeping._record_bytes
+    assert keeping.room.total == 0
 
 
 @pytest.mark.req("MOB-055")

@@ -289,6 +289,17 @@ def test_copies_are_said_again_on_a_new_tree() -> None:
     assert numbers(phone) == [1]
 
 
+def test_a_copy_whose_edge_is_forgotten_while_copies_are_said_again_is_deleted() -> None:
+    world = network()
+    walker(world)
+    controlling, graph = roaming(world, "a").controlling, roaming(world, "a")._neighbourhood.graph
+    graph.forget("a", "c", at=0, pinned=True)
+    controlling.reconcile()
+    controlling.say_again()
+    world.run(3)
+    assert states(world) == {"b": "passive"}
+
+
 @pytest.mark.req("MOB-039")
 @pytest.mark.req("MOB-095")
 def test_copies_of_a_controller_that_is_gone_serve_their_client_and_expire() -> None:

@@ -117,6 +117,26 @@ def test_a_client_may_go_back_before_during_and_after_the_transfer(back: float) 
     assert not check(network.trace)
 
 
+@pytest.mark.parametrize("change", [0.0, 0.011, 0.03, 0.06])
+def test_a_filter_that_is_changed_while_its_subscription_waits_misses_nothing(change: float) -> None:
+    network = world()
+    phone, feed = walker(network)
+    phone.vanish(noticed=0.3, kept=60)
+    network.run(1)
+    for n in range(4):
+        feed.publish(n=n)
+    network.run(1)
+    phone.attach("c")
+    until_held(network, "c")
+    feed.publish(n=4)  # it is kept at the new broker, too
+    network.run(change)
+    [subscription] = phone.subscriptions
+    phone.subscribe("n >= 2", id=subscription)
+    network.run()
+    assert numbers(phone)[-3:] == [2, 3, 4]
+    assert not check(network.trace)
+
+
 @pytest.mark.req("MOB-061")
 @pytest.mark.parametrize("on", [0.0, 0.01, 0.03, 0.06, 0.2, 2.0])
 def test_a_client_may_move_on_before_the_transfer_is_over(on: float) -> None:

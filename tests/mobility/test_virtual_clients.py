@@ -130,8 +130,10 @@ def test_where_somebody_has_listened_for_long_enough_history_is_not_asked(bound:
     assert not check(world.trace)
 
 
-def test_the_older_part_comes_from_history_and_the_newer_from_who_has_listened() -> None:
-    """The origin had only accepted the newer part, and has lost it."""
+@pytest.mark.req("HIS-117")
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_older_part_comes_from_history_and_the_newer_from_who_has_listened(lost: bool) -> None:
+    """Each of them once; also if the origin had only accepted the newer part, and has lost it."""
     world = road()
     light = world.add_client("light", "o")
     for state in "12":
@@ -143,15 +145,17 @@ def test_the_older_part_comes_from_history_and_the_newer_from_who_has_listened()
     for state in "34":
         light.publish(light=state, place=Location("/road/y"), quality=Quality.ACCEPTED)
     world.run(0.05)
-    world.crash("o")
-    world.run(3)
-    world.restart("o")
+    if lost:
+        world.crash("o")
+        world.run(3)
+        world.restart("o")
     world.run(5)
+    assert virtual(world, "y").buffer.bytes
     car.vanish(noticed=0.5, kept=60)
     car.attach("y")
     world.run(8)
-    assert seen(car)[:2] == ["1", "2"]
-    assert set("34") & set(map(str, seen(car))) == {"3", "4"}
+    assert seen(car) == ["1", "2", "3", "4"]
+    assert not check(world.trace)
 
 
 @pytest.mark.req("HIS-115")
@@ -174,9 +178,12 @@ def test_subscriptions_that_come_and_go_reach_all_who_listen() -> None:
     assert not virtual(world, "z").buffer.bytes
 
 
-def test_a_client_is_listened_for_at_so_many_places_and_with_so_many_bytes() -> None:
+@pytest.mark.req("HIS-118")
+@pytest.mark.parametrize(("own", "in_all"), [(500, 1_000_000), (1_000_000, 500)])
+def test_a_client_is_listened_for_at_so_many_places_and_with_so_many_bytes(own: int, in_all: int) -> None:
+    """Each of the two limits holds by itself."""
     limited = MobilityOptions(
-        Scheme.PROACTIVE, roamers=("all",), max_virtual_clients=1, virtual_bytes=500, virtual_buffer_bytes=700
+        Scheme.PROACTIVE, roamers=("all",), max_virtual_clients=1, virtual_bytes=own, virtual_buffer_bytes=in_all
     )
     world = road(limited, edges=[("x", "y"), ("x", "z")])
     car, light = drive(world)
@@ -188,8 +195,8 @@ def test_a_client_is_listened_for_at_so_many_places_and_with_so_many_bytes() -> 
         turns(light, str(n), where)
     world.run(3)
     clients = virtual(world, where)
-    assert all(0 < one.bytes <= 500 for one in clients.clients.values())
-    assert clients.buffer.bytes <= 700
+    assert all(0 < one.bytes <= own for one in clients.clients.values())
+    assert clients.buffer.bytes <= in_all
     assert clients.buffer.overwritten > 10
     car.vanish(noticed=0.5, kept=60)
     car.attach(where)

@@ -358,9 +358,14 @@ def test_a_class_with_matches_alone_is_a_filter() -> None:
         def matches(self, notification: Notification) -> bool:
             return hash(notification) % 2 == 0
 
+    class Derived(Matches):
+        pass
+
     assert isinstance(Sampled(), Matches)
     assert isinstance(EVERYTHING, Matches)
     assert not isinstance(object(), Matches)
+    assert not isinstance(EVERYTHING, Derived)
+    assert isinstance(Derived(), Matches)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from tidings.matching import Index
 from tidings.net import Options
 from tidings.net._connection import Accepted
 from tidings.net._host import Host
+from tidings.net._ledger import Ledger
 from tidings.net._peer import Peer
+from tidings.store import Store
 from tidings.wire import VERSION, Envelope, Hello, Parser, Part, PeerRole, Run, encode_words, part
 
 compiled = pytest.mark.skipif(_native.engine is None, reason=f"there is no compiled engine: {_native.WHY_PURE}")
@@ -100,6 +102,12 @@ class Wire:
     def get_extra_info(self, name: str) -> None: ...
 
 
+class Paper:
+    """A journal that nobody reads."""
+
+    def record(self, record: Any, failed: Any) -> None: ...
+
+
 class Watching(Feature):
     """Advises DELIVER for some clients, and observes publications while somebody wants that."""
 
@@ -129,6 +137,7 @@ class Site:
                 only.setattr("tidings.broker.interest._table.make_index", Index)
             self.host = Host(Options(name="b1", port=0, **options), 7, log, [self.feature])
         self.moment = NOW
+        self.host.ledger = Ledger(cast(Store, Paper()), lambda: self.moment, lambda *_: None)
         for limit in ("SLICE", "LIGHT_SLICE"):  # how long something takes must not matter
             patch.setattr(f"tidings.net._connection.{limit}", 1e9)
         patch.setattr(self.host, "call_later", self._call_later)
@@ -198,6 +207,18 @@ class Site:
             "repeated": broker.statistics.repeated_publications,
             "stored": [one.identity for one in self.log.stored] if self.log is not None else [],
         }
+
+    def noted(self) -> dict[str, list[object]]:
+        """What the ledger has noted of each client, in order."""
+        ledger, found = self.host.ledger, dict[str, list[object]]()
+        assert ledger is not None
+        sources = list(ledger._sources)
+        for row in ledger._rows:
+            group = ledger._members[row.group]
+            for client in group.clients:
+                what = (group.subscriptions, group.past, sources[row.source], row.seq, row.at, row.form)
+                found.setdefault(client, []).append(what)
+        return found
 
     @property
     def fed(self) -> int:

@@ -49,11 +49,23 @@ class Roamer:
 
     async def line(self, key: str) -> dict[str, Any]:
         """The next line with this key."""
+        while key not in (line := await self.any_line()):
+            pass
+        return line
+
+    async def any_line(self) -> dict[str, Any]:
+        """The next line."""
         assert self._process.stdout is not None
-        while True:
-            line = json.loads(await self._process.stdout.readline())
-            if key in line:
-                return dict(line)
+        return dict(json.loads(await self._process.stdout.readline()))
+
+    async def is_quiet(self) -> bool:
+        """Whether no notification has come that was not read."""
+        try:
+            async with asyncio.timeout(0.2):
+                await self.line("n")
+        except TimeoutError:
+            return True
+        return False
 
     async def numbers(self, count: int) -> list[int]:
         """The next notifications."""

@@ -70,7 +70,7 @@ async def test_a_cut_connection_resumes_with_nothing_lost_and_nothing_doubled(
         assert len(servers["b"].host.peers) == 2
 
 
-@pytest.mark.req("AGG-125")
+@pytest.mark.req("AGG-125", "MOB-001")
 @running
 async def test_a_cut_link_between_brokers_resumes_without_a_new_tree() -> None:
     async with brokers("a") as first, proxy(first["a"].port) as link:
@@ -91,7 +91,7 @@ async def test_a_cut_link_between_brokers_resumes_without_a_new_tree() -> None:
             assert b.host.broker.adjacency.tree == tree
 
 
-@pytest.mark.req("MOB-019")
+@pytest.mark.req("MOB-019", "MOB-087")
 @running
 async def test_a_silent_neighbour_is_noticed_and_what_it_missed_is_fetched_when_it_is_back() -> None:
     limits = {"heartbeat": 0.2, "broker_resume": 0.2}

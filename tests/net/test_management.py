@@ -295,3 +295,27 @@ def test_it_is_served_on_this_machine_only(more: dict[str, Any], said: str) -> N
                 pass
 
     run()
+
+
+@running
+async def test_a_broker_is_evacuated_over_http_by_those_who_may() -> None:
+    access = Access(tokens={OPERATOR: AccessEntry("ops", administer=True), ALICE: AccessEntry("alice")})
+    managed = options("a", metrics_port=0, management=True, access=access)
+    async with serve(managed) as a:
+        begin = {"evacuate": "a"}
+        status, refused = await ask(a, "POST /mobility", begin, token=ALICE)
+        assert (status, refused["reason"][:38]) == (403, "'alice' may not send clients elsewhere")
+        async with tidings.connect(url(a), token=ALICE, name="alice"):
+            assert (await ask(a, "POST /mobility", {"evacuation": "a"}, token=OPERATOR))[1]["began"] == 0
+            assert (await ask(a, "POST /mobility", begin, token=OPERATOR))[0] == 200
+
+            async def told() -> Any:
+                return (await ask(a, "POST /mobility", {"evacuation": "a"}, token=OPERATOR))[1]
+
+            async with asyncio.timeout(10):
+                while (await told())["waiting"]:
+                    await asyncio.sleep(0.05)
+            assert (await told())["staying"] == [{"client": "alice", "reason": "it has no other address"}]
+        for wrong in ({}, {"evacuate": "a", "evacuation": "a"}, {"evacuate": 1}, {"other": "a"}):
+            assert (await ask(a, "POST /mobility", wrong, token=OPERATOR))[0] == 400
+        assert (await ask(a, "POST /mobility", {"evacuate": "b"}, token=OPERATOR))[0] == 409

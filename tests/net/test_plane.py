@@ -158,6 +158,7 @@ async def both(steps: list[tuple[str, Any]], patch: pytest.MonkeyPatch, *, store
     for name in CLIENTS:
         assert site.told(name) == reference.told(name)
     assert site.state() == reference.state()
+    assert site.noted() == reference.noted()
     assert reference.fed == 0
     fed = site.fed
     for one in sites:
@@ -299,6 +300,61 @@ def test_a_slow_subscriber_gets_what_waited_and_is_told_what_was_dropped(monkeyp
 
 
 @compiled
+def test_a_part_that_is_too_large_is_reported_and_the_small_one_behind_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(pure: bool) -> list[tuple[int, bytes]]:
+        site = Site(pure=pure, patch=monkeypatch)
+        site.connect("ann")
+        site.connect("bob", max_part=1_024)
+        await site.send("bob", subscription("s1"))
+        await site.send("ann", publication(1) + publication(2, n=2, text="x" * 2_000) + publication(3))
+        assert [type(one).__name__ for one in messages(site, "bob")] == ["Settled", "Deliver", "Gap", "Deliver"]
+        assert site.fed == (0 if pure else 3)
+        parts = site.told("bob")
+        await site.close()
+        return parts
+
+    assert asyncio.run(story(True)) == asyncio.run(story(False))
+
+
+@compiled
+def test_a_disarm_between_taking_a_run_and_sending_it_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(pure: bool) -> list[tuple[int, bytes]]:
+        site = Site(pure=pure, patch=monkeypatch)
+        for name in ("ann", "bob"):
+            site.connect(name)
+        flush = site.host.flush
+
+        def disarm_and_flush() -> None:
+            site.broker.delivery.lanes.changed()
+            flush()
+
+        await site.send("bob", subscription("s1"))
+        await site.send("ann", publication(1))
+        monkeypatch.setattr(site.host, "flush", disarm_and_flush)
+        for begin in range(2, 50, 6):
+            await site.send("ann", b"".join(publication(seq) for seq in range(begin, begin + 6)))
+        assert [one.envelope.identity.seq for one in messages(site, "bob")[1:]] == list(range(1, 50))
+        assert site.fed == 0 if pure else site.fed > 40
+        parts = site.told("bob")
+        await site.close()
+        return parts
+
+    assert asyncio.run(story(True)) == asyncio.run(story(False))
+
+
+@compiled
+def test_what_a_disk_refuses_after_it_was_numbered_is_refused_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [
+        ("send", ("ann", [("publish", [(1, encode_body({"n": n}), Quality.STORED, None) for n in range(9)])], [])),
+        ("commit", StoreError("the disk is broken")),
+        ("send", ("ann", [("publish", [(1, encode_body({"n": n}), Quality.STORED, None) for n in range(4)])], [])),
+        ("send", ("ann", [("publish", [(-9, encode_body({"n": 1}), Quality.STORED, None)])], [])),
+        ("commit", None),
+    ]
+    assert asyncio.run(both(steps, monkeypatch, stores=True)) > 10
+
+
+@compiled
 def test_a_broken_header_refuses_the_whole_read_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(pure: bool) -> tuple[bytes, int]:
         site = Site(pure=pure, patch=monkeypatch)
@@ -345,7 +401,10 @@ def rendered(what: Group) -> str:
 
 @compiled
 @running
-async def test_a_broker_with_a_store_takes_what_clients_publish_without_a_word(tmp_path: Path) -> None:
+async def test_a_broker_with_a_store_takes_what_clients_publish_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings.net._connection.LIGHT_SLICE", 60.0)  # how long something takes must not matter
     async with brokers(["b"], data=tmp_path) as servers:
         async with tidings.connect(url(servers["b"])) as publisher, tidings.connect(url(servers["b"])) as reader:
             heard = await reader.subscribe("EXISTS(n)")

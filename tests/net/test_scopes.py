@@ -326,6 +326,9 @@ async def test_every_method_of_the_administrator(tmp_path: Path) -> None:
         await admin.deploy(DeployScope(Name("kind"), "shop"))
         await admin.alter(AlterScope(Name("kind"), features=(Roles(("shop",)),)))
         await admin.change(Undefine("kind"))
+        await admin.execute(
+            "ALTER SCOPE shop ADD UPDATE ON join(*, self) DO ALTER SCOPE self SET newest = trigger.name"
+        )
         made = {change.split(" ")[0] for entry in await admin.log() for change in entry.changes}
         kinds = {change.__name__ for change in get_args(AnyChange)}
         assert made == kinds - {"Anchor", "Unanchor"}, "every kind; where scopes are carried is not logged"

@@ -13,7 +13,9 @@ from net.certificates import Authority
 from net.world import connected, options, running, take, until, url
 
 import tidings
+from tidings.broker import LinkKind
 from tidings.client import NotAdmitted
+from tidings.mobility import Hosts
 from tidings.model import Filter
 from tidings.net import Access, AccessEntry, Options, Server, StartError, TlsOptions, check, serve
 from tidings.wire import Hello, PeerRole
@@ -101,6 +103,40 @@ async def test_brokers_show_each_other_their_certificates(authority: Authority) 
             await until(lambda: third.diallers[0].problem)
             assert "may not connect as a broker" in str(third.diallers[0].problem)
         assert connected([first, second])
+
+
+@pytest.mark.req("MOB-001")
+@running
+async def test_brokers_form_any_graph_each_under_its_own_name_and_known_to_the_others(authority: Authority) -> None:
+    """A ring; what brokers say to one another of a client that roams goes over its links."""
+    entries = {name: AccessEntry(name, broker=True) for name in "abc"}
+    access = Access(certificates={**entries, "phone": AccessEntry("phone")})
+
+    def ring(name: str, *to: Server, signed: str = "") -> Server:
+        tls = authority.sign(signed or name)
+        return serve(options(name, tls=tls, access=access, neighbours=tuple(map(secure, to))))
+
+    def others(server: Server) -> set[str]:
+        return set("abc") - {server.host.broker.name}
+
+    async with ring("a") as a, ring("b", a) as b, ring("c", a, b) as c:
+        servers = [a, b, c]
+        await until(lambda: all(one.host.peer_of(to, LinkKind.BROKER) for one in servers for to in others(one)))
+        await until(lambda: connected(servers))
+        trust = authority.trust(authority.sign("phone"))
+        async with tidings.connect(secure(a), name="phone", tls=trust) as phone:
+            await phone.move(secure(b))
+            await until(lambda: [len(one.host.broker.clients) for one in servers] == [0, 1, 0])
+            hosts = a.host.broker.features["hosts"]
+            assert isinstance(hosts, Hosts)
+            assert hosts.taken_over == 1, "it was told, by a message"
+        async with ring("a", b, signed="phone") as other:  # the name of a broker, and no certificate of one
+            await until(lambda: other.diallers[0].problem)
+            assert "may not connect as a broker" in str(other.diallers[0].problem)
+        async with ring("a", b, signed="c") as other:  # the name of a broker, and the certificate of another one
+            await until(lambda: other.diallers[0].problem)
+            assert "'a' does not belong to 'c'" in str(other.diallers[0].problem)
+        assert connected(servers)
 
 
 @running

@@ -87,6 +87,58 @@ def test_a_narrower_interface_counts_for_what_is_still_held() -> None:
     assert numbers(world) == [50]
 
 
+def test_what_the_graph_shows_by_another_way_when_it_is_due_is_handed_over() -> None:
+    world = exchange()
+    world.client("trader").publish(n=1)
+    world.network.run(10)
+    world.network.change("a", (Leave("@private", "all"), Join("@private", "pros")))
+    world.network.run(800)
+    assert numbers(world) == []
+    world.network.run()
+    assert numbers(world) == [1]
+    assert not check(world.network.trace)
+
+
+def test_another_way_with_a_later_time_counts_if_the_own_way_is_closed() -> None:
+    world = exchange(policy=PolicyUse("delay", {"seconds": 60}))
+    world.client("trader").publish(n=1)
+    world.network.run(10)
+    slow = SetPolicy("slow", PolicyKind.INTERNAL, PolicyUse("delay", {"seconds": 120}))
+    joins = (Join("@trader", "slow"), Join("@private", "slow"))
+    world.network.change("a", (Leave("@private", "all"), CreateScope("slow", OPEN), *joins, slow))
+    world.network.run(100)
+    assert numbers(world) == []
+    world.network.run()
+    assert numbers(world) == [1]
+
+
+def test_what_is_due_while_its_origin_cannot_be_reached_is_handed_over() -> None:
+    world = exchange()
+    world.client("trader").publish(n=1)
+    world.network.run(890)
+    world.network.cut("b", "c")
+    world.network.run(100)
+    assert numbers(world) == [1]
+    world.network.heal("b", "c")
+    world.network.run()
+    assert numbers(world) == [1]
+    assert not check(world.network.trace)
+
+
+def test_what_waits_for_a_subscription_that_has_ended_does_not_reach_the_next_of_its_id() -> None:
+    world = exchange()
+    private = world.client("private")
+    id = private.subscribe("n > 0", id="again")
+    world.network.run(1)
+    world.client("trader").publish(n=1)
+    world.network.run(1)
+    private.unsubscribe(id)
+    world.network.run(1)
+    private.subscribe("n > 0", id="again")
+    world.network.run()
+    assert len(numbers(world)) == 1  # by its other subscription
+
+
 def test_a_mapped_copy_whose_way_has_changed_is_told_as_a_gap() -> None:
     renamed = edge_mapping(mapping(Rename("n", "m")))
     world = exchange()
@@ -107,7 +159,7 @@ def test_a_change_does_not_wait_for_what_is_held_and_nothing_comes_against_it(mo
     world = exchange()
     world.client("trader").publish(n=1)
     world.network.run(1)
-    answers = world.network.change("a", (Leave("@private", "all"), Join("@private", "pros")), mode)
+    answers = world.network.change("a", (Leave("@private", "all"),), mode)
     world.network.run(30)
     assert [answer.error for answer in answers] == [""]
     world.network.run()

@@ -10,6 +10,7 @@ from scopes.network_world import FX_3_BROKERS, FX_3_PLACES, Watched, at_rest, fx
 from tidings.broker import Feature, Link
 from tidings.model import Matches, Notification
 from tidings.scopes import (
+    OPEN,
     Answer,
     AnyChange,
     Ask,
@@ -18,11 +19,18 @@ from tidings.scopes import (
     Interface,
     Join,
     Look,
+    Placement,
+    Policy,
+    PolicyKind,
+    PolicyUse,
     Seen,
+    SetPlacement,
+    SetPolicy,
     Snapshot,
     credential,
     decode,
     encode,
+    register_policy,
 )
 from tidings.wire import Extension, Frame
 
@@ -219,3 +227,65 @@ class Plain:
     def check_subscribe(self, filter: Matches) -> None: ...
 
     def check_advertise(self, filter: Matches) -> None: ...
+
+
+def pinned(member: str, scope: str, credentials: tuple[str, ...], action: str) -> Decision:
+    """The scope V is crossed at broker B5, whatever administrators say, and c5 publishes in it alone."""
+    gateway = "B5" if "V" in (member, scope) and not member.startswith("@") else ""
+    publishing = PolicyUse("only-v") if member == "@c5" else None
+    return Decision(allow=True, gateway=gateway, publishing=publishing)
+
+
+class OnlyV(Policy):
+    """Whoever has it publishes in V, and nowhere else."""
+
+    def select(self, notification, eligible, context):  # type: ignore[no-untyped-def]
+        return [one for one in eligible if one == "V"]
+
+
+@pytest.mark.req("VIS-713")
+def test_an_admission_rule_pins_a_scope_to_one_broker() -> None:
+    """All its edges are crossed there, up and down, however they came to be, and stay so."""
+    world = fx_3(hook=pinned)
+    made = world.change(CreateScope("V", OPEN), CreateScope("W", OPEN), Join("V", "S"), Join("W", "V"))
+    assert not made.error
+    for edge in (("V", "S"), ("W", "V")):
+        found = world.scopes("B1").graph.membership(*edge)
+        assert (found.placement, found.gateway) == (Placement.GATEWAY, "B5")
+    moved = world.change(SetPlacement("V", "S", Placement.ONCE), SetPlacement("W", "V", Placement.GATEWAY, "B1"))
+    assert [(one.placement, one.gateway) for one in moved.changes if isinstance(one, SetPlacement)] == [
+        (Placement.GATEWAY, "B5"),
+        (Placement.GATEWAY, "B5"),
+    ]
+    world.change(Join("@c3", "W"))
+    world.subscribe()
+    world.publish("c1", n=1)
+    assert world.got("c3")
+    crossed = {(one.edge, one.broker) for one in world.crossed if "V" in one.edge}
+    assert crossed == {(("S", "V"), "B5"), (("V", "W"), "B5")}
+
+
+@pytest.mark.req("VIS-713")
+def test_an_admission_rule_chooses_the_policy_of_a_member() -> None:
+    """Nobody takes it away again: not in the same transaction, and not later."""
+    register_policy("only-v", OnlyV)
+    world = fx_3(hook=pinned)
+    free = SetPolicy("@c5", PolicyKind.PUBLISHING, None)
+    made = world.change(CreateScope("V", OPEN), Join("@c5", "V"), free)
+    assert not made.error, made.reason
+    assert world.scopes("B1").graph.publishing("@c5") == PolicyUse("only-v")
+    assert not world.change(free).error
+    assert world.scopes("B1").graph.publishing("@c5") == PolicyUse("only-v")
+    world.change(Join("@c3", "V"))
+    world.subscribe()
+    world.publish("c5", n=1)
+    assert world.getters() == {"c3", "c5"}
+
+
+def test_a_rule_that_wants_a_client_to_cross_at_a_broker_is_told_that_this_cannot_be() -> None:
+    world = fx_3(hook=lambda member, scope, credentials, action: Decision(allow=True, gateway="B" * ("c7" in member)))
+    answer = world.change(Join("@c7", "S"))
+    assert answer.reason == (
+        "'@c7' is not admitted to 'S': the admission rule wants it to cross at 'B', but a client crosses where it is "
+        "connected; let the rule ask that of scopes"
+    )

@@ -29,7 +29,7 @@ from tidings.scopes import (
     sightings,
 )
 from tidings.scopes.policies import _running
-from tidings.scopes.policies._registry import CATALOGUE, NOT_YET
+from tidings.scopes.policies._registry import CATALOGUE
 from tidings.sim import check
 from tidings.sim._scenario import Scenario
 
@@ -328,9 +328,13 @@ def test_a_policy_that_takes_long_is_reported_and_counts(caplog: pytest.LogCaptu
     ("change", "message"),
     [
         (
-            has("s", INTERNAL, "top-k"),
-            "'s' cannot have the policy 'top-k': it chooses several members, and a deciding point hands each "
-            f"notification to one; choose one of {', '.join(CATALOGUE)}",
+            has("s", INTERNAL, "release", by="n"),
+            "the policy 'release' of 's' cannot be set up: commit is not given; say by a filter which notifications "
+            "let others go",
+        ),
+        (
+            has("s", INTERNAL, "acknowledged", by="n", acknowledgement="TRUE", count=0),
+            "the policy 'acknowledged' of 's' cannot be set up: count is 0; give a number from 1 to 100",
         ),
         (
             has("s", PolicyKind.TRAVERSE, "bottom-up"),
@@ -363,6 +367,31 @@ def test_a_policy_that_takes_long_is_reported_and_counts(caplog: pytest.LogCaptu
             has("s", INTERNAL, "window", opens="9", closes="17:00"),
             "the policy 'window' of 's' cannot be set up: opens is '9'; give a time of the day in UTC, as in '17:30'",
         ),
+        (
+            has("s", INTERNAL, "top-k", k=0.5, attribute="rank"),
+            "the policy 'top-k' of 's' cannot be set up: k is 0.5; give a number from 1 to 1,000",
+        ),
+        (
+            has("s", INTERNAL, "top-k", k=2, by="luck"),
+            "the policy 'top-k' of 's' cannot be set up: by is 'luck'; choose one of attribute, least-loaded",
+        ),
+        (
+            has("s", INTERNAL, "rate-limit", count=1.5, seconds=1),
+            "the policy 'rate-limit' of 's' cannot be set up: count is 1.5; give a whole number",
+        ),
+        (
+            has("s", INTERNAL, "state", opens="type = 'open'"),
+            "the policy 'state' of 's' cannot be set up: closes is not given; say by a filter which notifications do "
+            "that",
+        ),
+        (
+            has("s", PUBLISHING, "rate-limit", count=1, seconds=1),
+            "'rate-limit' is no publishing policy of 's'; give it as delivery or internal policy",
+        ),
+        (
+            has("s", PUBLISHING, "mine", point="a"),
+            "'mine' is no publishing policy of 's'; give it as delivery or internal policy",
+        ),
         (has("nowhere", INTERNAL, "full"), "there is no scope 'nowhere'; known scopes: s"),
     ],
 )
@@ -372,11 +401,8 @@ def test_what_cannot_be_carried_out_is_refused_when_it_is_deployed(change: AnyCh
     assert str(refused.value) == message
 
 
-def test_every_reserved_name_is_refused_and_cannot_be_registered() -> None:
-    for name in NOT_YET:
-        with pytest.raises(ScopeError, match=f"cannot have the policy '{name}'"):
-            apply(apply(Graph(), (CreateScope("s", OPEN),)), (has("s", INTERNAL, name),))
-    for name in (*NOT_YET, *CATALOGUE):
+def test_no_name_of_the_catalogue_can_be_registered() -> None:
+    for name in CATALOGUE:
         with pytest.raises(ScopeError) as refused:
             register_policy(name, Policy)
         assert str(refused.value) == f"'{name}' is a policy of the catalogue; register yours under another name"

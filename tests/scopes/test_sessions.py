@@ -258,7 +258,7 @@ def test_automatic_ids_differ_from_each_other_and_from_all_others() -> None:
         ),
         (
             {SESSION_ID: "two", SESSION_MODE: "strict"},
-            "session-mode='strict' of scope 'b' is no mode of a session; use 'default' or 'origin_only'",
+            "session-mode='strict' of scope 'b' is not a session mode; use 'default' or 'origin_only'",
         ),
         (
             {SESSION_MODE: "default"},

@@ -53,7 +53,7 @@ def violations(*, promises: Promises = PROMISES) -> Iterator[str]:
 
 
 def test_a_broker_that_tells_back_what_it_was_told_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidings.aggregation._engine import State
+    from tidings.aggregation._state import State
 
     total = State.total
     monkeypatch.setattr(State, "total", lambda self, but=None: total(self))

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import client.test_durable
+import mobility.test_promised_copies
 import net.test_flow
 import net.test_links
 import pytest
 import sim.test_aggregate_scenarios
 import sim.test_deploying_scenarios
+import sim.test_rule_scenarios
 from promised import READ
-from sim.traces import BAD, GOOD, F, Writer
+from sim.traces import BAD, GOOD, REACH, F, Writer
 
-from tidings.model import last
-from tidings.scopes import SESSION_ID, CreateScope, Graph, Join, PolicyKind, PolicyUse, SetPolicy, apply
+from tidings.model import ROOT_SCOPE, Notification, last
+from tidings.scopes import OPEN, SESSION_ID, CreateScope, Graph, Join, PolicyKind, PolicyUse, SetPolicy, apply
 from tidings.sim import Op, Promises, _faults, check
+from tidings.sim._work import MEMORY_LOST
 from tidings.wire import Ending, Past, Quality
 
 PROMISES = Promises.load()
 Cell = tuple[str, str, str]
 ELSEWHERE = (
     client.test_durable,
+    mobility.test_promised_copies,
     net.test_flow,
     net.test_links,
     sim.test_aggregate_scenarios,
     sim.test_deploying_scenarios,
+    sim.test_rule_scenarios,
 )
-"""The tests that read cells of `net`, `durable` and `aggregation`: what happens there must be what the cell says."""
+"""The tests that read cells of other features: what happens there must be what the cell says."""
 
 
 def unsafe(guarantee: str) -> Writer:
@@ -39,6 +44,15 @@ def unsafe(guarantee: str) -> Writer:
             return Writer().sub().pub(1).pub(2).notify(2).notify(1)
         case "one-member":
             return Writer().join().pub(1).share(1).share(1)
+        case "of-the-group":
+            return job(enlisted(Writer()).pub(1, BAD), BAD)
+        case "one-chosen":
+            return chosen(chosen(choosing().pub(1), 1), 1, "Z")
+        case "fair-turns":
+            writer = choosing().later(20)
+            for number in (1, 2):
+                chosen(writer.pub(number), number)
+            return writer.quiesce()
         case "one-host":
             writer = Writer().add(Op.HOSTED, "Y", detail=("b", 1)).add(Op.HOSTED, "Y", detail=("c", 2))
             writer.add(Op.COURIER, "Y", detail=("b", 2)).later(20)
@@ -99,6 +113,58 @@ def unshared(guarantee: str, fault: str) -> Writer:
     return afflict(writer, fault).quiesce()
 
 
+def enlisted(writer: Writer, who: str = "Y") -> Writer:
+    """It is a member of an acknowledged group."""
+    writer.add(Op.ENLIST, who, subscription="g", filter=F, detail=("g", 100))
+    return writer.add(Op.ENLISTED, who, subscription="g", detail=(False, REACH))
+
+
+def job(writer: Writer, notification: Notification) -> Writer:
+    about = {"subscription": "g", "publication": 1, "publisher": "X", "notification": notification}
+    return writer.add(Op.JOB, "Y", detail=("a", 1, 1), **about)
+
+
+def unhandled(guarantee: str, fault: str) -> Writer:
+    """Something was published for an acknowledged group, one fault bears on it, and nobody handled it or was told."""
+    quality = Quality[guarantee.rsplit(maxsplit=1)[-1].upper()]
+    if fault == MEMORY_LOST:
+        writer = enlisted(Writer().add(Op.ATTACH, "Z", detail=("c", 1)), "Z").pub(1, quality=quality)
+        writer.add(Op.QUIT, "Z", subscription="g").fault("crash", "c").fault("restart", "c")
+        return enlisted(writer).quiesce()
+    writer = enlisted(Writer()).pub(1, quality=quality)
+    if fault == _faults.MEMORY_EXCEEDED:
+        writer.pub(2, BAD, quality=Quality.FIRE).pub(3, BAD, quality=Quality.FIRE)
+    return afflict(writer, fault).quiesce()
+
+
+def choosing() -> Writer:
+    """X publishes where a scope takes it up that gives it to one of its members, Y and Z, in turn."""
+    policy = SetPolicy("s", PolicyKind.DELIVERY, PolicyUse("one-of-n"))
+    members = (Join("s", ROOT_SCOPE), Join("@Y", "s"), Join("@Z", "s"))
+    graph = apply(Graph(), (CreateScope("s", OPEN), *members, policy))
+    writer = Writer().add(Op.ATTACH, "Z", detail=("b", 1))
+    writer.add(Op.ACTIVE, "a", detail=(1, graph)).add(Op.ACTIVE, "b", detail=(1, graph))
+    for who in ("Y", "Z"):
+        writer.add(Op.SUB, who, subscription="s", filter=F, detail=(True,)).settled(who=who)
+    return writer
+
+
+def chosen(writer: Writer, number: int, who: str = "Y") -> Writer:
+    about = {"subscription": "s", "publication": number, "publisher": "X", "notification": GOOD}
+    return writer.add(Op.NOTIFY, who, detail=("a", 1, number, 0, 1), **about)
+
+
+def unchosen(guarantee: str, fault: str) -> Writer:
+    """Something was published for one member of a scope, one fault bears on it, and nobody got it or was told."""
+    quality = Quality[guarantee.rsplit(maxsplit=1)[-1].upper()]
+    writer = choosing().pub(1, quality=quality)
+    if fault == _faults.MEMORY_EXCEEDED:
+        writer.pub(2, BAD, quality=Quality.FIRE).pub(3, BAD, quality=Quality.FIRE)
+    if fault == _faults.MEMBER_LEAVES:
+        writer.add(Op.UNSUB, "Z", subscription="s")
+    return afflict(writer, fault).quiesce()
+
+
 def afflict(writer: Writer, fault: str, *, publisher_stays: bool = True) -> Writer:
     """Let a fault happen to a at which X publishes, or to b at which Y listens; in the end, both have a broker."""
     match fault:
@@ -139,6 +205,10 @@ def trace(cell: Cell) -> Writer:
     guarantee, fault, feature = cell
     if fault == "any":
         return unsafe(guarantee)
+    if guarantee.startswith("handled"):
+        return unhandled(guarantee, fault)
+    if feature == "choosing":
+        return unchosen(guarantee, fault)
     if feature == "groups":
         return unshared(guarantee, fault)
     return past(fault, None) if feature == "history" else silent(guarantee, fault)
@@ -150,7 +220,7 @@ def turned(*cells: Cell, other: str = "") -> Promises:
     return Promises({**PROMISES.cells, **changed})
 
 
-JUDGED = [cell for cell in PROMISES.cells if cell[2] in ("core", "history", "groups")]
+JUDGED = [cell for cell in PROMISES.cells if cell[2] in ("core", "history", "groups", "choosing")]
 
 
 @pytest.mark.parametrize("cell", JUDGED, ids=" x ".join)

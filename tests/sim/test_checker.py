@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sim.traces import BAD, GOOD, OTHER, REACH, F, Writer, crashed
 
 from tidings.model import Filter, Notification
-from tidings.scopes import Graph
+from tidings.scopes import CreateScope, Graph, Join, apply
 from tidings.sim import LIVENESS, SAFETY, Op, Promises, check, describe, satisfies
 from tidings.sim import _temporal as t
 from tidings.wire import Quality
@@ -353,6 +353,32 @@ def test_a_notification_is_judged_by_a_version_that_was_active_at_its_broker() -
 
     assert trace(1) == []
     assert trace(2) == ["matching-only"]
+
+
+@pytest.mark.parametrize(("version", "owed"), [(1, True), (2, False)])
+def test_what_asks_for_no_answer_is_owed_as_the_version_shows_it_under_which_it_was_taken(
+    version: int, owed: bool
+) -> None:
+    apart = apply(Graph(version=1), (CreateScope("s"), Join("@Y", "s")))
+    writer = Writer().add(Op.ACTIVE, "a", detail=(1, Graph())).add(Op.ACTIVE, "b", detail=(1, Graph()))
+    writer.sub().settled().pub(1, quality=Quality.FIRE)
+    if version == 1:
+        writer.add(Op.TAKEN, publication=1, publisher="X", detail=("a", 1, 1, 0, 1))
+    writer.later(20).add(Op.ACTIVE, "a", detail=(2, apart)).add(Op.ACTIVE, "b", detail=(2, apart))
+    if version == 2:
+        writer.add(Op.TAKEN, publication=1, publisher="X", detail=("a", 1, 1, 0, 2))
+    assert writer.later(20).quiesce().broken == ["delivery of fire"] * owed
+
+
+@pytest.mark.parametrize(("seconds", "told", "owed"), [(1, True, False), (1, False, True), (20, True, True)])
+def test_for_a_while_after_its_broker_came_back_something_may_be_in_a_gap_of_a_group(
+    seconds: int, told: bool, owed: bool
+) -> None:
+    writer = Writer().join().joined().fault("crash", "a").fault("restart", "a").later(seconds)
+    writer.pub(1, quality=Quality.STORED)
+    if told:
+        writer.add(Op.MISSED, "Y", subscription="g", detail=("a", 1, 1, None))
+    assert writer.later(20).quiesce().broken == ["share of stored"] * owed
 
 
 def test_a_weaker_promise_excuses_more() -> None:

@@ -1,6 +1,6 @@
 """Random runs in which clients join groups, with cuts, crashes and moves, and members that come and go.
 
-`make replay SEED=g...` shows one of them; `gw` and `gr` have journeys and returns besides.
+`make replay SEED=g...` shows one of them; `gw` and `gr` have journeys and returns besides, `gs` has scopes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,39 @@ def test_what_a_group_gets_goes_to_one_member(part: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["g9", "g47", "g115", "g149", "g157", "g265", "g291", "g318", "g2075", "g2086", "g8000022"]
+    "name",
+    [
+        "g9",
+        "g47",
+        "g115",
+        "g149",
+        "g157",
+        "g265",
+        "g291",
+        "g318",
+        "g2075",
+        "g2086",
+        "g8000022",
+        "gr11600004",
+        "bg11000021",
+    ],
 )
 def test_what_was_broken_once_stays_mended(name: str) -> None:
     run(name)
 
 
-@pytest.mark.parametrize("name", ["g7", "gw7", "gr7", "gh7"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gs9100000", "gs9100002", "gs9100010", "gs9100012", "gs9100016", "gs9301507", "gm9100003", "gs9100051"),
+        *("gp9100006", "gws11600035", "gs11600038"),
+    ],
+)
+def test_what_was_broken_once_in_scopes_stays_mended(name: str) -> None:
+    run(name)
+
+
+@pytest.mark.parametrize("name", ["g7", "gw7", "gr7", "gh7", "gs7"])
 def test_a_name_leads_back_to_its_run(name: str) -> None:
     assert Scenario.named(name).name == name
 
@@ -69,4 +95,4 @@ def test_silence_is_found_and_a_gap_is_none() -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_many_runs(part: int) -> None:
     for seed in spread_seeds(part):
-        run(f"g{seed}")
+        run(f"{'g' if seed % 2 else 'gs'}{seed}")

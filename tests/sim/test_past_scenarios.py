@@ -26,14 +26,14 @@ def run(name: str) -> None:
 
 
 @pytest.mark.req("HIS-006", "HIS-022", "HIS-023", "HIS-029")
-@pytest.mark.parametrize("first", range(0, 2 * 4 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(0, 2 * 2 * CHUNK, 2 * CHUNK))
 def test_the_past_is_exactly_what_the_oracle_says(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(f"h{seed}")
 
 
 @pytest.mark.req("HIS-006", "HIS-023", "HIS-031", "HIS-032")
-@pytest.mark.parametrize("first", range(1, 2 * 4 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(1, 2 * 2 * CHUNK, 2 * CHUNK))
 def test_faults_change_nothing_but_what_is_reported(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(f"h{seed}")
@@ -48,13 +48,14 @@ def test_scopes_hold_for_the_past(first: int) -> None:
 
 ONCE_BROKEN = (
     *("h1000003", "h61", "h300029", "h38", "h64", "h98", "h113", "h142", "h150", "h180", "h20039", "h20218", "h20833"),
-    *("hs10", "hs28", "hs30144", "h2000011", "hp8800016"),
+    *("hs10", "hs28", "hs30144", "h2000011", "hp8800016", "hm20000013", "thm9500198"),
 )
 """Seeds that have found something: ids that are used again while something is under way, reports that a change of the
 filter overtook, a broker that was alone and waited for nobody, publications that two brokers had taken, a wave for
 marks that ended what it knew nothing of, ways through the scopes that are not the same any more, a
 first scope that came to be between two answers, a question that was ahead of its filter because the advertisement was
-late, publications that were judged by a version of the graph older than their own."""
+late, publications that were judged by a version of the graph older than their own, copies that waited for their order
+until the past had been handed over, or that were owed from before it."""
 
 
 @pytest.mark.parametrize("name", ONCE_BROKEN)

@@ -44,7 +44,7 @@ def test_brokers_are_often_ready_for_those_who_walk(name: str) -> None:
     result = Scenario.named(name).run(PROMISES)
     assert not result.violations, result.report()
     roaming = [broker.features["roaming"] for broker in result.network.brokers.values()]
-    assert sum(one.keeping.outcomes[Outcome.HIT] for one in roaming if isinstance(one, Roaming)) >= 10
+    assert sum(one.keeping.outcomes[Outcome.HIT] for one in roaming if isinstance(one, Roaming)) >= 9
 
 
 @pytest.mark.parametrize("name", ["v7", "vs7", "hvs7", "w7", "ws7", "wm7", "hw7", "hws7", "wr7"])
@@ -53,11 +53,15 @@ def test_a_name_leads_back_to_its_run(name: str) -> None:
 
 
 ONCE_BROKEN = (
+    "hws9510010",  # an edge was forgotten just before copies were said again, and the copy there stayed for ever
+    "v9200014",  # a filter was changed while its subscription waited for a transfer, and was owed nothing
+    "hv9200014",
     "wm9200023",  # the judge took a claim for told whose neighbour had not been ready when it left
     "hw7700026",  # a broker to which a client came back did not tell the one where it was meanwhile
     "vm62000020",  # one form of a publication reached a client, and others came before its home copy listened
     "hv72000016",  # an origin owed something to one subscription, and the home copy of another trusted its mark
     "hv7000002",  # what was fetched for a subscription was wanted by an older one of the same name
+    "v12000000",  # an origin had paid a client that was gone while it owed others something: a copy took it for its own
     "hw740011",  # what came before its subscription was settled was taken for that of another one
     "hws951023",  # a client moved on before its host could tell those who had been cut off
     "ws800007",  # what waited of a client that was away was judged without what it had advertised

@@ -26,14 +26,14 @@ def run(seed: int) -> None:
 @pytest.mark.req("VIS-124", "VIS-125", "VIS-127", "VIS-129", "VIS-204", "VIS-205", "VIS-206", "VIS-207", "VIS-208")
 @pytest.mark.req("VIS-209", "VIS-210", "ARC-005", "ARC-006", "ARC-008", "ARC-009", "ARC-010", "ARC-011", "ARC-012")
 @pytest.mark.req("ARC-013", "ARC-014", "ARC-015", "ARC-016", "AGG-003", "AGG-024", "VIS-122")
-@pytest.mark.parametrize("first", range(0, 2 * 4 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(0, 2 * 2 * CHUNK, 2 * CHUNK))
 def test_random_runs_keep_every_promise(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(seed)
 
 
 @pytest.mark.req("ARC-020", "VIS-214", "VIS-124", "VIS-125", "VIS-210")
-@pytest.mark.parametrize("first", range(1, 2 * 4 * CHUNK, 2 * CHUNK))
+@pytest.mark.parametrize("first", range(1, 2 * 2 * CHUNK, 2 * CHUNK))
 def test_random_runs_with_faults_keep_every_promise(first: int) -> None:
     for seed in range(first, first + 2 * CHUNK, 2):
         run(seed)

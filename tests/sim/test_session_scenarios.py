@@ -48,6 +48,11 @@ def test_a_reaction_to_what_came_down_from_the_root_scope_reaches_all_that_may_s
     run("hcs1000006")
 
 
+def test_what_a_new_tree_took_from_the_end_of_a_change_is_told_again() -> None:
+    """A broker came back between the word that older versions are over and its neighbours: they kept both for ever."""
+    run("hcs9500271")
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(2))
 def test_seeds_that_nobody_has_tried(part: int) -> None:

@@ -18,6 +18,7 @@ from tidings.aggregation.definitions import (
     ActivePublishers,
     Aggregate,
     Count,
+    Included,
     Record,
     Sliding,
     SubscriberCount,
@@ -136,6 +137,24 @@ def test_a_native_way_that_is_wrong_is_not_used(
     assert _historic._proven[_historic.shipped(count).identity] is False
 
 
+def test_of_the_publications_that_a_value_names_its_window_is_the_same(archive: Path, spark: SparkSession) -> None:
+    aggregate = compiled("count(), sum(n) WINDOW 20m")
+    assert aggregate.window is not None
+    everything = by_brokers(aggregate, archive)
+    chosen = sorted(window for _, window in everything)[3]
+    numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for envelope in ArchiveReader(archive).query(compiled("count() WINDOW 1s").where):  # type: ignore[attr-defined]
+        identity = envelope.identity
+        if aggregate.window.pane(identity.published_at // 1_000) + 1 == chosen:
+            numbers[identity.origin, identity.epoch].append(identity.seq)
+    included = [Included(*of, min(some), max(some)) for of, some in numbers.items()]
+    assert len(included) == 2
+    assert by_spark(spark, aggregate.name, archive, included=included) == {("", chosen): everything["", chosen]}
+    fewer = [included[0]._replace(last=included[0].last - 1), included[1]]
+    assert by_spark(spark, aggregate.name, archive, included=fewer) != {("", chosen): everything["", chosen]}
+    assert by_spark(spark, aggregate.name, archive, included=()) == {}
+
+
 def test_a_window_that_is_cut_says_so(archive: Path, spark: SparkSession) -> None:
     since = datetime.fromtimestamp(START / 1e6, UTC) + timedelta(minutes=33)
     rows = historic(spark, "count() WINDOW 10m", archive, since=since, until=since + timedelta(hours=1)).collect()
@@ -152,7 +171,7 @@ class Own(Count):
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        (SubscriberCount(), "the journal lacks ingress, edge, filter, and a snapshot"),
+        (SubscriberCount(), "the journals of brokers do: use series or windows"),
         (Count(), "has no window"),
         (Own(window=Tumbling("1m")), r"is a class of this program.*pass Code\("),
         ("count()", "there is no window"),

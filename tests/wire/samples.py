@@ -153,6 +153,7 @@ HELLO_NAMES = Hello((1,), PeerRole.BROKER, "b2", epoch=4, authority="b1", names=
 HELLO_BRINGS = Hello((1,), PeerRole.CLIENT, "alice", attributes=encode_body({"city": "Berlin", "floor": 3}))
 HELLO_ROUTING = Hello((1,), PeerRole.BROKER, "b2", epoch=4, routing="filters with advertisements")
 HELLO_SILENCE = Hello((1,), PeerRole.CLIENT, "alice", silence=3.0)
+HELLO_EVACUATED = Hello((1,), PeerRole.CLIENT, "alice", attached=7, last="b1", evacuated=True)
 WELCOME = Welcome(1, "b1", "s3cret")
 WELCOME_NAMED = Welcome(1, "b1", "s3cret", epoch=3, client="alice/0123456789abcdef01234567")
 WELCOME_PLACE = Welcome(1, "b1", "s3cret", epoch=3, client="alice", place="/berlin/campus", features=("arrivals",))
@@ -175,6 +176,7 @@ PARTS: dict[str, bytes] = {
     "HELLO with attributes": part(Part.HELLO, encode_words(HELLO_BRINGS)),
     "HELLO with routing": part(Part.HELLO, encode_words(HELLO_ROUTING)),
     "HELLO with a silence": part(Part.HELLO, encode_words(HELLO_SILENCE)),
+    "HELLO of one that was sent elsewhere": part(Part.HELLO, encode_words(HELLO_EVACUATED)),
     "WELCOME": part(Part.WELCOME, encode_words(WELCOME)),
     "WELCOME again": part(Part.WELCOME, encode_words(WELCOME_AGAIN)),
     "WELCOME with a name": part(Part.WELCOME, encode_words(WELCOME_NAMED)),

@@ -10,7 +10,7 @@ from types import ModuleType
 
 __all__ = ["INTERFACE", "WHY_PURE", "describe", "engine", "is_pure"]
 
-INTERFACE = 3
+INTERFACE = 5
 """What this version of Tidings expects of the extension; one that was built from other sources is not used."""
 
 

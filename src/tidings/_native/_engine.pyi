@@ -41,43 +41,50 @@ class Engine:
     def statistics(self) -> dict[str, int]:
         """How much there is of what."""
 
-Group = tuple[dict[Any, None], bytes, bytes, bool]
-"""Links, what opens a frame for them, what closes it, and whether these are neighbours."""
-Plan = tuple[Any, bool, list[Group]]
-"""The targets, whether the publisher is among them, and the groups that get the same frame."""
-Fed = tuple[int, int, int, int, int, bytes, bytes, int, int, int, list[tuple[dict[Any, None], bytes, int, int]]]
+Group = tuple[dict[Any, None], bytes, bytes, bool, bytes | None]
+"""Links, what opens a frame for them, what closes it, whether these are neighbours, the routes that they are told."""
+Plan = tuple[Any, bool, list[Group], bool]
+"""The targets, whether the publisher is among them, the groups that get the same frame, whether it is a run alone."""
+Checks = tuple[tuple[Plane, ...], Plane | None, Plane | None, Plane | bool | None]
+"""What must match, what must announce it, what must not match, what is noted."""
+Written = list[tuple[dict[Any, None], bytes, int, int, bytes]]
+Fed = tuple[int, int, Written, bool, int, int, int, int, int, bytes, bytes, int, list[int]]
 """As `tidings.matching.Fed` names them."""
 
 @final
 class Plane:
     """From bytes to bytes, for publications that are plain; see `plane.cpp`."""
 
-    def arm(self, head: bytes, version: bytes, routes: bytes, /) -> None:
-        """What all envelopes have in common: what comes before their number, the version of the graph, the routes."""
+    def arm(self, head: bytes, version: bytes, routes: bytes, passing: bytes, before: bytes, after: bytes, /) -> None:
+        """What all envelopes have in common: what comes before their number, the version of the graph, the routes.
+
+        `passing` are the routes of what neighbours bring, if not empty; where there are scopes, its route is also known
+        by what is `before` and `after` the name of its publisher.
+        """
 
     def feed(
         self,
         data: bytes,
         at: int,
         link: object,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], list[Group] | bool | None] | None,
         publisher: bytes,
         last: int,
         known: int,
         now: int,
         qualities: bytes,
-        guard: Plane | None,
-        most: int,
-        version: int,
-        plan: Callable[[list[Any], Any], Plan | None],
-        special: Callable[[Any], object] | None,
+        checks: Checks | None,
         /,
     ) -> Fed | None:
         """Take a run of publications, whose parts begin at this place; None: the first one is not plain.
 
+        At most `most` are taken. Plans are remembered while the `version` stays the same. `special` says whether
+        somebody among the targets stands apart now: None, the groups without these, or False: Python does it all.
         `publisher` is its encoded name, `last` the broker's latest number, `known` the publisher's; `qualities` says
-        what each of the four that can be asked for becomes, 255: Python decides. A filter of `guard` must match.
-        At most `most` are taken. Plans are remembered while the `version` stays the same, and `special`
-        says whether somebody among the targets stands apart now.
+        what each of the four that can be asked for becomes, 255: Python decides.
         """
 
     def pass_on(
@@ -85,13 +92,13 @@ class Plane:
         data: bytes,
         at: int,
         link: object,
-        hop: bytes,
         most: int,
         version: int,
         plan: Callable[[list[Any], Any], Plan | None],
-        special: Callable[[Any], object] | None,
+        special: Callable[[Any], list[Group] | bool | None] | None,
+        hop: bytes,
         /,
-    ) -> tuple[int, int, str, int, int, int, int, list[tuple[dict[Any, None], bytes, int, int]]] | None:
+    ) -> tuple[int, int, Written, bool, int, int, str, int, int] | None:
         """Pass on notifications of one origin that a neighbour brings, as `tidings.matching.PassedOn`; None: none.
 
         `hop` is that of the tree, encoded; the rest is as for `feed`.

@@ -86,6 +86,8 @@ bool take_text(const unsigned char*& at, const unsigned char* end, View& text) {
     return is_utf8(text);
 }
 
+View view(const std::string& text) { return {text.data(), text.size()}; }
+
 bool take_just(const unsigned char*& at, const unsigned char* end, View bytes) {
     if (static_cast<size_t>(end - at) < bytes.size || std::memcmp(at, bytes.at, bytes.size) != 0) return false;
     at += bytes.size;
@@ -94,21 +96,28 @@ bool take_just(const unsigned char*& at, const unsigned char* end, View bytes) {
 
 }  // namespace
 
-bool is_passing(View frame, View routes, View hop, Passing& into) {
+bool is_passing(View frame, View routes, const Scoped& scoped, View hop, Passing& into) {
     const auto* at = reinterpret_cast<const unsigned char*>(frame.at);
     const unsigned char* const end = at + frame.size;
     if (!take_just(at, end, {NOTIFY, sizeof NOTIFY})) return false;
     const unsigned char* const envelope = at - 2;
-    View publisher;
     uint64_t number;
     if (!take_text(at, end, into.origin) || !take_short(at, end, into.epoch) || !take_short(at, end, into.seq)) return false;
-    if (!take_text(at, end, publisher)) return false;
-    for (int n = 0; n < 3; ++n)  // the publisher's number, the time, the version of the graph
+    if (!take_text(at, end, into.publisher)) return false;
+    for (int n = 0; n < 2; ++n)  // the publisher's number, the time
         if (!take_short(at, end, number)) return false;
+    const bool is_scoped = !scoped.before.empty();
+    if (is_scoped ? !take_just(at, end, view(scoped.version)) : !take_short(at, end, number)) return false;
     if (at == end) return false;
     if (*at == 0xC0) ++at;
     else if (!take_short(at, end, number)) return false;
-    if (!take_just(at, end, routes)) return false;
+    const unsigned char* const route = at;
+    if (routes.size == 0 || !take_just(at, end, routes)) {
+        View source;
+        if (!is_scoped || !take_just(at, end, view(scoped.before)) || !take_text(at, end, source)) return false;
+        if (!take_just(at, end, view(scoped.after))) return false;
+    }
+    into.routes = {reinterpret_cast<const char*>(route), static_cast<size_t>(at - route)};
     const unsigned char* const begun = at;
     if (!take_bytes(at, end, into.body)) return false;
     const size_t header = into.body.size <= UINT8_MAX ? 2 : into.body.size <= UINT16_MAX ? 3 : 5;
@@ -176,12 +185,12 @@ void put_bytes(std::string& into, View bytes) {
     into.append(bytes.at, bytes.size);
 }
 
-void put_part(std::string& into, View opening, View middle, View closing) {
-    put_big(into, 1 + opening.size + middle.size + closing.size, 4);
+void put_part(std::string& into, std::initializer_list<View> pieces) {
+    size_t size = 1;
+    for (const View piece : pieces) size += piece.size;
+    put_big(into, size, 4);
     into.push_back('\0');
-    into.append(opening.at, opening.size);
-    into.append(middle.at, middle.size);
-    into.append(closing.at, closing.size);
+    for (const View piece : pieces) into.append(piece.at, piece.size);
 }
 
 }  // namespace tidings

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "value.hpp"
@@ -28,14 +29,21 @@ bool is_plain(View frame, Publication& into);
 // What a neighbour brings, in the form in which brokers write it.
 struct Passing {
     View envelope;  // as it is passed on
-    View origin;
+    View origin, publisher;
     uint64_t epoch, seq;
+    View routes;
     View body;
 };
 
-// Whether a frame holds a notification in its plain form, with these routes and this hop. Python would write it again
-// just as it is here.
-bool is_passing(View frame, View routes, View hop, Passing& into);
+// Where there are scopes, the route of a notification names whoever published it: it is between these. Then it must be
+// judged by this version of the graph.
+struct Scoped {
+    std::string before, after, version;  // all empty: there are none
+};
+
+// Whether a frame holds a notification in its plain form, with these routes (if any) or those of a scope, and this hop. Python
+// would write it again just as it is here.
+bool is_passing(View frame, View routes, const Scoped& scoped, View hop, Passing& into);
 
 // Whether every part in these bytes has a length and a kind that can be.
 bool is_sound(View bytes, size_t limit);
@@ -47,6 +55,6 @@ void put_number(std::string& into, uint64_t number);
 void put_bytes(std::string& into, View bytes);
 
 // A DATA part from the pieces of its frame.
-void put_part(std::string& into, View opening, View middle, View closing);
+void put_part(std::string& into, std::initializer_list<View> pieces);
 
 }  // namespace tidings

@@ -57,13 +57,19 @@ std::vector<uint64_t> Probe::keys(const Conjunction& conjunction) const {
         keys.push_back(test.is_numeric() ? key_of(how, size, test.low)
                                          : key_of(how, size, text_of(operands, test.first)));
     } else {
-        View part = text_of(operands, test.first);
-        if (test.op == Op::Like)
-            part = how == How::Prefix ? Pattern::head(part) : how == How::Suffix ? Pattern::tail(part) : Pattern::longest(part);
-        if (how == How::Gram) part.size = static_cast<size_t>(size);
-        keys.push_back(key_of(how, size, part));
+        keys.push_back(key_of(how, size, part_of(conjunction)));
     }
     return keys;
+}
+
+View Probe::part_of(const Conjunction& conjunction) {
+    const Test& test = conjunction.pivotal();
+    const How how = conjunction.how;
+    View part = text_of(conjunction.operands(), test.first);
+    if (test.op == Op::Like)
+        part = how == How::Prefix ? Pattern::head(part) : how == How::Suffix ? Pattern::tail(part) : Pattern::longest(part);
+    if (how == How::Gram) part.size = static_cast<size_t>(conjunction.size);
+    return part;
 }
 
 bool Probe::has_room(How how, double size) const {
@@ -89,6 +95,11 @@ void Probe::hang(Conjunction* conjunction) {
         return;
     }
     if (how == How::Grid) grids.add(conjunction);
+    if (how == How::Gram) {
+        if (grams_.empty()) grams_.resize(GRAMS);
+        const View gram = part_of(*conjunction);
+        ++grams_[bits_of(gram.at, gram.size)];
+    }
     for (Size& one : sizes_)
         if (one.how == how && one.size == conjunction->size) {
             ++one.count;
@@ -109,11 +120,19 @@ void Probe::unhang(Conjunction* conjunction) {
         else bags_.erase(hook.key);
     }
     if (how == How::Value) --values_;
+    if (how == How::Gram) {
+        const View gram = part_of(*conjunction);
+        --grams_[bits_of(gram.at, gram.size)];
+    }
     for (size_t at = 0; at < sizes_.size(); ++at) {
         if (sizes_[at].how != how || sizes_[at].size != conjunction->size) continue;
         if (!--sizes_[at].count) sizes_.erase(sizes_.begin() + static_cast<std::ptrdiff_t>(at));
-        return;
+        break;
     }
+    if (how != How::Gram) return;
+    for (const Size& one : sizes_)
+        if (one.how == How::Gram) return;
+    grams_ = std::vector<uint32_t>();  // no gram is left, and nobody asks
 }
 
 }  // namespace tidings

@@ -29,6 +29,7 @@ public:
     static constexpr size_t MAX_SIZES = 24;    // lengths, depths or widths in use of one way
     static constexpr size_t MAX_KEYS = 32;     // bags that a conjunction hangs in
     static constexpr size_t LONGEST_GRAM = 3;  // bytes
+    static constexpr size_t GRAMS = 1 << 12;   // as many as `bits_of` tells apart
 
     void hang(Conjunction* conjunction);
     void unhang(Conjunction* conjunction);
@@ -56,6 +57,13 @@ private:
     };
     bool ladders_empty() const { return above_.empty() && below_.empty(); }
     std::vector<uint64_t> keys(const Conjunction& conjunction) const;
+    static View part_of(const Conjunction& conjunction);
+    // Twelve bits of a gram: most grams of a text lead nowhere, and this tells it without a hash.
+    static size_t bits_of(const char* gram, size_t size) {
+        uint32_t word = 0;
+        for (size_t at = 0; at < size; ++at) word = word << 8 | static_cast<unsigned char>(gram[at]);
+        return word * 0x9E3779B1u >> 20;
+    }
     template <typename Meet>
     void meet_key(uint64_t key, Meet meet) const {
         const auto at = bags_.find(key);
@@ -64,6 +72,7 @@ private:
 
     std::unordered_map<uint64_t, Bag, Identity> bags_;
     std::vector<Size> sizes_;
+    std::vector<uint32_t> grams_;  // how many hang by a gram of these bits; not empty as long as there are any
     uint32_t values_ = 0;
     std::map<Number, Bag> above_, below_;
 };
@@ -85,7 +94,8 @@ void Probe::lead(const Value& value, bool in_list, Meet meet) const {
                 break;
             case How::Gram:
                 for (size_t at = 0; at + size <= value.bytes.size; ++at)
-                    meet_key(key_of(one.how, one.size, View{value.bytes.at + at, size}), meet);
+                    if (grams_[bits_of(value.bytes.at + at, size)])
+                        meet_key(key_of(one.how, one.size, View{value.bytes.at + at, size}), meet);
                 break;
             case How::Within: {
                 const View path = path_prefix(value.bytes, size);

@@ -56,6 +56,7 @@ public:
     void put_item(const Value& value) { items_.push_back(value); }
     bool put_list(uint32_t attribute);
     void end();  // lists have their place now
+    bool has_lists() const { return !lists_.empty(); }
 
     const Value& operator[](uint32_t attribute) const {
         return slots_[attribute].stamp == stamp_ ? slots_[attribute].value : missing_;

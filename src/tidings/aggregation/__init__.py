@@ -9,28 +9,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._deployments import Audited, Deployments, Workers
-    from ._engine import Engine, Port, Request, State, Terms, Update
+    from ._engine import Engine, Port, Update
     from ._exporting import Exported, Exports, Sample
     from ._feature import Aggregation
     from ._forms import Form, Points, Range, Ranges, Read
     from ._options import AggregationOptions, Isolation
+    from ._quenching import Quenching
     from ._receivers import Receivers
     from ._riding import Riding
     from ._shares import Below, Policy, Split, check_bound, split
+    from ._state import Request, State, Terms
     from ._subject import Subject
     from ._supplied import DEFAULT_WINDOW, SUPPLIED, supplied_question
     from ._windows import is_question, question_of
 
 _MODULES = {
     "_deployments": ("Audited", "Deployments", "Workers"),
-    "_engine": ("Engine", "Port", "Request", "State", "Terms", "Update"),
+    "_engine": ("Engine", "Port", "Update"),
     "_exporting": ("Exported", "Exports", "Sample"),
     "_feature": ("Aggregation",),
     "_forms": ("Form", "Points", "Range", "Ranges", "Read"),
     "_options": ("AggregationOptions", "Isolation"),
+    "_quenching": ("Quenching",),
     "_receivers": ("Receivers",),
     "_riding": ("Riding",),
     "_shares": ("Below", "Policy", "Split", "check_bound", "split"),
+    "_state": ("Request", "State", "Terms"),
     "_subject": ("Subject",),
     "_supplied": ("DEFAULT_WINDOW", "SUPPLIED", "supplied_question"),
     "_windows": ("is_question", "question_of"),
@@ -53,6 +57,7 @@ __all__ = [
     "Points",
     "Policy",
     "Port",
+    "Quenching",
     "Range",
     "Ranges",
     "Read",

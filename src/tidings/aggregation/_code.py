@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from tidings.broker import Timer
-from tidings.model import Filter, Notification, PartialRefused
+from tidings.model import Filter, Identity, Notification, PartialRefused
 from tidings.wire import encode_body
 
 from ._forms import Read, tellable
@@ -198,7 +198,8 @@ class CodeWindows(Windows):
             return total
         reduced: Known = {}
         for window, one in total.items():
-            reduced[window] = Measured(one.brokers, {name: self._reduced(bag) for name, bag in one.groups.items()})
+            groups = {name: self._reduced(bag) for name, bag in one.groups.items()}
+            reduced[window] = Measured(one.brokers, groups, one.included)
         return reduced
 
     def _reduced(self, bag: Bag) -> Bag:
@@ -300,10 +301,11 @@ class CodeMeasuring:
     of_people = False
     """Code is not told who has published something, not even by a pseudonym."""
 
-    def take(self, notification: Notification, published_ms: int, now_ms: int, peer: str = "") -> None:
+    def take(self, notification: Notification, identity: Identity, now_ms: int, peer: str = "") -> None:
         """Something was published that passes the filter."""
         if self._submit is None:
             return
+        published_ms = identity.published_at // 1_000
         pane = self._window.pane(published_ms)
         if pane < self.newest:
             self.late += 1
@@ -408,4 +410,4 @@ class CodeMeasuring:
                 groups[group] = tuple(sorted((*groups.get(group, ()), *held)))
         if len(groups) > MAX_GROUPS:
             return Measured(0, {})
-        return Measured(1, groups)
+        return Measured(1, groups, None)  # what a worker was given is not noted

@@ -16,56 +16,56 @@ which keys a change may touch is found by index (`_keys`). When the ways into a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from tidings.broker import Entry, Link, Registration
-from tidings.model import Effort, Filter, Matches, Notification
+from tidings.broker import SEAT, Entry, Link, Registration
+from tidings.model import Filter, Matches, Notification
 
 from ._keys import KeyIndex
 from ._places import Way, Ways
 from ._subject import Subject
+from .definitions import Key, touches
 
-PAIR_STEPS = 2_000
-"""How many steps the comparison of a key with one subscription may take (about 1 ms); then it counts as touching."""
 LOOK_COST = 2_000
 """The cost of the filters that are looked at in one turn, for keys that begin to be watched."""
 
 
-class Key:
-    """What is counted: a filter, or a probe."""
+class Touching:
+    """Who touches one key."""
 
-    __slots__ = ("filter", "probe")
+    __slots__ = ("clients", "entries", "several")
 
-    def __init__(self, filter: Filter | None, probe: Notification | None = None) -> None:
-        self.filter = filter
-        self.probe = probe
-
-    def touches(self, wanted: Matches) -> bool:
-        """Whether somebody who subscribes to this could hear of it."""
-        if self.probe is not None:
-            return wanted.matches(self.probe)
-        if self.filter is None or not isinstance(wanted, Filter):
-            return True
-        with Effort(PAIR_STEPS, apart=True):  # nobody's haste may show in a count
-            return self.filter.overlaps(wanted)
-
-
-class Tally:
-    """Who touches one key in one scope. Compared by identity."""
-
-    __slots__ = ("clients", "entries", "key", "ready", "several", "subject")
-
-    def __init__(self, key: Key, subject: Subject) -> None:
-        self.key = key
-        self.subject = subject
+    def __init__(self) -> None:
         self.clients: dict[Link, int] = {}
         """The clients that do, each with the number of its entries that do."""
         self.entries: dict[Entry, None] = {}
         """Their subscriptions that do, in every scope in which they do."""
         self.several = False
         """Whether some of these may be the same subscription in several scopes."""
+
+
+class Tally:
+    """What is counted for one key in one scope. Compared by identity."""
+
+    __slots__ = ("key", "ready", "subject", "touching")
+
+    def __init__(self, key: Key, subject: Subject) -> None:
+        self.key = key
+        self.subject = subject
+        self.touching: Touching | None = None
+        """None: nobody touches the key, as for most keys at most brokers."""
         self.ready = False
         """Whether everything that was registered before has been seen."""
+
+    @property
+    def clients(self) -> Mapping[Link, int]:
+        """The clients that touch the key, each with the number of its entries that do."""
+        return self.touching.clients if self.touching is not None else {}
+
+    @property
+    def entries(self) -> Mapping[Entry, None]:
+        """The subscriptions that touch the key, in every scope in which they do."""
+        return self.touching.entries if self.touching is not None else {}
 
     @property
     def scope(self) -> str:
@@ -80,7 +80,10 @@ class Tally:
     @property
     def registrations(self) -> int:
         """How many subscriptions touch the key, each once."""
-        return len({entry.registration for entry in self.entries} if self.several else self.entries)
+        touching = self.touching
+        if touching is None:
+            return 0
+        return len({entry.registration for entry in touching.entries} if touching.several else touching.entries)
 
 
 class Counting:
@@ -126,14 +129,14 @@ class Counting:
             self._keys[scope] = KeyIndex()
             self._into[scope] = self._ways(scope)
             self._work_out()
-        self._keys[scope].add(tally, tally.key.filter)
+        self._keys[scope].add(tally, _filter(tally))
         self._begin(tally)
 
     def unwatch(self, tally: Tally) -> None:
         """Count no longer."""
         self._looking.pop(tally, None)
         keys = self._keys[tally.scope]
-        keys.remove(tally)
+        keys.remove(tally, _filter(tally))
         if not keys:
             del self._keys[tally.scope], self._into[tally.scope]
             self._work_out()
@@ -162,9 +165,7 @@ class Counting:
             del tallies[tally]
             if not tallies:
                 del self._touched[entry]
-        tally.entries.clear()
-        tally.clients.clear()
-        tally.several = False
+        tally.touching = None
 
     def _begin(self, tally: Tally) -> None:
         tally.ready = False
@@ -226,12 +227,16 @@ class Counting:
             self._touched.pop(entry, None)
 
     def _remove(self, entry: Entry, tally: Tally) -> None:
-        left = tally.clients[entry.link] - 1
+        touching = tally.touching
+        assert touching is not None
+        left = touching.clients[entry.link] - 1
         if left:
-            tally.clients[entry.link] = left
+            touching.clients[entry.link] = left
         else:
-            del tally.clients[entry.link]
-        del tally.entries[entry]
+            del touching.clients[entry.link]
+        del touching.entries[entry]
+        if not touching.entries:
+            tally.touching = None
         if tally.ready:
             self._changed(tally)
 
@@ -240,12 +245,18 @@ class Counting:
         link = entry.link
         if entry in tally.entries or not self._counts(link, tally.away):
             return False
-        probe = tally.key.probe
-        if not (tally.key.touches(wanted) if probe is None or self._offered else reaches(probe, way, entry)):
+        key = tally.key
+        if isinstance(key, Notification) and not self._offered:
+            if not reaches(key, way, entry):
+                return False
+        elif not touches(key, wanted):
             return False
-        tally.clients[link] = tally.clients.get(link, 0) + 1
-        tally.entries[entry] = None
-        tally.several |= entry.registration is not None and len(entry.registration.entries) > 1
+        touching = tally.touching
+        if touching is None:
+            touching = tally.touching = Touching()
+        touching.clients[link] = touching.clients.get(link, 0) + 1
+        touching.entries[entry] = None
+        touching.several |= entry.registration is not None and len(entry.registration.entries) > 1
         self._touched.setdefault(entry, {})[tally] = None
         return True
 
@@ -265,9 +276,14 @@ class Counting:
         self._looking.clear()
 
 
+def _filter(tally: Tally) -> Filter | None:
+    """By which a key is found; None: it is always looked at."""
+    return tally.key if isinstance(tally.key, Filter) else None
+
+
 def is_copy(link: Link) -> bool:
-    """Whether a client stands for another one, which is counted where it is itself."""
-    return link.principal != link.name
+    """Whether a client stands for others, which are counted where they are themselves: for one, or for a scope."""
+    return link.principal != link.name or link.name.startswith(SEAT)
 
 
 def reaches(probe: Notification, way: Way, entry: Entry) -> bool:

@@ -55,7 +55,7 @@ class Deployed:
         return self.registry.judge(place).phase is Phase.INSTALLED
 
     def is_outdated(self, place: Place) -> bool:
-        """Whether nobody is to be told of a version any more: it has ended, or two newer ones run."""
+        """Whether nobody is to be told of a version any more: it has ended, or two others run instead."""
         return self.registry.is_over(place) or (self.is_installed(place) and not self.registry.runs(place))
 
     def manifest(self, subject: Subject) -> Manifest:

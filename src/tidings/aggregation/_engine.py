@@ -39,18 +39,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol
 
-from ._forms import Form, Read
+from ._forms import Read
 from ._riding import Traffic
 from ._shares import ADAPT_AFTER, Below, Policy, is_about_right, split
+from ._state import L, Request, Root, Side, State, Terms
 from ._subject import Subject
 
 UPDATE_BYTES = 12
 """What an update takes beside its value, encoded."""
-
-L = TypeVar("L")
-"""A link to a neighbour: anything that can be a key."""
 
 
 class Update(NamedTuple):
@@ -59,13 +57,6 @@ class Update(NamedTuple):
     number: int
     complete: bool
     value: bytes
-
-
-class Terms(NamedTuple):
-    """How the values of a subject are treated."""
-
-    form: Form
-    policy: Policy
 
 
 class Port(Protocol[L]):
@@ -91,8 +82,8 @@ class Port(Protocol[L]):
         """Somebody asks for it; `changed` is called as soon as the local partial is known."""
         ...
 
-    def ended(self, subject: Subject) -> None:
-        """Nobody asks for it any more."""
+    def ended(self, state: State[L]) -> None:
+        """Nobody asks for a subject any more."""
         ...
 
     def ask(self, link: L, number: int, subject: Subject, bound: float) -> None:
@@ -120,79 +111,6 @@ class Port(Protocol[L]):
         ...
 
 
-class Request(Generic[L]):
-    """What one client asks for. Compared by identity."""
-
-    __slots__ = ("bound", "complete", "id", "link", "state", "told")
-
-    def __init__(self, link: Any, id: str, bound: float) -> None:
-        self.link = link
-        self.id = id
-        self.bound = bound
-        self.told: Any = None
-        self.complete: bool | None = None
-        """None: it has been told nothing yet."""
-        self.state: State[L]
-
-
-class Side:
-    """One subject on one link, in both directions."""
-
-    __slots__ = ("answers", "asked", "complete", "got", "number", "sent", "sent_complete", "slack", "told", "want")
-
-    def __init__(self) -> None:
-        self.want: float | None = None
-        self.answers = 0
-        """The number of the neighbour's ask."""
-        self.slack: float = 0
-        self.sent: Any = None
-        self.sent_complete: bool | None = None
-        """None: it has been told nothing yet."""
-        self.asked: float | None = None
-        self.number = 0
-        """The number of the ask of this broker."""
-        self.got: Any = None
-        self.complete = False
-        self.told = 0
-        """How often the neighbour has told something."""
-
-
-class State(Generic[L]):
-    """Everything about one subject at one broker. Compared by identity."""
-
-    __slots__ = (
-        "form",
-        "local",
-        "policy",
-        "ready",
-        "requests",
-        "root_bound",
-        "root_slack",
-        "sides",
-        "subject",
-        "whole",
-    )
-
-    def __init__(self, subject: Subject, terms: Terms) -> None:
-        self.subject = subject
-        self.form, self.policy = terms
-        self.local: Any = terms.form.zero()
-        self.ready = False
-        """Whether the local partial is known."""
-        self.whole = True
-        """Whether nothing is missing in it, and nothing may be too much."""
-        self.sides: dict[L, Side] = {}
-        self.requests: dict[Request[L], None] = {}
-        self.root_bound: float = 0
-        """The tightest bound of the requests."""
-        self.root_slack: float = 0
-
-    def total(self, but: L | None = None) -> Any:
-        """What is known, without what one neighbour has told."""
-        known = [side.got for link, side in self.sides.items() if side.got is not None and link is not but]
-        return self.form.total((self.local, *known))
-
-
 class Engine(Generic[L]):
     """The subjects of one broker."""
 
@@ -206,6 +124,8 @@ class Engine(Generic[L]):
         """What each neighbour was asked for, by number."""
         self._pending: dict[L, dict[State[L], None]] = {}
         """What each neighbour may have to be told."""
+        self._doubted: set[State[L]] = set()
+        """Those of which the local partial may lack something, or have too much."""
         self.suppressed = 0
         """How often a change was small enough not to be told."""
         self.late = 0
@@ -216,7 +136,9 @@ class Engine(Generic[L]):
     def register(self, subject: Subject, request: Request[L]) -> None:
         """A client asks."""
         state = request.state = self._state(subject)
-        state.requests[request] = None
+        if state.root is None:
+            state.root = Root()
+        state.root.requests[request] = None
         self._retarget(state)
         self._push(state)
 
@@ -229,7 +151,10 @@ class Engine(Generic[L]):
     def cancel(self, request: Request[L]) -> None:
         """A client asks no longer."""
         state = request.state
-        del state.requests[request]
+        assert state.root is not None
+        del state.root.requests[request]
+        if not state.root.requests:
+            state.root = None
         self._retarget(state)
         self._release(state)
 
@@ -248,7 +173,7 @@ class Engine(Generic[L]):
     def asked(self, link: L, number: int, subject: Subject, bound: float) -> None:
         """A neighbour asks, under a number that it has not used before."""
         state = self._state(subject)
-        side = state.sides.setdefault(link, Side())
+        side = state.side(link) or state.add(link)
         if side.want is not None:  # it has not cancelled what it asked before
             del self._wanted[link][side.answers]
         side.want, side.answers = bound, number
@@ -260,7 +185,7 @@ class Engine(Generic[L]):
     def rebound(self, link: L, number: int, bound: float) -> None:
         """A neighbour changes the bound of an ask."""
         if (state := self._wanted.get(link, {}).get(number)) is not None:
-            state.sides[link].want = bound
+            _there(state, link).want = bound
             self._retarget(state)
             self._push(state)
 
@@ -268,12 +193,12 @@ class Engine(Generic[L]):
         """A neighbour asks no longer."""
         state = self._wanted.get(link, {}).pop(number, None)
         if state is not None:
-            side = state.sides[link]
+            side = _there(state, link)
             side.want = side.sent = side.sent_complete = None
             if not self._wanted[link]:
                 del self._wanted[link]
             if side.asked is None:
-                del state.sides[link]
+                state.remove(link)
             self._retarget(state)
             self._release(state)
 
@@ -283,7 +208,7 @@ class Engine(Generic[L]):
         if state is None:
             self.late += 1
             return
-        side = state.sides[link]
+        side = _there(state, link)
         side.got, side.complete = state.form.decode(update.value), update.complete
         side.told += 1
         if state.policy is Policy.ADAPTIVE and side.told % ADAPT_AFTER == 0:
@@ -302,7 +227,7 @@ class Engine(Generic[L]):
         while pending and room > 0:
             state = next(iter(pending))
             del pending[state]
-            side = state.sides.get(link)
+            side = state.side(link)
             if side is None or side.want is None or not self._is_stale(state, link, side):
                 continue
             side.sent = state.form.told(state.total(link), side.slack)
@@ -324,7 +249,11 @@ class Engine(Generic[L]):
     def changed(self, subject: Subject, local: Any, *, whole: bool = True) -> None:
         """The local partial is known, or is another one; `whole`: it is beyond doubt."""
         if (state := self.states.get(subject)) is not None:
-            state.local, state.ready, state.whole = local, True, whole
+            state.local = local
+            if whole:
+                self._doubted.discard(state)
+            else:
+                self._doubted.add(state)
             self._push(state, by_change=True)
 
     # --- links ----------------------------------------------------------------------------------------
@@ -339,14 +268,14 @@ class Engine(Generic[L]):
                 touched.update(dict.fromkeys(by_number.values()))
         for state in touched:
             for link in gone:
-                state.sides.pop(link, None)
+                state.remove(link)
 
     def let_go(self, subject: Subject) -> None:
         """Neighbours are told of a subject no longer, as if they had cancelled."""
         if (state := self.states.get(subject)) is not None:
-            for link, side in list(state.sides.items()):
+            for side in state:
                 if side.want is not None:
-                    self.cancelled(link, side.answers)
+                    self.cancelled(side.link, side.answers)
 
     @property
     def spoken(self) -> list[L]:
@@ -363,7 +292,7 @@ class Engine(Generic[L]):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is kept at all."""
-        return not (self.states or self._wanted or self._asked or self._pending)
+        return not (self.states or self._wanted or self._asked or self._pending or self._doubted)
 
     # --- states ---------------------------------------------------------------------------------------
 
@@ -376,11 +305,12 @@ class Engine(Generic[L]):
 
     def _release(self, state: State[L]) -> bool:
         """Forget a subject that nobody asks for; whether that is so."""
-        if state.requests or any(side.want is not None for side in state.sides.values()):
+        if state.root is not None or any(side.want is not None for side in state):
             return False
         if self.states.get(state.subject) is state:
             del self.states[state.subject]
-            self._port.ended(state.subject)
+            self._doubted.discard(state)
+            self._port.ended(state)
         return True
 
     def _retarget(self, state: State[L]) -> None:
@@ -398,7 +328,7 @@ class Engine(Generic[L]):
             keep(parts.slack)
             for other, share in zip(others, parts.shares, strict=True):
                 tightest[other] = min(share, tightest.get(other, share))
-        for link in dict.fromkeys((*links, *state.sides)):
+        for link in dict.fromkeys((*links, *(side.link for side in state))):
             self._ask(state, link, tightest.get(link))
 
     def _adapt(self, state: State[L]) -> None:
@@ -409,7 +339,7 @@ class Engine(Generic[L]):
             if not is_about_right(state.policy, bound, below):
                 self._retarget(state)
                 break
-        for side in state.sides.values():
+        for side in state:
             side.told //= 2  # what is long past counts for less
 
     def _demands(self, state: State[L]) -> Iterator[tuple[L | None, float, Callable[[float], None]]]:
@@ -418,20 +348,20 @@ class Engine(Generic[L]):
         def at(target: object, name: str) -> Callable[[float], None]:
             return lambda slack: setattr(target, name, slack)
 
-        if state.requests:
-            state.root_bound = min(request.bound for request in state.requests)
-            yield None, state.root_bound, at(state, "root_slack")
-        for link, side in state.sides.items():
+        if (root := state.root) is not None:
+            root.bound = min(request.bound for request in root.requests)
+            yield None, root.bound, at(root, "slack")
+        for side in state:
             if side.want is not None:
-                yield link, side.want, at(side, "slack")
+                yield side.link, side.want, at(side, "slack")
 
     def _below(self, state: State[L], link: L) -> Below:
-        side = state.sides.get(link)
+        side = state.side(link)
         below = self._port.below(link)
         return below if side is None else below._replace(told=side.told, share=side.asked or 0)
 
     def _ask(self, state: State[L], link: L, bound: float | None) -> None:
-        side = state.sides.get(link)
+        side = state.side(link)
         before = side.asked if side is not None else None
         if bound == before:
             return
@@ -441,7 +371,7 @@ class Engine(Generic[L]):
             self._stop_asking(state, link, side)
             return
         if side is None:
-            side = state.sides[link] = Side()
+            side = state.add(link)
         side.asked = bound
         if before is None:
             side.number = next(self._numbers)
@@ -450,14 +380,14 @@ class Engine(Generic[L]):
         else:
             self._port.rebound(link, side.number, bound)
 
-    def _stop_asking(self, state: State[L], link: L, side: Side) -> None:
+    def _stop_asking(self, state: State[L], link: L, side: Side[L]) -> None:
         del self._asked[link][side.number]
         if not self._asked[link]:
             del self._asked[link]
         side.asked = side.got = None
         side.complete = False
         if side.want is None:
-            del state.sides[link]
+            state.remove(link)
 
     # --- telling --------------------------------------------------------------------------------------
 
@@ -465,8 +395,9 @@ class Engine(Generic[L]):
         """Note who must be told something."""
         if not state.ready:
             return
-        for link, side in state.sides.items():
+        for side in state:
             if side.want is not None:
+                link = side.link
                 if self._is_stale(state, link, side):
                     self._pending.setdefault(link, {})[state] = None
                     self._port.wake(link)
@@ -477,7 +408,7 @@ class Engine(Generic[L]):
             if self._owes(state, request):
                 self._port.tell(request)
 
-    def _is_stale(self, state: State[L], link: L, side: Side) -> bool:
+    def _is_stale(self, state: State[L], link: L, side: Side[L]) -> bool:
         assert side.want is not None
         return side.sent_complete is not self.is_complete(state, link) or state.form.is_stale(
             side.sent, state.total(link), side.slack, side.want
@@ -496,11 +427,18 @@ class Engine(Generic[L]):
 
     def is_complete(self, state: State[L], but: L | None = None) -> bool:
         """Whether all neighbours, but perhaps one, have told something complete."""
-        if not (state.ready and state.whole and self._port.all_ready(state.subject)):
+        if not (state.ready and state not in self._doubted and self._port.all_ready(state.subject)):
             return False
         for link in self._port.neighbours(state.subject):
             if link is not but:
-                side = state.sides.get(link)
+                side = state.side(link)
                 if side is None or not side.complete:
                     return False
         return True
+
+
+def _there(state: State[L], link: L) -> Side[L]:
+    """What is said of a subject on a link on which something is."""
+    side = state.side(link)
+    assert side is not None
+    return side

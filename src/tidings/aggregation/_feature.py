@@ -31,7 +31,7 @@ from ._admission import Admission
 from ._asks import Asks
 from ._deployed import Deployed
 from ._deployments import Deployments
-from ._engine import Engine, Request, Terms
+from ._engine import Engine
 from ._exporting import Exports
 from ._looking import offered, travelled, watched
 from ._measurements import Measurements
@@ -43,6 +43,7 @@ from ._riding import Counted, Traffic
 from ._rights import Rights
 from ._secret import Secret
 from ._shares import Below
+from ._state import Request, State, Terms
 from ._subject import Subject
 from ._surroundings import surroundings
 from ._tallies import RANGES, Hosting, Tallies
@@ -80,6 +81,7 @@ class Aggregation(Feature):
         self.engine: Engine[Link] = Engine(self)
         self.counters: Counter[str] = Counter()
         """What has happened so far."""
+        self._counted_terms = Terms(RANGES, options.share)
         self.exports = Exports(options.export, options.export_keys, warn)
         """What metrics show."""
         self.counted = Counted()
@@ -168,7 +170,7 @@ class Aggregation(Feature):
     def terms(self, subject: Subject) -> Terms:
         """How a subject is treated."""
         if not is_measured(subject.aggregate):
-            return Terms(RANGES, self.options.share)
+            return self._counted_terms
         form = self._measurements.form(subject, lambda: self._places.of(subject.scope).brokers)
         return Terms(form, self.options.share)
 
@@ -176,13 +178,14 @@ class Aggregation(Feature):
         """Somebody asks for a subject."""
         self._weaving.began(subject)
 
-    def ended(self, subject: Subject) -> None:
+    def ended(self, state: State[Link]) -> None:
         """Nobody asks for a subject any more."""
+        subject = state.subject
         self._weaving.ended(subject)
         if is_measured(subject.aggregate):
             self._measurements.linger(subject)
-        else:
-            self._tallies.end(subject)
+        elif state.source is not None:
+            self._tallies.end(state.source)
         self._weaving.reweave()
 
     def ask(self, link: Link, number: int, subject: Subject, bound: float) -> None:
@@ -231,12 +234,13 @@ class Aggregation(Feature):
 
     def _begin(self, subject: Subject) -> None:
         """Begin to count, or to measure, what is still asked for."""
-        if subject not in self.engine.states:
+        state = self.engine.states.get(subject)
+        if state is None:
             return
         if is_measured(subject.aggregate):
             self._measurements.begin(subject)
         else:
-            self._tallies.begin(subject)
+            self._tallies.begin(state)
 
     def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
         proceed(link)
@@ -274,7 +278,7 @@ class Aggregation(Feature):
         else:
             return
         begun = [one for one in self.engine.states if not self._weaving.is_waiting(one)]
-        self._tallies.regraph(one for one in begun if not is_measured(one.aggregate))
+        self._tallies.regraph(self.engine.states[one] for one in begun if not is_measured(one.aggregate))
         self.engine.links_changed()
         self._end_lost()
 

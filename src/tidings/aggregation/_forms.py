@@ -18,6 +18,8 @@ import msgspec
 
 from tidings.model import PartialRefused
 
+from .definitions import Included
+
 _WORD = 2**63
 MAX_COUNT = 2**53
 """The largest end of a range: what every language can hold."""
@@ -83,6 +85,8 @@ class Read(NamedTuple):
     """Whether nothing is missing, as far as the value itself can tell."""
     window: tuple[int, int] | None = None
     """From when to when, in milliseconds since 1970."""
+    included: tuple[Included, ...] | None = None
+    """Which publications it is about; None: that is not known."""
 
 
 class Form(Protocol):
@@ -159,7 +163,7 @@ class Ranges:
 
     def of(self, count: int) -> Range:
         """What a broker knows of its own clients is exact."""
-        return Range(count, count)
+        return Range(count, count) if count else NONE
 
     def total(self, known: Iterable[Range]) -> Range:
         """Ends add up."""
@@ -167,11 +171,13 @@ class Ranges:
         for one in known:
             low += one.low
             high += one.high
-        return Range(low, high)
+        return Range(low, high) if high else NONE
 
     def told(self, total: Range, slack: float) -> Range:
         """Wider by the slack."""
         by = math.floor(slack)
+        if not by:
+            return total
         return Range(max(0, total.low - by), total.high + by)
 
     def is_stale(self, told: Range, total: Range, slack: float, bound: float) -> bool:

@@ -6,9 +6,9 @@ from tidings.broker import MAX_COST, check_filter, check_place
 from tidings.model import AggregateError, Filter
 from tidings.wire import checked_body
 
-from ._counting import Key
 from ._subject import Subject
 from ._windows import is_question, question_of
+from .definitions import Key
 
 MAX_SCOPE = 1_000
 """The most characters of the name of a scope."""
@@ -38,5 +38,5 @@ def subject_of(aggregate: str, version: str, key: str, probe: bytes, scope: str,
 def key_of(subject: Subject) -> Key:
     """What subscriptions are compared with."""
     if subject.probe:
-        return Key(None, checked_body(subject.probe))
-    return Key(Filter.parse(subject.key))
+        return checked_body(subject.probe)
+    return Filter.parse(subject.key)

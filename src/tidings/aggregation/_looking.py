@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from tidings.broker import Link
 
 from ._catalogue import COUNTS
-from ._engine import Engine, State
+from ._engine import Engine
 from ._measurements import QUESTION_VERSION
 from ._riding import Counted
+from ._state import State
 from ._supplied import SUPPLIED
 from .deploying import Registry, Tier
 from .messages import Offered, Travelled, Watched
@@ -43,9 +44,9 @@ def watched(engine: Engine[Link]) -> tuple[list[Watched], int]:
 
 def _shown(engine: Engine[Link], state: State[Link]) -> Watched:
     subject = state.subject
-    value, error, whole, _ = state.form.read(state.form.shown(None, state.total(), 0), state.root_bound)
+    value, error, whole, *_ = state.form.read(state.form.shown(None, state.total(), 0), state.root_bound)
     bound = state.root_bound if state.requests else None
-    asking = sum(side.want is not None for side in state.sides.values())
+    asking = sum(side.want is not None for side in state)
     return Watched(
         subject.aggregate,
         subject.version,

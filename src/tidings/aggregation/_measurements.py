@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from tidings.broker import Timer
 from tidings.matching import Matcher, make_index
-from tidings.model import Matches, Notification
+from tidings.model import Identity, Matches, Notification
 
 from ._code import CodeMeasuring
-from ._counting import Key
 from ._subject import Subject
 from ._windows import Known, Measuring, Windows, is_question
+from .definitions import touches
 
-QUESTION_VERSION = "1"
+QUESTION_VERSION = "2"
 """The version of the language of questions, and of what its partials look like."""
 LINGER = 10_000_000
 """Microseconds for which something is still measured after the last ask has ended: a new tree takes less."""
@@ -124,6 +124,11 @@ class Measurements:
         return list(self._indexes)
 
     @property
+    def index(self) -> Matcher[Subject] | None:
+        """What says whether a publication concerns a question; None: there are questions about several scopes."""
+        return next(iter(self._indexes.values())) if len(self._indexes) == 1 else None
+
+    @property
     def subscribing(self) -> list[Subject]:
         """The questions about subscriptions."""
         return list(self._subscribing)
@@ -131,18 +136,18 @@ class Measurements:
     def begun(self, subject: Subject, filter: Matches) -> None:
         """A client has subscribed that is seen in the scope of a question, in these terms."""
         measuring = self._subscribing[subject]
-        if Key(measuring.where).touches(filter):
+        if touches(measuring.where, filter):
             measuring.begun(self._now() // 1_000)
 
-    def published(self, scope: str, notification: Notification, published_at: int, publisher: str) -> None:
+    def published(self, scope: str, notification: Notification, identity: Identity, publisher: str) -> None:
         """A client of this broker has published something that is visible in a scope in this form."""
         index = self._indexes.get(scope)
         if index is not None and (concerned := index.match(notification)):
-            at, now = published_at // 1_000, self._now() // 1_000
+            now = self._now() // 1_000
             for subject in concerned:
                 measuring = self._measuring[subject]
                 peer = self._pseudonym(subject.aggregate, publisher) if measuring.of_people else ""
-                measuring.take(notification, at, now, peer)
+                measuring.take(notification, identity, now, peer)
 
     def linger(self, subject: Subject) -> None:
         """Nobody asks any more; measure on for a while, in case somebody asks again."""

@@ -14,6 +14,9 @@ upgrade is under way some complete version serves it. Every value is of one vers
     another one           | it becomes the candidate     | it becomes the current one at once
 
 A candidate that is complete becomes the current one.
+
+When the versions of a name change, everything that is to be let go is let go first, for all watches, and only then is
+another version asked for: a broker never measures more of them than run side by side.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from typing import Protocol
 from tidings.broker import Link
 from tidings.model import AggregateError, TidingsError
 
-from ._engine import Request
 from ._measurements import QUESTION_VERSION
+from ._state import Request
 from ._subject import Subject
 from ._windows import is_question, question_of
 from .deploying import EVERY, Place, Registry, Tier
@@ -125,10 +128,11 @@ class NamedWatches:
 
     def changed(self, name: str) -> None:
         """The versions of a name may have changed."""
-        names = list(self._watches) if name == EVERY else [name]
-        for one in names:
-            for watch in list(self._watches.get(one, ())):
-                self._look(watch)
+        for one in list(self._watches) if name == EVERY else [name]:
+            running = self._registry.versions(one)
+            looked_at = [self._look(watch, running) for watch in list(self._watches.get(one, ()))]
+            for request in filter(None, looked_at):
+                self._ask(request)
 
     def told(self, request: NamedRequest, complete: bool) -> bool:
         """Whether the client hears what was found out for a request."""
@@ -140,8 +144,8 @@ class NamedWatches:
             return True
         return False
 
-    def _look(self, watch: NamedWatch) -> None:
-        running = self._registry.versions(watch.name)
+    def _look(self, watch: NamedWatch, running: list[Place]) -> NamedRequest | None:
+        """Let go of the versions that shall not serve a watch any more, and return what is to be asked for it."""
         newest = running[0] if running else None
         candidate = watch.candidate
         if candidate is not None and candidate.place != newest:
@@ -150,27 +154,23 @@ class NamedWatches:
         if newest is None:
             self.unwatch(watch)
             self._asking.finished(watch, self._absence(watch.name))
-            return
-        if newest == watch.current.place:
-            return
-        if watch.current.place not in running:
-            self._replace(watch, newest)
-        elif watch.candidate is None:
-            candidate = NamedRequest(watch, newest)
-            if self._asks(watch, candidate):
-                watch.candidate = candidate
-
-    def _replace(self, watch: NamedWatch, place: Place) -> None:
-        """Let another version serve a watch whose own does not run any more."""
-        before, candidate = watch.current, watch.candidate
-        watch.current, watch.candidate = candidate or NamedRequest(watch, place), None
+            return None
+        if watch.current.place in running:
+            if watch.candidate is not None or newest == watch.current.place:
+                return None
+            watch.candidate = NamedRequest(watch, newest)
+            return watch.candidate
+        if watch.candidate is not None:
+            self._switch(watch)
+            return None
+        before, watch.current = watch.current, NamedRequest(watch, newest)
         self._asking.serves(watch.current)
         self._asking.release(before)
-        if candidate is None:
-            self._asks(watch, watch.current)
+        return watch.current
 
-    def _asks(self, watch: NamedWatch, request: NamedRequest) -> bool:
+    def _ask(self, request: NamedRequest) -> None:
         """Ask for a version; if the client may not, because it measures more than the one before, the watch ends."""
+        watch = request.watch
         try:
             self._asking.register(self._subject_of(request.place, watch.scope), request)
         except TidingsError as error:
@@ -178,8 +178,6 @@ class NamedWatches:
             if request is not watch.current:
                 self._asking.release(watch.current)
             self._asking.finished(watch, f"{request.place}: {error}")
-            return False
-        return True
 
     def _switch(self, watch: NamedWatch) -> None:
         assert watch.candidate is not None

@@ -13,15 +13,16 @@ from collections import deque
 from collections.abc import Callable
 
 from tidings.broker import Context, Link, Registration
-from tidings.model import AggregateError, Filter, Matches, ScopeError
+from tidings.model import AggregateError, Filter, Matches, Notification, ScopeError
 from tidings.wire import UNREADABLE, pack
 
-from ._counting import LOOK_COST, Key, is_copy, reaches
+from ._counting import LOOK_COST, is_copy, reaches
 from ._key import key_of, subject_of
 from ._options import AggregationOptions
 from ._places import Places, Way, Ways
 from ._rights import Rights
 from ._subject import Subject
+from .definitions import Key, touches
 from .receiving import Found, Names, Wanted, Who, read_found, read_wanted
 
 MAX_NAMES = 1_000
@@ -105,7 +106,10 @@ def _bounded(names: set[str], left_out: int) -> Found:
 def _could_hear(registration: Registration, key: Key, ways: Ways) -> bool:
     for scope, entry in registration.entries.items():
         for way in ways.get(scope, ()):
-            hears = reaches(key.probe, way, entry) if key.probe is not None else key.touches(_seen(entry.filter, way))
+            if isinstance(key, Notification):
+                hears = reaches(key, way, entry)
+            else:
+                hears = touches(key, _seen(entry.filter, way))
             if hears:
                 return True
     return False

@@ -12,15 +12,17 @@ its members count, in the terms of the scope; by several ways that differ, it ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from tidings.broker import Advice, Joinpoint, Link, Registration, View
+from tidings.broker import Advice, Joinpoint, Link, Registration, View, Watch
+from tidings.matching import Matcher
 from tidings.model import EVERYTHING, ROOT_SCOPE, Matches, Notification
 from tidings.wire import Envelope, encode_body
 
 from ._measurements import Measurements
 from ._places import Places, Way
+from ._subject import Subject
 
 
 class Graph(Protocol):
@@ -48,24 +50,44 @@ class Observing:
         self._places = places
         self._measurements = measurements
         self._counts = counts
+        self._judged: View | None = None
+        self._changing: dict[str, bool] = {}
+        """Whether something may be changed on its way to a scope, in this version of the graph."""
 
     def advice(self) -> dict[Joinpoint, Advice]:
         """What must be advised for what is measured now."""
         steps: dict[Joinpoint, Advice] = {}
         if self._measurements.scopes:
-            steps[Joinpoint.PUBLISHED] = self._on_published
+            steps[Joinpoint.PUBLISHED] = Watch(self._on_published, self._concerned)
         if self._measurements.subscribing:
             steps[Joinpoint.SUBSCRIBE] = self._on_subscribe
         return steps
 
-    def _on_published(self, envelope: Envelope, link: Link) -> None:
-        at = envelope.identity.published_at
-        if self._graph.flat:
-            self._measurements.published(ROOT_SCOPE, envelope.notification, at, link.principal)
-            return
-        for scope in self._measurements.scopes:
-            for seen in self._seen_in(scope, envelope.notification, link):
-                self._measurements.published(scope, seen, at, link.principal)
+    def _concerned(self) -> Matcher[Subject] | None:
+        """What says whether a publication concerns a question; None: only `_on_published` knows.
+
+        Where nothing is changed on its way to the scope of the questions, what was published is what is seen there.
+        """
+        index = self._measurements.index
+        if index is None or self._graph.flat:
+            return index
+        if self._graph.active is not self._judged:
+            self._judged, self._changing = self._graph.active, {}
+        (scope,) = self._measurements.scopes
+        if scope not in self._changing:
+            ways = (path for paths in self._places.of(scope).paths.values() for path in paths)
+            self._changing[scope] = any(passage.outward_filters is None for way in ways for passage in way)
+        return None if self._changing[scope] else index
+
+    def _on_published(self, envelopes: Sequence[Envelope], link: Link) -> None:
+        for envelope in envelopes:
+            identity = envelope.identity
+            if self._graph.flat:
+                self._measurements.published(ROOT_SCOPE, envelope.notification, identity, link.principal)
+                continue
+            for scope in self._measurements.scopes:
+                for seen in self._seen_in(scope, envelope.notification, link):
+                    self._measurements.published(scope, seen, identity, link.principal)
 
     def _seen_in(self, scope: str, notification: Notification, link: Link) -> Iterator[Notification]:
         """Each form in which something is visible in a scope that a client publishes."""

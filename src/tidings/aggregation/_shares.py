@@ -137,4 +137,4 @@ def check_bound(given: object) -> float:
     """A bound on an error, or `ArgumentRefused`."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
         raise ArgumentRefused(f"max_error={given!r:.60}; give a number, 0 or above: 0 asks for the exact value")
-    return given
+    return given or 0  # one zero for all who ask for the exact value

@@ -27,6 +27,7 @@ from ._counting import Counting, Tally, is_copy
 from ._forms import Range, Ranges
 from ._key import key_of
 from ._places import Ways
+from ._state import State
 from ._subject import Subject
 
 RANGES = Ranges()
@@ -99,7 +100,6 @@ class Tallies:
         self._hosting = hosting
         self._ways = ways
         self._changed = changed
-        self._tallies: dict[Subject, Tally] = {}
         self._subscriptions = self._make(registered.subscribed)
         self._advertisements = self._make(registered.advertised, offered=True)
 
@@ -118,29 +118,29 @@ class Tallies:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is counted."""
-        return not (self._tallies or len(self._subscriptions) or len(self._advertisements))
+        return not (len(self._subscriptions) or len(self._advertisements))
 
-    def begin(self, subject: Subject) -> None:
-        """Count for a subject."""
+    def begin(self, state: State[Link]) -> None:
+        """Count for a subject; what is counted is its `source`."""
+        subject = state.subject
         count = count_named(subject.aggregate)
         if count.brokers:
             self._changed(subject, RANGES.of(bool(self._ways(subject.scope))))
             return
-        tally = self._tallies[subject] = Tally(key_of(subject), subject)
+        tally = state.source = Tally(key_of(subject), subject)
         self._counting(count).watch(tally)
 
-    def end(self, subject: Subject) -> None:
+    def end(self, tally: Tally) -> None:
         """Count for it no longer."""
-        if (tally := self._tallies.pop(subject, None)) is not None:
-            self._counting(count_named(subject.aggregate)).unwatch(tally)
+        self._counting(count_named(tally.subject.aggregate)).unwatch(tally)
 
-    def regraph(self, subjects: Iterable[Subject]) -> None:
+    def regraph(self, states: Iterable[State[Link]]) -> None:
         """The tree or the scope graph is another one: count anew where that changes something, for these subjects."""
         self._subscriptions.regraph()
         self._advertisements.regraph()
-        for subject in subjects:
-            if count_named(subject.aggregate).brokers:
-                self.begin(subject)
+        for state in states:
+            if count_named(state.subject.aggregate).brokers:
+                self.begin(state)
 
     def counts(self, link: Link, away: bool) -> bool:
         """Whether a client counts here, where those that are away do or do not."""

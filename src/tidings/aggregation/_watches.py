@@ -22,13 +22,14 @@ from tidings.model import AggregateError, ArgumentRefused, BudgetExceeded, Tidin
 from ._admission import Admission
 from ._catalogue import count_named
 from ._deployed import Deployed
-from ._engine import Engine, Request
+from ._engine import Engine
 from ._forms import Read
 from ._key import subject_of
 from ._measurements import QUESTION_VERSION
 from ._named import NamedRequest, NamedWatch, NamedWatches, is_name
 from ._rights import withheld
 from ._shares import check_bound
+from ._state import Request
 from ._subject import Subject
 from ._windows import is_question
 from .messages import AnyMessage, Declined, Result, Watch, encode
@@ -253,7 +254,7 @@ class Watches:
 
     def _tell(self, request: Request[Link], read: Read, complete: bool) -> None:
         """Tell a client a value; or that there is one that is too small, and not how it changes."""
-        value, error, _, window = read
+        value, error, _, window, included = read
         version, now = request.state.subject.version, self._clients.now()
         if isinstance(request, NamedRequest):
             version = request.place.version
@@ -268,7 +269,8 @@ class Watches:
             return
         self._silent.pop(request, None)
         self._counters["results"] += 1
-        self._send(request.link, Result(request.id, value, error, complete, version, now, window))
+        told = Result(request.id, value, error, complete, version, now, window, included=included if complete else None)
+        self._send(request.link, told)
 
     def _send(self, link: Link, message: AnyMessage) -> None:
         self._clients.send(link, encode(message))

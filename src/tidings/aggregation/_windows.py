@@ -11,6 +11,10 @@ A broker that begins to measure has missed what was published before. It contrib
 all of it; so after the first ask, and after a broker has joined, values are incomplete for the length of one window. A
 short break, such as a new tree, costs nothing: what is measured is kept for a while after the last ask has ended.
 
+A window also says what it *includes*: of each origin, the numbers of the first and the last publication that was
+measured in it. So a value names what it is about, and whoever has those publications computes it again. If that would
+be too much to travel it is left out, and the value is not.
+
 Only the latest few windows travel. Whatever is too much to travel, or has too many groups, is told as unknown, and is
 never cut off.
 """
@@ -23,10 +27,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tidings.model import EVERYTHING, AggregateError, Filter, Notification, PartialRefused
+from tidings.model import EVERYTHING, AggregateError, Filter, Identity, Notification, PartialRefused
 
 from ._forms import Read, tellable
-from .definitions import JP, Aggregate, Panes, Record
+from .definitions import JP, Aggregate, Included, Panes, Record
 from .expressions import OF_SUBSCRIPTIONS, PEOPLE, compiled, parse
 
 LATEST = 3
@@ -36,7 +40,8 @@ MAX_GROUPS = 1_000
 MAX_BYTES = 32_000
 """The most bytes of all windows that one broker tells another, encoded."""
 
-_read = msgspec.msgpack.Decoder(list[tuple[int, int, list[tuple[str, bytes]]]]).decode
+_Written = tuple[int, int, list[tuple[str, bytes]], list[tuple[str, int, int, int]] | None]
+_read = msgspec.msgpack.Decoder(list[_Written]).decode
 
 
 class Measured(NamedTuple):
@@ -46,6 +51,8 @@ class Measured(NamedTuple):
     """How many have contributed; None: it is unknown, because it was too much."""
     groups: dict[str, Any]
     """The partial of each group."""
+    included: tuple[Included, ...] | None = ()
+    """What was measured; None: it is not known."""
 
 
 Known = dict[int, Measured]
@@ -59,6 +66,7 @@ class Shown(NamedTuple):
     final: bool
     """Whether all brokers of the tree had contributed then."""
     groups: dict[str, Any]
+    included: tuple[Included, ...] | None = None
 
 
 def is_question(name: object) -> bool:
@@ -124,7 +132,8 @@ class Windows:
                     for group, partial in measured.groups.items():
                         groups[group] = combine(groups[group], partial) if group in groups else partial
                     together = before.brokers + measured.brokers
-                    total[window] = Measured(together, groups) if len(groups) <= MAX_GROUPS else Measured(None, {})
+                    whole = Measured(together, groups, _joined(before.included, measured.included))
+                    total[window] = whole if len(groups) <= MAX_GROUPS else Measured(None, {})
         return dict(sorted(total.items()))
 
     def told(self, total: Known, slack: float) -> Known:
@@ -145,7 +154,9 @@ class Windows:
             window = final
         if before is not None and before.final and window <= before.window:
             return before
-        return Shown(window, final is not None, total[window].groups if window in total else {})
+        if window not in total:
+            return Shown(window, final is not None, {})
+        return Shown(window, final is not None, total[window].groups, total[window].included)
 
     def is_news(self, shown: Shown, total: Known, slack: float, bound: float) -> bool:
         """A client is shown a window that is final; or one that is not, if the next one has closed meanwhile."""
@@ -160,23 +171,28 @@ class Windows:
         end = self._window.ends_at(shown.window)
         grouped = bool(getattr(definition, "by", ()))
         value = values if grouped else values.get("", definition.present(definition.zero()))
-        return Read(tellable(value), error, shown.final, (end - self._window.size_ms, end))
+        included = shown.included if shown.final else None
+        return Read(tellable(value), error, shown.final, (end - self._window.size_ms, end), included)
 
     def _final(self, known: Known) -> int | None:
         brokers = self._brokers()
         return max((window for window, one in known.items() if one.brokers == brokers), default=None)
 
     def encode(self, told: Known) -> bytes:
-        """All windows; as unknown, if that is too much."""
-        data = msgspec.msgpack.encode([self._written(window, one) for window, one in told.items()])
+        """All windows; without what they include, or as unknown, if that is too much."""
+        rows = [self._written(window, one) for window, one in told.items()]
+        data = msgspec.msgpack.encode(rows)
         if len(data) > MAX_BYTES:
-            return msgspec.msgpack.encode([(window, -1, []) for window in told])
+            data = msgspec.msgpack.encode([(window, brokers, groups, None) for window, brokers, groups, _ in rows])
+        if len(data) > MAX_BYTES:
+            return msgspec.msgpack.encode([(window, -1, [], []) for window in told])
         return data
 
-    def _written(self, window: int, one: Measured) -> tuple[int, int, list[tuple[str, bytes]]]:
+    def _written(self, window: int, one: Measured) -> _Written:
         if one.brokers is None:
-            return window, -1, []
-        return window, one.brokers, [(group, self.definition.encode(p)) for group, p in one.groups.items()]
+            return window, -1, [], []
+        groups = [(group, self.definition.encode(partial)) for group, partial in one.groups.items()]
+        return window, one.brokers, groups, None if one.included is None else list(one.included)
 
     def decode(self, data: bytes) -> Known:
         """What a neighbour told, or `PartialRefused`."""
@@ -188,7 +204,7 @@ class Windows:
             raise PartialRefused(f"no windows: {error}") from None
         decode, bounded = self.definition.decode, self.definition.bounded
         known: Known = {}
-        for window, brokers, groups in told[-LATEST:]:
+        for window, brokers, groups, included in told[-LATEST:]:
             if len(groups) > MAX_GROUPS:
                 raise PartialRefused(f"{len(groups):,} groups; at most {MAX_GROUPS:,} are taken")
             try:
@@ -197,8 +213,16 @@ class Windows:
                 raise
             except Exception as error:
                 raise PartialRefused(f"no partial of {self.definition.name}: {error}") from None
-            known[window] = Measured(brokers if brokers >= 0 else None, partials)
+            numbers = None if included is None else tuple(Included(*one) for one in included)
+            if any(not 0 <= one.first <= one.last for one in numbers or ()):
+                raise PartialRefused(f"a window of {self.definition.name} that includes no numbers of publications")
+            known[window] = Measured(brokers if brokers >= 0 else None, partials, numbers)
         return known
+
+
+def _joined(one: tuple[Included, ...] | None, other: tuple[Included, ...] | None) -> tuple[Included, ...] | None:
+    """What two windows include together; brokers differ, so nothing is in both."""
+    return None if one is None or other is None else tuple(sorted((*one, *other)))
 
 
 class Measuring:
@@ -221,6 +245,8 @@ class Measuring:
         self._window = definition.window
         self._since = now_ms
         self._groups: dict[str, Panes[Any]] = {}
+        self._spans: dict[int, list[int]] = {}
+        """By pane, the epoch and the numbers of the first and the last publication that was measured."""
         self._closed: Known = {}
         self._overflow = -1
         """The newest window that misses a group, because there were too many."""
@@ -241,6 +267,7 @@ class Measuring:
         """Drop what was measured until now: windows that have begun are not contributed to."""
         self._since = now_ms
         self._groups.clear()
+        self._spans.clear()
         self._closed = {window: Measured(0, {}) for window in self._closed}
 
     @property
@@ -248,8 +275,9 @@ class Measuring:
         """When the next window closes, in milliseconds since 1970."""
         return self._window.ends_at(self.newest + 1) + 1_000
 
-    def take(self, notification: Notification, published_ms: int, now_ms: int, peer: str = "") -> None:
+    def take(self, notification: Notification, identity: Identity, now_ms: int, peer: str = "") -> None:
         """Something was published that passes the filter; `peer` is the pseudonym of whoever did."""
+        published_ms = identity.published_at // 1_000
         attributes = notification.attributes
         topic = attributes.get("type")
         record = Record(
@@ -260,26 +288,34 @@ class Measuring:
             peer=peer,
             attrs=attributes,
         )
-        self._add(record, now_ms)
+        if self._add(record, now_ms):
+            pane, seq = self._window.pane(published_ms), identity.seq
+            span = self._spans.get(pane)
+            if span is None:
+                self._spans[pane] = [identity.epoch, seq, seq]
+            else:
+                span[2] = seq
 
     def begun(self, now_ms: int) -> None:
         """A client has subscribed to something that may pass the filter."""
         self._add(Record(ts_ms=now_ms, broker=self._broker, jp=JP.SUB_ADD), now_ms)
 
-    def _add(self, record: Record, now_ms: int) -> None:
+    def _add(self, record: Record, now_ms: int) -> bool:
+        """Take a record; whether it is part of a window."""
         published_ms = record.ts_ms
         lifted = self._measure.lift(record)
         if lifted is None:
-            return
+            return False
         group = self._measure.key(record)
         panes = self._groups.get(group)
         if panes is None:
             if len(self._groups) >= MAX_GROUPS:
                 self._overflow = max(self._overflow, self._window.pane(published_ms) + self._window.panes)
-                return
+                return False
             panes = self._groups[group] = Panes(self.definition, now_ms)
-        if not panes.add(published_ms, lifted):
-            self.late += 1
+        taken = panes.add(published_ms, lifted)
+        self.late += not taken
+        return taken
 
     def close(self, now_ms: int) -> Known:
         """The latest windows that have closed, as this broker knows them."""
@@ -288,7 +324,7 @@ class Measuring:
             if window not in self._closed:
                 whole = self._window.ends_at(window) - self._window.size_ms >= self._since
                 known = None if window <= self._overflow else int(whole)
-                self._closed[window] = Measured(known, {})
+                self._closed[window] = Measured(known, {}, self._includes(window) if whole else ())
         for group, panes in list(self._groups.items()):
             for window, partial in panes.close(now_ms):
                 if window in self._closed and self._closed[window].brokers is not None:
@@ -296,4 +332,11 @@ class Measuring:
             if panes.empty:
                 del self._groups[group]
         self._closed = {window: one for window, one in self._closed.items() if window > self.newest - LATEST}
+        oldest = self.newest - LATEST - self._window.panes
+        self._spans = {pane: span for pane, span in self._spans.items() if pane >= oldest}
         return dict(self._closed)
+
+    def _includes(self, window: int) -> tuple[Included, ...]:
+        """What was measured in a window."""
+        spans = [self._spans[pane] for pane in self._window.covers(window) if pane in self._spans]
+        return (Included(self._broker, spans[0][0], spans[0][1], spans[-1][2]),) if spans else ()

@@ -11,6 +11,7 @@ from tidings.model import ROOT_SCOPE, TidingsError
 from tidings.wire import UNREADABLE, brief, pack, unpacker
 
 from ._engine import Update
+from .definitions import Included
 
 FEATURE = "aggregation"
 """The name of the feature in messages."""
@@ -114,6 +115,8 @@ class Result(_Message, frozen=True):
     """From when to when, in milliseconds since 1970; None: the value is about now."""
     withheld: bool = False
     """Whether there is a number that is too small to be told."""
+    included: tuple[Included, ...] | None = None
+    """Which publications a complete value of a window is about; None: that is not known."""
 
 
 class Declined(_Message, frozen=True):

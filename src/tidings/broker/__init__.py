@@ -8,16 +8,16 @@ from ._causes import Cause, climbs, current, during, enter, is_handling, leave, 
 from ._context import Context
 from ._deciding import POINT_WAVE, Decider, Lineage, Points, Term, point_of
 from ._durables import DurableRecord, Durables
-from ._facts import Facts
+from ._facts import END, Facts
 from ._inside import InnerClient
-from ._joinpoints import Advice, Feature, For, Joinpoint
+from ._joinpoints import Advice, Feature, For, Joinpoint, Watch
 from ._links import Guard, Link, LinkKind
 from ._local import LocalBroker, Observer
 from ._local_subscription import LocalSubscription
 from ._reading import Reading
 from ._runtime import Heard, Log, Runtime, Timer
 from ._statistics import Statistics
-from .forwarding import FROM_PAST, from_past, owed, owed_when, version_of
+from .forwarding import FROM_PAST, Decision, Owed, from_past, is_checked, owed, owed_when, version_of
 from .interest import (
     ALGORITHMS,
     FLAT,
@@ -25,6 +25,8 @@ from .interest import (
     SEAT,
     Announcement,
     Book,
+    Border,
+    Choice,
     Climbing,
     Covering,
     Delta,
@@ -39,6 +41,7 @@ from .interest import (
     RoutingOptions,
     Sighting,
     Table,
+    Tap,
     View,
 )
 from .outlets import TABLES, Announcing, Debt, Delivering, Hold, Holder, announcing, debts, delivering
@@ -46,6 +49,7 @@ from .overlay import Tree, WaveKind, check_tree
 
 __all__ = [
     "ALGORITHMS",
+    "END",
     "FLAT",
     "FROM_PAST",
     "MAX_COST",
@@ -60,13 +64,16 @@ __all__ = [
     "Announcement",
     "Announcing",
     "Book",
+    "Border",
     "Broker",
     "Cause",
+    "Choice",
     "Climbing",
     "Context",
     "Covering",
     "Debt",
     "Decider",
+    "Decision",
     "Delivering",
     "Delta",
     "DurableRecord",
@@ -91,6 +98,7 @@ __all__ = [
     "Log",
     "Merging",
     "Observer",
+    "Owed",
     "Passage",
     "Plan",
     "Points",
@@ -103,10 +111,12 @@ __all__ = [
     "Sighting",
     "Statistics",
     "Table",
+    "Tap",
     "Term",
     "Timer",
     "Tree",
     "View",
+    "Watch",
     "WaveKind",
     "announcing",
     "check_filter",
@@ -120,6 +130,7 @@ __all__ = [
     "during",
     "enter",
     "from_past",
+    "is_checked",
     "is_handling",
     "is_located",
     "leave",

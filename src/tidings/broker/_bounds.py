@@ -96,9 +96,10 @@ def check_request(message: Subscribe | Advertise, held: Collection[str], now: in
     if message.scope != ROOT_SCOPE:
         raise TidingsError("a client does not choose its scopes, administrators do; leave the scopes out")
     if isinstance(message, Subscribe):
-        if sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
+        if message.meta and sum(len(key) + len(value) for key, value in message.meta.items()) > MAX_META:
             raise TidingsError(f"the `meta` of a subscription may have at most {MAX_META:,} characters")
-        check_progress(message.after)
+        if message.after:
+            check_progress(message.after)
         if message.past is not None:
             message.past.bound.check(now)
             if message.past.timeout is not None and not 0 <= message.past.timeout <= MAX_TIMEOUT:

@@ -59,11 +59,24 @@ from ._bounds import TURN_STEPS
 from ._context import Context
 from ._doors import SENDS, Doors
 from ._failures import Answering, Failures
-from ._joinpoints import Advice, Feature, For, Joinpoint, Proceed, advice_of, observe, ordered, start, weave
+from ._joinpoints import (
+    Advice,
+    Feature,
+    For,
+    Joinpoint,
+    Proceed,
+    Watching,
+    advice_of,
+    observe,
+    ordered,
+    start,
+    watching,
+    weave,
+)
 from ._links import Link
 from ._runtime import Runtime, Timer
 from ._statistics import Statistics
-from .forwarding import NO_HOP, Crossing, Delaying, Delivery, Ordering, Publications, Remembering
+from .forwarding import NO_HOP, Borders, Crossing, Delaying, Delivery, Ordering, Publications, Remembering
 from .interest import ALGORITHMS, Entries, Registration, Registrations, RoutingOptions, Scoping, Settling, Table
 from .outlets import Holds, Recovery
 from .overlay import Adjacency, Gathering, Progress, Tree, Waves
@@ -136,6 +149,7 @@ class Broker:
     at_link: Proceed
     at_tree: Proceed
     at_published: Callable[[Envelope, Link], None] | None
+    watching: Watching | None
 
     def __init__(
         self,
@@ -188,6 +202,7 @@ class Broker:
             self, self.adjacency, lambda: self.publications.last, self.recovery.marks_gathered
         )
         self.crossing: Crossing = Crossing(self)
+        self.borders: Borders = Borders(name, runtime, self.statistics)
         self.doors: Doors = Doors(self)
         self.ordering: Ordering = Ordering(self)
         self.delaying: Delaying = Delaying(self)
@@ -273,6 +288,7 @@ class Broker:
             advice = [(feature, own[joinpoint]) for feature, own in self._advice.items() if joinpoint in own]
             if joinpoint is Joinpoint.PUBLISHED:
                 self.at_published = observe(advice, self.failures)
+                self.watching = watching(advice, self.failures)
             else:
                 step = weave(joinpoint, self._defaults[joinpoint], advice, self.failures)
                 if advice and joinpoint in SENDS:
@@ -337,6 +353,10 @@ class Broker:
         """Whether this link to a neighbour broker is up."""
         return self.adjacency.neighbours.get(link.name) is link
 
+    def awaits(self, link: Link) -> bool:
+        """Whether the tree uses this link to a neighbour broker, which has not joined the tree yet."""
+        return self.adjacency.awaits(link)
+
     def link_down(self, link: Link) -> None:
         """A link to a neighbour broker is lost, and with it what was under way on it."""
         with self.turn():
@@ -366,8 +386,8 @@ class Broker:
         if kind is Publish or kind is Notify:  # these settle nothing
             self._hear(link, frame, kind)
         else:
-            with self.turn():
-                self._hear(link, frame, kind)
+            self._hear(link, frame, kind)
+            self.settling.end_turn()  # as `turn`
 
     def feeds(self, link: Link, data: bytes, limit: int) -> bool:
         """Whether these bytes of a client or neighbour, which begin with a part, may be handed to `feed`.

@@ -10,7 +10,7 @@ travel in `Route.tags`, and applications never see them.
                     own cause was in
     at:<digest>     a scope through which it came down to this client; told only if one of its sessions keeps reactions
                     to itself (mode `origin_only`)
-    re:<where>/<id> the notification is a request; a reply names this
+    re:<where>/<key> the notification is a request; a reply names this
 
 A client is told digests, not names: it may not know of the scopes at all. Its local broker keeps what it was told while
 the application handles the notification, in a context variable, and repeats it with what the application publishes
@@ -46,6 +46,9 @@ NO_SESSION = IN
 """The tag of what belongs to no session that any scope has: a reaction to several sessions at once."""
 NO_SCOPE = AT
 NO_TAGS: tuple[str, ...] = ()
+MAX_CAUSES_KEPT = 64
+"""The most tags of a cause that go on with a publication. A client may say more: what it was told has these, and the
+sessions that it came through."""
 
 
 class Sessions(Protocol):
@@ -76,9 +79,9 @@ def scope_tag(scope: str) -> str:
     return AT + _digest(scope)
 
 
-def request_tag(broker: str, id: str) -> str:
-    """The tag of a request that has opened a session by this id at a broker."""
-    return f"{RE}{broker}/{id}"
+def request_tag(broker: str, key: str) -> str:
+    """The tag of a request that has opened a session by this key at a broker."""
+    return f"{RE}{broker}/{key}"
 
 
 def _digest(text: str) -> str:
@@ -90,6 +93,13 @@ def check_cause(tags: Iterable[str]) -> None:
     for tag in tags:
         if not tag.startswith((IN, AT)):
             raise ValueRefused(f"cause {tag!r:.60} is no tag of a session; repeat what the notification came with")
+
+
+def kept(tags: tuple[str, ...]) -> tuple[str, ...]:
+    """What goes on with a publication that has this cause: if it is too much, that it is of no session at all."""
+    if len(tags) <= MAX_CAUSES_KEPT:
+        return tags
+    return tuple(dict.fromkeys(NO_SESSION if tag.startswith(IN) else NO_SCOPE for tag in tags))
 
 
 def check_session_id(id: str) -> None:
@@ -186,9 +196,11 @@ def is_handling() -> bool:
 
 
 def leave(source: object) -> None:
-    """In this context, what `source` has handed over is handled."""
-    if (cause := _current.get().get(source)) is not None:
+    """In this context, what `source` has handed over is handled. Tasks that it has started may go on with it."""
+    known = _current.get()
+    if (cause := known.get(source)) is not None:
         cause.end()
+        _current.set({one: other for one, other in known.items() if one is not source} or _NONE)
 
 
 def handle(source: object, tags: tuple[str, ...], callback: Callable[[_T], object], item: _T) -> None:

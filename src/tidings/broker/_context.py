@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tidings.model import FeatureError, Location, Position
+from tidings.model import FeatureError, Location, Matches, Position
 from tidings.wire import Advertise, AnyMessage, Envelope, Extension, Frame, Subscribe
 
 from ._doors import bounded
@@ -15,8 +15,8 @@ from ._inside import InnerClient, adopt, guard_of
 from ._joinpoints import Advice, Feature, Joinpoint, checked_advice
 from ._links import Guard, Link, LinkKind
 from ._runtime import Log, Timer
-from .forwarding import Noting, Opener, Publications
-from .interest import Entry, Registration, RoutingOptions, Scoping, Settling
+from .forwarding import Decision, Noting, Opener, Owed, Publications
+from .interest import Entry, Registration, RoutingOptions, Scoping, Settling, Tap
 from .outlets import Holds
 from .overlay import WAVE_DEADLINE, Tree
 
@@ -122,9 +122,9 @@ class Context:
         return any(self._broker.recovery.debts(registration) for registration in self.subscribed(client))
 
     @property
-    def owing(self) -> Collection[str]:
-        """The origins that owe something to anybody here: others may have got more of them than the marks say."""
-        return self._broker.recovery.owing
+    def ahead(self) -> Collection[str]:
+        """The origins of which somebody here may have got more than the marks say: they owe something, or did."""
+        return self._broker.recovery.ahead()
 
     def advertised(self, client: Link) -> Collection[Registration]:
         """What an attached client advertises; nothing, where nobody does."""
@@ -175,6 +175,10 @@ class Context:
         The route of the envelope says where it is. False: none of them wants it, or nobody knows its version any more.
         """
         return self._broker.delivery.deliver_decided(envelope, link)
+
+    def decisions(self, client: str) -> tuple[Decision, ...]:
+        """What deciding points have given to a client of this broker, the latest last."""
+        return self._broker.delivery.decisions.of(client)
 
     def known(self, registration: Registration) -> None:
         """Those who decide know a subscription that was `awaited`: its client may be told that it has settled."""
@@ -266,6 +270,31 @@ class Context:
         """Whether this broker knows what everybody in the network wants: nobody floods, and no neighbour is missing."""
         return self.routing.algorithm != "flooding" and self._broker.gathering.is_ready
 
+    def make_tap(self, told: Callable[[str, Matches, int], None], withdrawn: Callable[[str], None]) -> Tap:
+        """A tap, to be opened: it is told what is wanted in the root scope, as a neighbour is.
+
+        `told` is called with the id, filter and number of what is announced, `withdrawn` with the id of what ends.
+        While it is there, no subscription settles before `confirm_tap` says that what stands for it is known.
+        """
+        guarded = self._guarded
+        return Tap(
+            self._feature.name, guarded("as a tap was told", told), guarded("as a tap was told of an end", withdrawn)
+        )
+
+    def open_tap(self, tap: Tap) -> None:
+        """Tell it everything that is wanted now, and each change from then on. A new tree closes it: open it again."""
+        self._broker.scoping.add_tap(tap)
+        self._broker.entries.tell_tap(tap)
+
+    def confirm_tap(self, tap: Tap, id: str, number: int) -> None:
+        """What was announced to it by this id and number is known."""
+        book = self._broker.scoping.root.subscriptions
+        self._broker.settling.report(book, book.confirm(tap, id, number))
+
+    def close_tap(self, tap: Tap) -> None:
+        """Tell it no more, and let nothing wait for it."""
+        self._broker.scoping.remove_tap(tap)
+
     def tell_marks(self) -> None:
         """Tell neighbours and clients now how far this broker has come, and not only when that is due."""
         self._broker.progress.tell()
@@ -319,13 +348,27 @@ class Context:
         """How far these subscriptions have certainly seen each origin, this broker included."""
         return self._broker.marks_of(registrations)
 
+    def origins(self) -> dict[str, Position]:
+        """How far each origin is at least, this broker included. By a gateway, something of that may still come."""
+        return self._broker.recovery.seen.origins()
+
     def owed(self, registration: Registration) -> dict[str, Position]:
         """The origins that owe a subscription something, each with the position behind which it does."""
         return self._broker.recovery.owed_since(registration)
 
-    def keeps(self, registration: Registration, form: Envelope, due: int, path: tuple[str, ...]) -> bool:
-        """Keep a form of a publication back until it is due, and hand it over then; False if it is due already."""
-        return bool(due) and self._broker.delaying.keeps(registration.link, form, (registration,), due, path)
+    def keep(self, registration: Registration, form: Owed) -> None:
+        """Hand a form of a publication over when it is due."""
+        envelope, due, path, _ = form
+        if not self._broker.delaying.keeps(registration.link, envelope, (registration,), due, path):
+            self._broker.delivery.deliver_held(envelope, (registration,))
+
+    def reached(self, registration: Registration, positions: Mapping[str, Position]) -> None:
+        """Let nothing wait for a subscription that its past up to these positions contains, or is too old for it."""
+        self._broker.delaying.reached(registration, positions)
+
+    def late(self, envelope: Envelope, path: tuple[str, ...]) -> None:
+        """Something from the past came by a border that checks: a reader does not get it, and the broker says so."""
+        self._broker.borders.late(envelope.identity, path)
 
     def may_owe(self, client: Link, more: int) -> bool:
         """Whether so many more origins may owe a client something."""

@@ -157,6 +157,10 @@ class Points:
         self._states: dict[str, State] = {}
         self._asking = 0
         """How often everybody was asked: an answer to an earlier question is not waited for."""
+        self._waves = 0
+        """How many questions were sent."""
+        self._since: dict[str, int] = {}
+        """For each key that is gathered for, how many questions were sent before: answers to them are out of date."""
         self._soon = False
         self._askers: dict[str, dict[str, int]] = {}
 
@@ -174,15 +178,19 @@ class Points:
     def wanted(self, key: str) -> None:
         """Something is to be decided. If the point is here, it will be; what is known already does no harm."""
         if key not in self._states and self.is_here(key):
-            self._states[key] = State.GATHERING
+            self._gather(key)
             self._ask_soon()
 
     def again(self, key: str) -> None:
         """Something may have been lost without a new tree: suspend, and ask every broker."""
         if self._states.get(key) is State.DECIDING:
-            self._states[key] = State.GATHERING
+            self._gather(key)
             self._decider.suspend(key)
             self._ask_soon()
+
+    def _gather(self, key: str) -> None:
+        self._states[key] = State.GATHERING
+        self._since[key] = self._waves
 
     def __contains__(self, key: str) -> bool:
         """Whether this broker is the point of a key that is wanted."""
@@ -203,16 +211,17 @@ class Points:
     def forget(self, key: str) -> None:
         """Nothing is to be decided any more."""
         self._states.pop(key, None)
+        self._since.pop(key, None)
 
     def moved(self) -> None:
         """There is a new tree, or a new version of what the rule goes by. To be called once that is in place."""
         self._asking += 1
         for key in list(self._states):
             if not self.is_here(key):
-                del self._states[key]
+                self.forget(key)
                 self._decider.cease(key)
             else:
-                self._states[key] = State.GATHERING
+                self._gather(key)
                 self._decider.suspend(key)
         if self._states:
             self._ask_soon()
@@ -227,17 +236,19 @@ class Points:
     def _ask(self) -> None:
         self._soon = False
         keys = [key for key, state in self._states.items() if state is State.GATHERING]
+        self._waves += 1
+        wave, number = self._waves, self._asking
         for at in range(0, len(keys), MAX_KEYS):
-            some, number = tuple(keys[at : at + MAX_KEYS]), self._asking
+            some = tuple(keys[at : at + MAX_KEYS])
             question = _encode(_Question(self._context().name, self._context().epoch, some))
             self._context().wave(
                 POINT_WAVE,
                 question,
-                lambda answer, complete, some=some, number=number: self._answered(some, number, answer, complete),  # type: ignore[misc]
+                lambda answer, complete, some=some: self._answered(some, number, wave, answer, complete),  # type: ignore[misc]
             )
 
-    def _answered(self, keys: tuple[str, ...], number: int, answer: bytes, complete: bool) -> None:
-        waiting = [key for key in keys if self._states.get(key) is State.GATHERING]
+    def _answered(self, keys: tuple[str, ...], number: int, wave: int, answer: bytes, complete: bool) -> None:
+        waiting = [key for key in keys if self._states.get(key) is State.GATHERING and self._since[key] < wave]
         if number != self._asking:
             return  # of an earlier tree: everybody is asked anew
         if not complete:
@@ -248,6 +259,7 @@ class Points:
         for key in waiting:
             if self.is_here(key):
                 self._states[key] = State.DECIDING
+                del self._since[key]
                 self._askers.pop(key, None)
                 self._decider.begin(key, {broker: known[key] for broker, known in told.items() if key in known})
 
@@ -268,7 +280,7 @@ class Points:
                 asked = self._askers.setdefault(key, {})
                 asked[question.asker] = question.epoch
                 if key in self._states:
-                    del self._states[key]
+                    self.forget(key)
                     self._decider.cease(key)
             if (told := self._decider.tell(key)) is not None:
                 known[key] = told

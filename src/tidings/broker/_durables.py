@@ -122,6 +122,11 @@ class Durables:
         """Whose subscriptions these are."""
         return self._records.keys()
 
+    @property
+    def filters(self) -> list[str]:
+        """What all of these want."""
+        return [record.filter for records in self._records.values() for record in records.values()]
+
     def record_of(self, client: str, name: str) -> DurableRecord | None:
         """What is kept here of a durable subscription."""
         return self._records.get(client, {}).get(name)

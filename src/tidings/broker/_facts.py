@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import TypeAlias
 
 from tidings.model import EventKey, Position
@@ -45,8 +46,12 @@ class Facts:
     {'b1': Position(epoch=1, seq=12)}
     """
 
-    def __init__(self, told: Mapping[str, Mapping[int, list[tuple[int, int]]]] | None = None) -> None:
+    def __init__(
+        self, told: Mapping[str, Mapping[int, list[tuple[int, int]]]] | None = None, most: int = MAX_RANGES
+    ) -> None:
+        """`most` is the number of ranges that one epoch of an origin may have."""
         self._ranges: Told = {}
+        self._most = most
         self.holes: list[tuple[str, int, int, int]] = []
         """Origin, epoch, first and last number of what counts as decided because there were too many ranges."""
         for origin, epochs in (told or {}).items():
@@ -87,7 +92,7 @@ class Facts:
         if between:
             first, last = min(first, between[0][0]), max(last, between[-1][1])
         epochs[epoch] = [*before, (first, last), *behind]
-        if len(epochs[epoch]) > MAX_RANGES:
+        if len(epochs[epoch]) > self._most:
             one, two, *rest = epochs[epoch]
             self.holes.append((origin, epoch, one[1] + 1, two[0] - 1))
             epochs[epoch] = [(one[0], two[1]), *rest]
@@ -136,6 +141,28 @@ class Facts:
         known = epochs.get(position.epoch)
         first = min(known[0][0], position.seq + 1) if known else position.seq + 1
         self.add(origin, position.epoch, first, position.seq)
+
+    def knows(self, origin: str) -> bool:
+        """Whether anything is known about an origin: without it, nobody knows where to go on."""
+        return origin in self._ranges
+
+    def covers(self, origin: str, epoch: int, first: int, last: int) -> bool:
+        """Whether adding such a range would change nothing."""
+        ranges = self._ranges.get(origin, _NONE).get(epoch)
+        if not ranges:
+            return False
+        at = bisect_right(ranges, (first, END)) - 1
+        return at >= 0 and ranges[at][1] >= last
+
+    def undecided(self, origin: str, upto: Position) -> Iterator[tuple[int, int, int]]:
+        """Epoch, first and last number of everything up to a position that has not been decided."""
+        for epoch, ranges in sorted(self._ranges.get(origin, _NONE).items()):
+            if epoch > upto.epoch:
+                return
+            end = upto.seq if epoch == upto.epoch else END
+            for (_, before), (behind, _) in pairwise([*ranges, (end + 1, end)]):
+                if before + 1 <= min(behind - 1, end):
+                    yield epoch, before + 1, min(behind - 1, end)
 
     def merge(self, other: Facts) -> None:
         """What another has decided has been decided."""

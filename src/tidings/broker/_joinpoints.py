@@ -31,7 +31,7 @@ Rules, all enforced here:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from tidings.model import FeatureError
@@ -39,6 +39,9 @@ from tidings.model import FeatureError
 from ._failures import Failures
 
 if TYPE_CHECKING:
+    from tidings.matching import Matcher
+    from tidings.wire import Envelope
+
     from ._context import Context
     from ._links import Link
     from .overlay import WaveKind
@@ -64,6 +67,49 @@ class For:
         if link in self.links:
             return self.advice(proceed, route, envelope, link, subscriptions)
         return proceed(route, envelope, link, subscriptions)
+
+
+class Watch:
+    """An observer of PUBLISHED that takes many publications at once: those that came together from one client.
+
+    So it does not stand in the way of the data plane (docs/native.md), which hands over what concerns it. It may be
+    given more than that, and is called before any of them is sent; what it sends itself goes before all of them.
+    """
+
+    __slots__ = ("concerned", "observer")
+
+    def __init__(
+        self,
+        observer: Callable[[Sequence[Envelope], Link], None],
+        concerned: Callable[[], Matcher[Any] | None] = lambda: None,
+    ) -> None:
+        """`concerned` is asked whenever publications have come: an index whose filters match all that concerns the
+        observer; None: everything may."""
+        self.observer = observer
+        self.concerned = concerned
+
+    def __call__(self, envelope: Envelope, link: Link) -> None:
+        self.observer((envelope,), link)
+
+
+class Watching:
+    """All observers of PUBLISHED, if each of them takes many publications at once."""
+
+    def __init__(self, watches: list[tuple[Feature, Watch]], failures: Failures) -> None:
+        self._watches = watches
+        self._failures = failures
+        self.concerned: Callable[[], Matcher[Any] | None] = lambda: None
+        """An index whose filters match all that concerns them; None: everything may."""
+        if len(watches) == 1:
+            self.concerned = watches[0][1].concerned
+
+    def observe(self, envelopes: Sequence[Envelope], link: Link) -> None:
+        """These have come together from a client."""
+        for feature, watch in self._watches:
+            try:
+                watch.observer(envelopes, link)
+            except Exception as error:
+                self._failures.failed(feature, "as an observer", error)
 
 
 class Joinpoint(enum.Enum):
@@ -105,7 +151,8 @@ class Joinpoint(enum.Enum):
     principal; only these registrations, or None: all. Nothing is announced or withdrawn."""
     PUBLISHED = ("published", type(None))
     """(envelope, link): a publication of a client of this broker has got its identity. Observed only, without
-    `proceed`, once for each publication in the network, before it is sent anywhere."""
+    `proceed`, once for each publication in the network, before it is sent anywhere. Advice that takes many at once
+    says so (`Watch`); any other keeps the data plane from taking publications as bytes."""
     DELIVER = ("deliver", type(None))
     """(route, envelope, link, subscriptions): a notification is handed to a client. A call for each client; advice
     that concerns few of them says so (`For`), and the others stay in groups that get one frame."""
@@ -204,6 +251,12 @@ def weave(joinpoint: Joinpoint, default: Proceed, advice: list[tuple[Feature, Ad
     for feature, one in reversed(advice):
         step = _around(joinpoint, step, feature, one, failures)
     return step
+
+
+def watching(observers: list[tuple[Feature, Advice]], failures: Failures) -> Watching | None:
+    """All observers of a step together; None if there are none, or one of them takes each publication by itself."""
+    watches = [(feature, one) for feature, one in observers if isinstance(one, Watch)]
+    return Watching(watches, failures) if watches and len(watches) == len(observers) else None
 
 
 def observe(observers: list[tuple[Feature, Advice]], failures: Failures) -> Proceed | None:

@@ -35,37 +35,45 @@ from tidings.model import (
 )
 from tidings.wire import (
     GROUPS,
+    WORK,
     Advertise,
     Answer,
     AnyMessage,
     Deliver,
     DeliverAck,
+    Enlist,
     Extension,
     Frame,
     Gap,
     HistoryReport,
+    JobKey,
     Join,
     Leave,
     Marks,
+    Missed,
     Opening,
     Past,
     Publish,
     PublishAck,
     Quality,
+    Quit,
     Refused,
     Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Work,
     decode_body,
     encode_body,
     pack,
+    read_to_worker,
 )
 
 from ._bounds import check_place, is_located, resolved
 from ._causes import NO_TAGS, handle, reaction, session_tags
 from ._local_subscription import Callback, LocalSubscription, Membership
 from ._repetitions import Repetitions
+from ._working import Working
 from .forwarding import DETOUR, FROM_PAST, ONE_OF_SEVERAL
 
 DUPLICATE_WINDOW = 8_192
@@ -125,6 +133,7 @@ class LocalBroker:
         self._repetitions = Repetitions(duplicate_window)
         self._subscriptions: dict[str, LocalSubscription] = {}
         self._memberships: dict[str, Membership] = {}
+        self._working: dict[str, Working] = {}
         self._advertisements: dict[str, Advertise] = {}
         self._unacknowledged: dict[int, Publish] = {}
         self._acknowledged: dict[str, Position] = {}
@@ -139,7 +148,8 @@ class LocalBroker:
         """Of the notification that the callbacks are called with."""
         self.delivering_past = False
         """Whether that notification comes from the past."""
-
+        self.delivering_job: tuple[JobKey, int] | None = None
+        """Of an acknowledged group: which job that is, and how often it has been given to a member."""
         self.delivering_tags = NO_TAGS
         """The sessions that it belongs to, if it belongs to any: what is published in reaction repeats them."""
 
@@ -259,6 +269,57 @@ class LocalBroker:
         if self._memberships.pop(id, None) is not None:
             self._out(Extension(GROUPS, pack(Leave(id))))
 
+    def enlist(
+        self,
+        group: str,
+        filter: Matches | str,
+        callback: Callback,
+        *,
+        work: Work,
+        max_in_flight: int,
+        answered: Callable[[JobKey, str], None] = lambda job, refused: None,
+        id: str | None = None,
+    ) -> str:
+        """Get jobs of an acknowledged group; the id of the subscription. The same id again joins anew.
+
+        While `callback` runs, `delivering_job` says which job it is. `answered` hears what becomes of `ack` and `nack`;
+        see `Working`.
+        """
+        if id is None:
+            id = self.new_id()
+        self._requests += 1
+        enlist = Enlist(id, group, str(filter), work, max_in_flight, self._requests)
+        working, known = Working(enlist, callback, answered), self._working.get(id)
+        if known is not None and known.enlist.group == group:
+            working.takes_over(known)
+        self._working[id] = working
+        self._out(Extension(WORK, pack(working.announced)))
+        return id
+
+    def quit(self, id: str) -> None:
+        """Leave an acknowledged group. No callback runs for it any more. Leaving it again does nothing."""
+        if self._working.pop(id, None) is not None:
+            self._out(Extension(WORK, pack(Quit(id))))
+
+    def ack(self, id: str, job: JobKey) -> None:
+        """A job of an acknowledged group is done."""
+        if (working := self._working.get(id)) is not None:
+            self._out(Extension(WORK, pack(working.ack(job))))
+
+    def nack(self, id: str, job: JobKey, delay: int = 0) -> None:
+        """A job of an acknowledged group goes back to it, for so many microseconds later."""
+        if (working := self._working.get(id)) is not None:
+            self._out(Extension(WORK, pack(working.nack(job, delay))))
+
+    def holds(self, id: str, job: JobKey) -> bool:
+        """Whether the application has a job of an acknowledged group, and has said nothing about it."""
+        return (working := self._working.get(id)) is not None and job in working.held
+
+    def forget_work(self) -> None:
+        """Forget all jobs, and what is known to be handled, as a process that dies does."""
+        for id, working in self._working.items():
+            self._working[id] = Working(working.enlist, working.callback, working.answered)
+
     def advertise(self, filter: Matches | str, *, id: str | None = None) -> str:
         """Announce what may be published; the id of the advertisement."""
         if isinstance(filter, str):
@@ -328,6 +389,8 @@ class LocalBroker:
             self._out(message)
         for membership in self._memberships.values():
             self._out(Extension(GROUPS, pack(membership.join)))
+        for working in self._working.values():
+            self._out(Extension(WORK, pack(working.announced)))
         for publication in self._unacknowledged.values():
             self._out(publication)
 
@@ -373,8 +436,20 @@ class LocalBroker:
                     return
             case Refused():
                 self._unacknowledged.pop(message.publication or 0, None)
+            case Extension() if message.feature == WORK:
+                self._work(message)
+                return
         if self.observer is not None:
             self._observe(self.observer, message)
+
+    def _work(self, message: Extension) -> None:
+        said = read_to_worker(message.body)
+        working = self._working.get(said.id)
+        if working is not None and isinstance(said, Missed):
+            if self.observer is not None:
+                self.observer.gap(msgspec.structs.replace(said.gap, subscriptions=(said.id,)))
+        elif working is not None:
+            working.hear(said)
 
     def _settled(self, message: Settled) -> bool:
         """Whether this is about what the application wants now, and not about what it wanted before."""
@@ -383,6 +458,9 @@ class LocalBroker:
             return advertisement is not None and advertisement.number == message.number
         subscription = self._subscriptions.get(message.id)
         if subscription is None:
+            if (working := self._working.get(message.id)) is not None and working.enlist.number == message.number:
+                working.settled()
+                return True
             membership = self._memberships.get(message.id)
             return membership is not None and membership.join.number == message.number
         if subscription.message.number != message.number:
@@ -400,6 +478,8 @@ class LocalBroker:
 
     def _unheard(self, gap: Gap) -> Gap:
         """A gap, for those subscriptions that have not heard of it."""
+        for working in (self._working[id] for id in gap.subscriptions if id in self._working):
+            self._out(Extension(WORK, pack(working.unread(gap))))  # nothing is lost: it goes to another member
         known = ((id, self._subscriptions.get(id)) for id in gap.subscriptions)
         news = {id for id, subscription in known if subscription is not None and not subscription.has_heard(gap)}
         ids = tuple([id for id in gap.subscriptions if id in news or id in self._memberships])
@@ -445,6 +525,9 @@ class LocalBroker:
             if subscription is None:
                 if (membership := self._memberships.get(id)) is not None:
                     self._hand(membership.callback, notification, tags)
+                elif (working := self._working.get(id)) is not None:
+                    self.delivering_job = working.comes(identity, route.version)
+                    self._hand(working.callback, notification, tags)
                 continue
             if subscription.awaits_past:
                 continue  # an earlier subscription has had this id

@@ -26,6 +26,8 @@ class Statistics:
     """Notifications of a version of the scope graph that nobody remembers, not delivered."""
     unstored: int = 0
     """Publications that asked for no quality and went on as `accepted`, because the store did not take them."""
+    border_refusals: Counter[str] = field(default_factory=Counter)
+    """What the borders of scopes did not let pass, by the reason."""
     gaps: int = 0
     """Gaps that were reported to clients."""
 

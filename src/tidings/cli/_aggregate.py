@@ -401,6 +401,8 @@ def _as_json(value: AggregateValue) -> str:
     }
     if value.window is not None:
         words["window"] = [*map(_iso, value.window)]
+    if value.included is not None:
+        words["included"] = [one._asdict() for one in value.included]
     return printable_json(json.dumps(words))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tidings.aggregation.workers import Check, Code, Describe, Described, Failed
 from tidings.model import DeploymentRefused, LawBroken
 from tidings.net.workers import Worker
 
+from ._border_keys import write_key
 from ._errors import UsageError
 
 
@@ -22,14 +22,7 @@ def new_keys(path: Path) -> dict[str, Any]:
     Raises `UsageError` if the file exists or cannot be written: a key is never overwritten.
     """
     keys = keygen()
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"{path} exists, and a key is never overwritten; name another file") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; name another file") from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{keys.private}\n")
+    write_key(path, keys.private)
     return {"private": str(path), "public": keys.public}
 
 

@@ -1,4 +1,8 @@
-"""`tidings aggregate history` and `backtest`: what an aggregate says about the past, from an archive, by Spark."""
+"""`tidings aggregate history` and `backtest`: what an aggregate says about the past.
+
+What was published is in the archive, and Spark reads it. Who subscribed and advertised is in the journals of brokers,
+which are small: they are read here.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from rich.table import Table
 
 from tidings import aggregation
 from tidings.aggregation.definitions import SECRET_BYTES
+from tidings.model import ROOT_SCOPE
 
 from ._connection import AsJson
 from ._errors import ExitCode, UsageError, complain
@@ -25,10 +30,27 @@ SHOWN = 1_000
 """The most windows that are shown unless more are asked for."""
 
 Definition = Annotated[
-    str, typer.Argument(metavar="FILE|QUESTION", help='A Python file, or a question like "count() WINDOW 60s".')
+    str,
+    typer.Argument(
+        metavar="FILE|QUESTION|NAME",
+        help='A Python file, a question like "count() WINDOW 60s", or a count like subscriber_count.',
+    ),
 ]
 Newer = Annotated[str, typer.Argument(metavar="NEW", help="The definition that would replace it.")]
 Directory = Annotated[Path, typer.Option("--archive", metavar="DIR", help="The directory of the archive.")]
+Published = Annotated[
+    Path | None, typer.Option("--archive", metavar="DIR", help="The directory of the archive, for what was published.")
+]
+Journals = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The data directory of a broker, once for each of them, for who subscribed and advertised.",
+    ),
+]
+Counted = Annotated[str, typer.Option("--filter", metavar="FILTER", help="What a count is about.")]
+InScope = Annotated[str, typer.Option("--scope", metavar="SCOPE", help="The scope whose members count.")]
 SecretFile = Annotated[
     Path | None,
     typer.Option(
@@ -45,7 +67,10 @@ Most = Annotated[
 
 def history(
     definition: Definition,
-    archive: Directory,
+    archive: Published = None,
+    data: Journals = None,
+    filter: Counted = "",
+    scope: InScope = ROOT_SCOPE,
     since: Since = None,
     until: Until = None,
     limit: Most = SHOWN,
@@ -53,12 +78,42 @@ def history(
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute an aggregate over an archive, window by window, with the definition that brokers run."""
+    """Compute an aggregate over the past with the definition that brokers run: over an archive, window by window; or
+    over the journals of brokers, for counts and for questions about subscriptions."""
     secret = _secret(pseudonyms)
+    if data:
+        _from_journals(
+            definition, data, filter=filter, scope=scope, times=_times(since, until), limit=limit, as_json=as_json
+        )
+        return
+    if archive is None:
+        raise UsageError("what was published is in an archive, which --archive names; who subscribed, in --data")
     spark, job = _session(master)
     found = job.historic(spark, _definition(definition), archive, secret=secret, **_times(since, until))
     rows = found.orderBy("ends_at", "key").select("key", "ends_at", "value", "error", "complete").limit(limit).collect()
     _show([row.asDict() for row in rows], ("ends_at", "key", "value", "error", "complete"), as_json=as_json)
+
+
+def _from_journals(
+    definition: str,
+    data: list[Path],
+    *,
+    filter: str,
+    scope: str,
+    times: dict[str, datetime | None],
+    limit: int,
+    as_json: bool,
+) -> None:
+    job = _spark()
+    if aggregation.is_question(definition):
+        if filter:
+            raise UsageError("a question has its own filter; write it as WHERE at its end, without --filter")
+        found = job.windows(data, definition, scope=scope, **times)
+        rows = [{"ends_at": one.ends_at, "value": one.value, "complete": one.complete} for one in found]
+        _show(rows[:limit], ("ends_at", "value", "complete"), as_json=as_json)
+        return
+    steps = job.series(data, definition, filter, scope=scope, **times)
+    _show([step._asdict() for step in steps[:limit]], ("at", "value", "complete"), as_json=as_json)
 
 
 def backtest(
@@ -83,13 +138,18 @@ def backtest(
 
 
 def _session(master: str | None) -> tuple[Any, Any]:
+    spark = _spark()
+    return spark.session(master, name="tidings aggregate"), spark
+
+
+def _spark() -> Any:
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
         raise UsageError(
             f"history requires {error.name}; in a clone of Tidings, run: pip install '.[archive]'"
         ) from None
-    return spark.session(master, name="tidings aggregate"), spark
+    return spark
 
 
 def _definition(text: str) -> Any:

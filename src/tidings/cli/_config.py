@@ -16,6 +16,7 @@ from tidings.history import CacheLimits, HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
 from tidings.model import TidingsError
 from tidings.net import Access, AccessEntry, ArchiveOptions, Limits, Options, StoreOptions, TlsOptions, clashes
+from tidings.scopes import VALID, BorderKey
 
 from ._conflicts import conflicts, read_token, world_readable
 from ._lines import KeyPath, lines_of
@@ -77,6 +78,7 @@ class _Loader:
         top = self._table((), content, {**TOP, **dict.fromkeys((*TABLES, *ENTRIES), _anything)})
         tables = {name: self._sub_table(name, top.pop(name, {})) for name in TABLES}
         access = self._access(top.pop("access", []))
+        border_key = self._border_keys(top.pop("border_key", []))
         settings: dict[str, Any] = {
             "strict_topology": top.pop("topology", "tree") == "strict",
             "routing": RoutingOptions(**tables["routing"]),
@@ -89,6 +91,7 @@ class _Loader:
             "aggregation": AggregationOptions(**tables["aggregation"]),
             "mobility": MobilityOptions(**tables["mobility"]),
             "access": access,
+            "border_key": border_key,
             "neighbour_token": self._token((), "neighbour_token", top),
         }
         logs = {key: top.pop(key) for key in ("log_level", "log_json") if key in top}
@@ -219,6 +222,49 @@ class _Loader:
             tokens[""] = AccessEntry("nobody")
         return Access(tokens, certificates)
 
+    # --- keys of borders ------------------------------------------------------------------------------
+
+    def _border_keys(self, content: Any) -> tuple[BorderKey, ...]:
+        found: dict[str, BorderKey] = {}
+        if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
+            self._complain(("border_key",), "this is a list of tables", "write [[border_key]] above each entry")
+            return ()
+        for index, entry in enumerate(content):
+            path: KeyPath = ("border_key", index)
+            before = len(self._problems)
+            values = self._table(path, entry, ENTRIES["border_key"])
+            if len(self._problems) > before:
+                continue
+            name = values.get("name")
+            if name is None:
+                self._complain(path, "the name is missing", 'add name = "..."; scopes refer to it')
+            elif name in found:
+                remedy = "give each key a name of its own; two keys of one name go into check_files"
+                self._complain((*path, "name"), f"'{name}' appears twice", remedy)
+            elif (key := self._border_key(path, values)) is not None:
+                found[name] = key
+        return tuple(found.values())
+
+    def _border_key(self, path: KeyPath, values: dict[str, Any]) -> BorderKey | None:
+        sign, check = values.get("sign_file"), values.get("check_files", ())
+        for one in (*(() if sign is None else (sign,)), *check):
+            if world_readable(one) and not _is_public(one):
+                self._complain(path, f"every user can read '{one}'", f"chmod 600 {one}", warning=True)
+        try:
+            return BorderKey(
+                values["name"],
+                values.get("scopes", ()),
+                sign=None if sign is None else sign.read_text(encoding="utf-8"),
+                check=[one.read_text(encoding="utf-8") for one in check],
+                valid=values.get("valid", VALID),
+            )
+        except UnicodeDecodeError:
+            self._complain(path, "a key is text, and one of these files is not", "make one with `tidings scope keygen`")
+        except TidingsError as error:
+            problem, _, remedy = str(error).rpartition("; ")
+            self._complain(path, problem, remedy)
+        return None
+
     def _token(self, path: KeyPath, key: str, values: dict[str, Any]) -> str | None:
         """The token in one of its three forms, which are taken out of the values."""
         forms = {form: values.pop(form) for form in (key, f"{key}_file", f"{key}_env") if form in values}
@@ -242,6 +288,11 @@ class _Loader:
         if inline and world_readable(self._file):
             remedy = f"chmod 600 {self._file}, or use token_file or token_env"
             self._complain((), "every user can read the tokens in this file", remedy, warning=True)
+
+
+def _is_public(path: Path) -> bool:
+    """Whether a file holds the public half of a pair, which everybody may read."""
+    return path.read_bytes().startswith(b"tidings-public:")
 
 
 def _anything(value: Any, directory: Path) -> Any:

@@ -8,6 +8,8 @@
   4  the broker does not let this client in, or is not trusted
   5  the broker cannot start, or could not go on
   6  the configuration has errors
+  7  nobody subscribes to a request
+  8  too few replies have come in time
 130  interrupted
 """
 
@@ -42,6 +44,8 @@ class ExitCode(enum.IntEnum):
     NOT_ADMITTED = 4
     CANNOT_RUN = 5
     CONFIGURATION = 6
+    NO_RESPONDER = 7
+    NO_REPLY = 8
     INTERRUPTED = 130
 
 

@@ -45,6 +45,12 @@ def as_line(notification: Notification, identity: Identity, **more: Any) -> str:
     return printable_json(msgspec.json.encode({**members, EVENT: event}).decode())
 
 
+def plain_line(notification: Notification) -> str:
+    """One line for a notification that is no event."""
+    members = {_member(name): _written(value) for name, value in notification.items()}
+    return printable_json(msgspec.json.encode(members).decode())
+
+
 def gap_as_line(gap: Gap) -> str:
     """One line for a loss, which no notification looks like."""
     inside = {"origin": gap.origin, "epoch": gap.epoch, "first": gap.first, "last": gap.last}

@@ -16,14 +16,16 @@ import tidings
 from tidings.mobility import GraphFile, read_graph
 from tidings.mobility.models.ctmc import Times, Weights
 from tidings.mobility.models.forecasting import MATCHING_RATE, MESSAGE_BYTES, Forecast, forecast
-from tidings.wire import MobilityStatus, encode_mobility
+from tidings.model import TidingsError
+from tidings.wire import MAX_STAYING, EvacuationStatus, MobilityStatus, encode_evacuation, encode_mobility
 
 from ._connection import AsJson, entering
-from ._errors import complain
+from ._errors import ExitCode, complain
 from ._help import Commands
 from ._history import size_of
 from ._option_values import seconds, whole
 from ._printable import printable, printable_json
+from ._progress import Progress
 from ._script_files import read_bytes
 from ._times import as_iso
 
@@ -31,6 +33,8 @@ mobility = Commands(help="Clients that roam: where they are, and what to expect 
 
 SHOWN = 20
 """Clients and moves that are shown."""
+EVACUATION_LOOK = 0.25
+"""Seconds between two looks at how far an evacuation is."""
 MAX_FILE = 16_000_000
 """The most bytes of a graph that is planned with."""
 
@@ -90,6 +94,68 @@ def _show(found: MobilityStatus, name: str) -> None:
     more = max(0, len(found.hosted) - SHOWN) + found.left_out
     if more:
         complain(f"{more:,} more clients are not shown")
+
+
+@mobility.command()
+@entering
+def evacuate(
+    client: tidings.Client,
+    name: Annotated[str, typer.Argument(metavar="BROKER", help="The name of the broker whose clients are to go.")],
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", parser=seconds("--wait"), help="How long to wait for them.")
+    ] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Send the clients of a broker elsewhere before it stops. Exits with 1 if any stays. Requires to administer.
+
+    Each client goes to another of the addresses that it was given itself. One that has no other, or is let in nowhere
+    else, stays and is listed.
+    """
+    found = asyncio.run(_evacuated(client, name, wait))
+    if as_json:
+        print(printable_json(encode_evacuation(found).decode()))
+    else:
+        _show_evacuation(found)
+    if found.waiting:
+        complain(f"{found.waiting:,} clients are still on their way after {wait:g} seconds")
+    if found.waiting or found.staying:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _evacuated(client: tidings.Client, broker: str, wait: float) -> EvacuationStatus:
+    """Begin, and look until nobody is on the way any more, or for so long."""
+    until = asyncio.get_running_loop().time() + wait
+    async with client, Progress() as progress:
+        found = await client.evacuate(broker)
+        doing = ""
+        while not found.done and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(EVACUATION_LOOK)
+            found = await client.evacuate(broker, begin=False)
+            if not found.began:
+                raise TidingsError(f"broker '{broker}' has started anew, or forgotten its evacuation; ask again")
+            now = f"{found.waiting:,} clients are still to leave '{broker}', {_gone(found):,} have"
+            if now != doing:
+                progress.now(doing := now)
+    return found
+
+
+def _gone(found: EvacuationStatus) -> int:
+    return sum(found.gone.values()) + found.ended
+
+
+def _show_evacuation(found: EvacuationStatus) -> None:
+    where = [f"{count:,} to {printable(broker)}" for broker, count in sorted(found.gone.items())]
+    where += [f"{found.ended:,} ended"] * bool(found.ended)
+    print(f"{_gone(found):,} clients have left {printable(found.broker)}{': ' * bool(where)}{', '.join(where)}")
+    stay = len(found.staying) + found.left_out
+    print(f"{stay:,} stay{':' * bool(stay)}")
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for one in found.staying[:SHOWN]:
+        table.add_row(f"  {printable(one.client)}", printable(one.reason))
+    if found.staying:
+        Console(highlight=False, soft_wrap=True).print(table)
+    if stay > SHOWN:
+        complain(f"{stay - SHOWN:,} more clients are not shown; --json lists up to {MAX_STAYING:,}")
 
 
 @mobility.command()

@@ -40,6 +40,7 @@ from tidings.scopes import (
     read_mapping,
 )
 
+from ._border_keys import keygen
 from ._connection import AsJson, entering
 from ._errors import UsageError, complain
 from ._help import Commands
@@ -372,6 +373,7 @@ scope.command()(diff)
 scope.command()(fmt)
 scope.command("export")(export_)
 scope.command()(undo)
+scope.command()(keygen)
 
 
 # --- what the commands share ----------------------------------------------------------------------------

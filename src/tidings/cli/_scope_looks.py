@@ -26,6 +26,7 @@ from tidings.scopes import (
     Interface,
     Membership,
     Placement,
+    RuleCount,
     is_client,
     resolve,
 )
@@ -53,9 +54,11 @@ def show(
 
     Traffic is shown to clients that may administer the broker.
     """
-    graph, traffic = asked(client, lambda: _graph_and_traffic(client))
+    graph, traffic, rules = asked(client, lambda: _graph_and_traffic(client))
     node = name if is_client(name) else ROOT_SCOPE if name == "root" else resolve(graph, name)
     words = scope_words(graph, node)
+    if not is_client(node):
+        words["rules"] = [_rule_words(one) for one in rules if one.scope == node]
     if node in traffic:
         counted = traffic[node]
         words["traffic here"] = {"looked up": counted.lookups, "copies": counted.copies, "filters": counted.evaluated}
@@ -171,13 +174,23 @@ def log(
             console.print(_entry(entry))
 
 
-async def _graph_and_traffic(client: tidings.Client) -> tuple[Graph, dict[str, TableStatus]]:
+def _rule_words(counted: RuleCount) -> dict[str, Any]:
+    """A rule, in whose name it acts, and what it has done since the authority started."""
+    rule = counted.rule
+    words: dict[str, Any] = {"name": str(rule), "of": rule.who, "done": counted.done, "failed": counted.failed}
+    return {**words, "because": counted.reason} if counted.reason else words
+
+
+async def _graph_and_traffic(
+    client: tidings.Client,
+) -> tuple[Graph, dict[str, TableStatus], list[RuleCount]]:
     graph = await client.admin.graph()
+    rules = await client.admin.rules() if graph.ruled else []
     try:
         status = (await client.status()).scopes
     except TidingsError:  # it may look at scopes, and not at the broker
         status = None
-    return graph, {table.scope: table for table in (status.tables if status is not None else ())}
+    return graph, {table.scope: table for table in (status.tables if status is not None else ())}, rules
 
 
 def asked(client: tidings.Client, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:

@@ -17,6 +17,7 @@ from tidings.client import ADMIN_TIMEOUT, work_out
 from tidings.scopes.language import ScriptError, check_script, export, export_files, parse, print_script
 
 from ._connection import AsJson, entering
+from ._counted import counted
 from ._errors import ExitCode, complain
 from ._printable import printable_json, printable_lines
 from ._progress import Progress
@@ -40,7 +41,7 @@ def check(files: Files, as_json: AsJson = False) -> None:
         return
     for warning in checked.warnings:
         complain(f"warning: {warning}")
-    print(f"no mistakes in {checked.statements} statements")
+    print(f"no mistakes in {counted(checked.statements, 'statement')}")
 
 
 @contextlib.contextmanager

@@ -135,6 +135,25 @@ def file(value: Any, directory: Path) -> Path:
         ) from None
 
 
+def files(value: Any, directory: Path) -> tuple[Path, ...]:
+    """A list of the paths of files that can be read."""
+    _expect(value, (list,), 'write a list of paths, like ["/etc/tidings/vault.key"]')
+    return tuple(file(item, directory) for item in value)
+
+
+def names_of(what: str, example: str) -> Reader:
+    """A list of texts that are not empty."""
+
+    def read(value: Any, directory: Path) -> tuple[str, ...]:
+        remedy = f"write a list of {what}, like {example}"
+        _expect(value, (list,), remedy)
+        if not value or not all(isinstance(item, str) and item for item in value):
+            raise Bad(f"{_shown(value)} does not name {what}", remedy)
+        return tuple(value)
+
+    return read
+
+
 def url(value: Any, directory: Path = Path()) -> str:
     """The address of a broker."""
     remedy = 'write "tidings://host:port", or "tidings+tls://host:port" with TLS'
@@ -371,6 +390,13 @@ ACCESS: dict[str, Reader] = {
     "attributes": patterns,
     "count": patterns,
 }
+BORDER_KEY: dict[str, Reader] = {
+    "name": text,
+    "scopes": names_of("scopes", '["vault"]'),
+    "sign_file": file,
+    "check_files": files,
+    "valid": duration(1, 86_400),
+}
 STORE: dict[str, Reader] = {
     "retain_for": duration(1, 1e10),
     "retain_bytes": bound,
@@ -452,5 +478,5 @@ TABLES: dict[str, dict[str, Reader]] = {
     "mobility": MOBILITY,
     "limits": LIMITS,
 }
-ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS}
+ENTRIES: dict[str, dict[str, Reader]] = {"access": ACCESS, "border_key": BORDER_KEY}
 """Tables that may stand there many times, as `[[access]]`."""

@@ -14,10 +14,15 @@ from tidings.aggregation import AggregationOptions
 from tidings.history import HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
 from tidings.net import ArchiveOptions, Bounds, StoreOptions
+from tidings.scopes import BorderKey
 
 from ._config import Configuration
 from ._history import size_of
 from ._settings import CACHING
+
+
+def _border_key(key: BorderKey) -> dict[str, Any]:
+    return {"name": key.name, "scopes": sorted(key.scopes), "valid": key.valid / 1e6}
 
 
 def described(configuration: Configuration) -> dict[str, Any]:
@@ -64,6 +69,7 @@ def described(configuration: Configuration) -> dict[str, Any]:
         "mobility": _told(options.mobility),
         "limits": dataclasses.asdict(options.limits),
         **({"access": list(identities.values())} if identities else {}),
+        **({"border_key": [_border_key(key) for key in options.border_key]} if options.border_key else {}),
     }
 
 

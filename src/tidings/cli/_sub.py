@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -61,6 +61,10 @@ def sub(
             help="Share with the other subscribers of this group: each notification goes to one of them.",
         ),
     ] = None,
+    ack: Annotated[
+        bool,
+        typer.Option("--ack", help="With --group: acknowledge each notification once it is printed; a work queue."),
+    ] = False,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -99,6 +103,8 @@ def sub(
         raise UsageError("--group shares what comes, and nothing of it is kept, as --durable does; choose one")
     if group is not None and past is not None:
         raise UsageError("--group begins with what is published, and --past begins earlier; choose one")
+    if ack and group is None:
+        raise UsageError("--ack needs the name of a group; give one with --group")
     if state is not None and client_name is None:
         raise UsageError("--state needs the name of a client; give one with --client")
     bound = None if past is None else _bound(past)
@@ -113,7 +119,9 @@ def sub(
         state=state,
     )
     printer = _JsonPrinter() if as_json else _Printer(marked=past is not None)
-    complete = asyncio.run(_listen(client, wanted, printer, _How(durable, group, bound, best_effort), count, timeout))
+    complete = asyncio.run(
+        _listen(client, wanted, printer, _How(durable, group, ack, bound, best_effort), count, timeout)
+    )
     if not complete:
         complain(f"fewer than {count} notifications arrived in {timeout:g} seconds")
         raise typer.Exit(ExitCode.FAILED)
@@ -124,6 +132,7 @@ class _How(NamedTuple):
 
     durable: str | None
     group: str | None
+    ack: bool
     past: Bound | None
     best_effort: bool
 
@@ -182,15 +191,7 @@ async def _listen(
     seen = 0
     telling: asyncio.Task[None] | None = None
     async with client:
-        subscription = client.subscribe(
-            wanted,
-            on_gap=printer.gap,
-            durable=how.durable,
-            group=how.group,
-            past=how.past,
-            consistency="best_effort" if how.best_effort else "strict",
-            with_origin=True,
-        )
+        subscription = _subscribe(client, wanted, printer, how)
         await subscription
         try:
             async with asyncio.timeout(timeout):
@@ -202,6 +203,8 @@ async def _listen(
                         telling = asyncio.create_task(_tell_if_nothing(client, subscription, how.past))
                     async for notification in subscription:
                         printer.notification(notification)
+                        if isinstance(notification, tidings.Job):
+                            await notification.ack()
                         seen += 1
                         if seen == count:
                             break
@@ -215,14 +218,28 @@ async def _listen(
     return True
 
 
-async def _tell_if_nothing(client: tidings.Client, subscription: tidings.Subscription, past: Bound) -> None:
+def _subscribe(client: tidings.Client, wanted: Filter, printer: _Printer, how: _How) -> tidings.Subscription[Any]:
+    if how.group is not None and how.ack:
+        return client.subscribe(wanted, on_gap=printer.gap, group=how.group, ack=True)
+    return client.subscribe(
+        wanted,
+        on_gap=printer.gap,
+        durable=how.durable,
+        group=how.group,
+        past=how.past,
+        consistency="best_effort" if how.best_effort else "strict",
+        with_origin=True,
+    )
+
+
+async def _tell_if_nothing(client: tidings.Client, subscription: tidings.Subscription[Any], past: Bound) -> None:
     reason = await nothing_from_the_past(client, subscription, past)
     if reason:
         typer.echo(f"nothing from the past: {printable(reason)}", err=True)
 
 
 @contextlib.contextmanager
-def _until_interrupted(subscription: tidings.Subscription) -> Iterator[None]:
+def _until_interrupted(subscription: tidings.Subscription[Any]) -> Iterator[None]:
     """Let Ctrl-C end the subscription, so that what waits is still printed."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)

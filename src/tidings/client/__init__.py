@@ -12,6 +12,8 @@ from ._carried import AnyState
 from ._client import Client, ClientStatistics
 from ._connect import connect
 from ._deploying import Deployment, Signing
+from ._groups import GroupList, GroupReset, Groups
+from ._jobs import Acknowledgement, Acks, Job
 from ._moves import Move, Moves
 from ._receipt import Receipt, ReceiverCount, RefusedByService
 from ._receivers import COUNT_WITHIN, Identities
@@ -29,6 +31,8 @@ __all__ = [
     "COUNT_WITHIN",
     "MAX_UNACKNOWLEDGED",
     "REQUEST_TIMEOUT",
+    "Acknowledgement",
+    "Acks",
     "Admin",
     "AggregateValue",
     "AggregateWatch",
@@ -44,7 +48,11 @@ __all__ = [
     "ConnectionFailed",
     "Deployment",
     "GraphKind",
+    "GroupList",
+    "GroupReset",
+    "Groups",
     "Identities",
+    "Job",
     "Misfit",
     "Move",
     "Moves",

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tidings.model import Duplicates
 from tidings.scopes import (
+    BORDER_CHECK,
+    BORDER_SIGN,
     CLOSED,
     OPEN,
     SESSION_ID,
@@ -204,6 +206,15 @@ class AdminChanges(AdminLink):
     async def end_session(self, scope: str, *, timeout: float = ADMIN_TIMEOUT) -> Changed:
         """Make a session scope a scope like others; reactions to what was in it appear in no session scope."""
         return await self.set_attributes(scope, {SESSION_ID: None, SESSION_MODE: None}, timeout=timeout)
+
+    async def guard_border(
+        self, scope: str, *, sign: str | None = None, check: str | None = None, timeout: float = ADMIN_TIMEOUT
+    ) -> Changed:
+        """Have what leaves a scope signed, what comes in checked, or both, by keys of its gateways with these names.
+
+        What is not given is no longer done. Everything that passes the border must cross at one broker.
+        """
+        return await self.set_attributes(scope, {BORDER_SIGN: sign, BORDER_CHECK: check}, timeout=timeout)
 
     async def set_roles(self, node: str, *roles: str, timeout: float = ADMIN_TIMEOUT) -> Changed:
         """Set the roles of a scope or a client, in place of those that it had."""

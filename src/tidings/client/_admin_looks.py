@@ -22,6 +22,7 @@ from tidings.scopes import (
     Review,
     Reviewed,
     Revision,
+    RuleCount,
     Seen,
     Transaction,
     explain,
@@ -158,6 +159,15 @@ class AdminLooks(AdminLink):
         reviewed = await self._ask(lambda id: Review(id, min(limit, MAX_REVIEW)), timeout, "show the log")
         assert isinstance(reviewed, Reviewed)
         return list(reviewed.entries)
+
+    async def rules(self, *, timeout: float = ADMIN_TIMEOUT) -> list[RuleCount]:
+        """Return the rules of all scopes that this client administers, each with what it has done.
+
+        They are counted since the authority started.
+        """
+        reviewed = await self._ask(lambda id: Review(id, rules=True), timeout, "show the rules")
+        assert isinstance(reviewed, Reviewed)
+        return list(reviewed.rules)
 
     async def explain(
         self, publisher: str, notification: Mapping[str, object], reader: str, *, timeout: float = ADMIN_TIMEOUT

@@ -20,7 +20,7 @@ import msgspec
 
 from tidings import aggregation
 from tidings.aggregation import check_bound
-from tidings.aggregation.definitions import group_of
+from tidings.aggregation.definitions import Included, group_of
 from tidings.aggregation.messages import (
     AnyMessage,
     Declined,
@@ -69,6 +69,9 @@ class AggregateValue:
     """From when to when something was published that the value is about; None: it is about now."""
     withheld: bool = False
     """Whether there is a number, which is too small to be told to this client; `value` is None then."""
+    included: tuple[Included, ...] | None = None
+    """Of a complete value of a window, the publications that it is about: of each origin, those with numbers from
+    `first` to `last` that fall into the window. None: that is not known, as of Python that was deployed."""
 
 
 class AggregateWatch(AsyncIterator[AggregateValue]):
@@ -148,7 +151,9 @@ class AggregateWatch(AsyncIterator[AggregateValue]):
             if isinstance(value, dict):
                 value = {group_of(group): one for group, one in value.items()}
         at = _EPOCH + timedelta(microseconds=result.as_of)
-        known = AggregateValue(value, result.error, result.complete, result.version, at, window, result.withheld)
+        known = AggregateValue(
+            value, result.error, result.complete, result.version, at, window, result.withheld, result.included
+        )
         self._offer(known)
 
     def refused(self, error: TidingsError) -> None:

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
+from tidings.aggregation.quenching import FEATURE as QUENCH
 from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.broker import MAX_NUMBER, MAX_TIMEOUT, LocalBroker, current
 from tidings.model import (
@@ -30,18 +31,21 @@ from tidings.model import (
     ValueRefused,
     object_attributes,
 )
-from tidings.wire import REQUESTS, Consistency, Extension, Frame, Gap, Opening, Quality, Welcome
+from tidings.wire import GROUP_LOOKS, REQUESTS, Consistency, Extension, Frame, Gap, Opening, Quality, Welcome
 
 from ._address import Address, ConnectionFailed
 from ._admin import Admin
 from ._aggregates import Aggregates
 from ._arguments import choice_of, filter_of, integer_of, microseconds_of, name_of, shown
 from ._carried import WRITE_SECONDS, Carried, Keeping
+from ._groups import Groups
 from ._incoming import Incoming
 from ._inquiries import Inquiries
+from ._jobs import Acks, Job
 from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
+from ._quenching import Quenching
 from ._questions import Questions
 from ._receipt import UNHEARD, Receipt
 from ._receivers import COUNT_WITHIN, Counting, CountTerms
@@ -61,6 +65,7 @@ _T = TypeVar("_T")
 CLOSING_SOON = 2.0
 """Seconds that closing may take before the log says what it waits for."""
 _FIRE = Quality.FIRE  # as a name of its own it is found faster
+_QUALITIES = {name.lower(): quality for name, quality in Quality.__members__.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class ClientStatistics:
     broker: str
     """The broker that it is connected to, or was connected to last."""
     connected: bool
+    quenched: int = 0
+    """Publications that were left out, because nobody wants them."""
 
 
 class Client(Inquiries):
@@ -123,7 +130,12 @@ class Client(Inquiries):
             lambda body: self._link.send(Frame(Extension(DEPLOYMENTS, body))),
         )
         """Questions about the traffic: how many would hear this?"""
-        self._link.on_lost, self._link.on_resumed = self.aggregates.disconnected, self.aggregates.resumed
+        self.groups = Groups(
+            lambda body: self._link.send(Frame(Extension(GROUP_LOOKS, body))), self._check, lambda: self._link.features
+        )
+        """Groups: who is in them, and what waits for them."""
+        self._quenching = Quenching(lambda body: self._link.send(Frame(Extension(QUENCH, body))))
+        self._link.on_lost, self._link.on_resumed = self._disconnected, self.aggregates.resumed
         self._moves = Moves(self._local, self._link)
         self._requests = Requests(lambda message: self._link.send(Frame(message)), self._check)
         self._subscriptions.answer = self._requests.reply
@@ -135,8 +147,11 @@ class Client(Inquiries):
             admin=self.admin,
             aggregates=self.aggregates,
             counting=self._counting,
+            groups=self.groups,
+            quenching=self._quenching,
             moves=self._moves,
             requests=self._requests,
+            crossing=self._link.crossing,
         )
         self._keeping = Keeping(settings.state) if settings.state is not None else None
         self._writer: asyncio.Task[None] | None = None
@@ -255,6 +270,7 @@ class Client(Inquiries):
                 await self._subscriptions.drain()
                 await self._publications.flush()
                 await self._subscriptions.durables.keep()
+                await self._subscriptions.leave_work()
         finally:
             reminder.cancel()
             self._life.take(Trigger.CLOSED)
@@ -266,6 +282,7 @@ class Client(Inquiries):
             self._subscriptions.durables.end()
             self._subscriptions.finish(None)
             await self._subscriptions.end_callbacks()
+            self._quenching.end()
             await self._link.close(self._life.error())
             assert self._link.failure is not None
             self._failed(self._link.failure)  # other tasks may still wait for something
@@ -318,6 +335,7 @@ class Client(Inquiries):
         publisher_seq: int | None = None,
         count_receivers: bool | str = False,
         count_within: float = COUNT_WITHIN,
+        quench: bool = False,
         **attributes: object,
     ) -> Receipt:
         """Publish attributes, a mapping, a dataclass or a msgspec Struct; return once the publication is on its way.
@@ -336,6 +354,10 @@ class Client(Inquiries):
         `count_within` seconds, and `receipt.receivers` says how many did. True counts in the root scope; give the name
         of another one to count there. This needs the right to count in that scope: without it, `AccessDenied` is
         raised, and nothing is published.
+
+        With `quench`, what nobody wants is not published: it does not leave this client, and `receipt.quenched` is
+        True. It would be missing from the past, so this needs quality `fire`, or a broker without a store; otherwise
+        `ArgumentRefused` is raised. Who does that knows what others subscribe to, and needs the right `administer`.
         """
         content: Mapping[str, object]
         if notification is None:
@@ -345,10 +367,19 @@ class Client(Inquiries):
         else:
             content = notification
         if not isinstance(quality, Quality):
-            quality = choice_of(Quality, quality, "quality")
+            known = _QUALITIES.get(quality)
+            quality = known if known is not None else choice_of(Quality, quality, "quality")
         if publisher_seq is not None:
             integer_of(publisher_seq, "publisher_seq", 1, MAX_NUMBER)
         lifetime = None if ttl is None else microseconds_of(ttl, "a time to live", MAX_NUMBER)
+        if quench:
+            self._check()
+            if count_receivers:
+                raise ArgumentRefused("quench and count_receivers: what is not published has no receivers; choose one")
+            if quality is not _FIRE:
+                await self._quenching.answered(quality)
+            if (receipt := self._quenching.leaves_out(content, quality)) is not None:
+                return receipt
         if not self._link.flowing or self._publications.full:
             await self._may_publish()
         if count_receivers:
@@ -451,6 +482,7 @@ class Client(Inquiries):
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: Literal[False] = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -467,11 +499,34 @@ class Client(Inquiries):
         self,
         filter: Matches | str,
         *,
+        callback: Callable[[Job], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        group: str,
+        ack: Literal[True] | Acks,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: None = None,
+        on_misfit: None = None,
+        keep_context: bool = False,
+    ) -> Subscription[Job]: ...
+
+    @overload
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
         callback: Callable[[_T], object] | None = None,
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: Literal[False] = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -492,6 +547,7 @@ class Client(Inquiries):
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: bool | Acks = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -532,6 +588,10 @@ class Client(Inquiries):
         With `group`, a name, all subscribers of that group and of the same identity share what passes the filter: each
         notification goes to one of them. "scope/name" is a group of a scope, for its members. All must give the same
         filter. A subscriber that stays is not passed over; no order is promised.
+
+        With `ack` as well, the group is a work queue: what is yielded are `Job`s, and each must be answered by `ack()`
+        or `nack()`. What is not acknowledged in time, or by a member that is gone, goes to another one. Pass
+        `tidings.Acks(...)` instead of True to say how long that takes, and more: see docs/groups.md.
         """
         terms = Terms[Any].checked(
             filter,
@@ -540,6 +600,7 @@ class Client(Inquiries):
             receive_own=receive_own,
             durable=durable,
             group=group,
+            ack=ack,
             past=past,
             consistency=consistency,
             timeout=timeout,
@@ -593,6 +654,7 @@ class Client(Inquiries):
             self._link.reconnects,
             self._link.broker,
             self._link.connected,
+            self._quenching.count,
         )
 
     @property
@@ -618,6 +680,12 @@ class Client(Inquiries):
         self._questions.ask_again()
         self.aggregates.renewed()
         self._counting.renewed()
+        self.groups.renewed()
+        self._quenching.renewed()
+
+    def _disconnected(self) -> None:
+        self.aggregates.disconnected()
+        self._quenching.disconnected()
 
     def _lost(self, error: ConnectionFailed) -> None:
         """No broker takes this client any more."""
@@ -634,6 +702,7 @@ class Client(Inquiries):
         self.admin.failed(error)
         self.aggregates.failed(error)
         self._counting.failed(error)
+        self.groups.failed(error)
 
 
 def _place(welcome: Welcome) -> Location | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from tidings.wire import (
@@ -31,6 +33,24 @@ HANDSHAKE = 5.0
 """Seconds that a broker may take to answer a hello."""
 
 
+@contextlib.asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Whatever goes wrong on the way to a broker is a `ConnectionFailed`."""
+    try:
+        async with asyncio.timeout(HANDSHAKE):
+            yield
+    except TimeoutError:
+        raise ConnectionFailed("no answer came in time") from None
+    except ConnectionFailed:
+        raise
+    except ssl.SSLError as error:
+        refusal = NotAdmitted(dial_problem(error))
+        refusal.retry = not isinstance(error, ssl.SSLCertVerificationError)  # the broker may be on its way down
+        raise refusal from None
+    except OSError as error:
+        raise ConnectionFailed(dial_problem(error)) from None
+
+
 class Connection(Stream):
     """One connection of a link, from its hello on."""
 
@@ -46,23 +66,35 @@ class Connection(Stream):
 
     async def dial(self, tls: ssl.SSLContext | None, hello: Hello) -> None:
         """Connect, say hello, and wait until the broker lets this client in; else `ConnectionFailed`."""
+        async with _in_time():
+            await self._reach(tls)
+            await self._enter(hello)
+
+    async def reach(self, tls: ssl.SSLContext | None) -> None:
+        """Connect, and say nothing yet; else `ConnectionFailed`."""
+        async with _in_time():
+            await self._reach(tls)
+
+    async def enter(self, hello: Hello) -> None:
+        """Say hello, and wait until the broker lets this client in; else `ConnectionFailed`."""
+        async with _in_time():
+            await self._enter(hello)
+
+    async def _reach(self, tls: ssl.SSLContext | None) -> None:
         address = self.address
         context = (tls or ssl.create_default_context()) if address.tls else None
-        try:
-            async with asyncio.timeout(HANDSHAKE):
-                await self.loop.create_connection(lambda: self, address.host, address.port, ssl=context)
-                self.write(part(Part.HELLO, encode_words(hello)))
-                await self.answer
-        except TimeoutError:
-            raise ConnectionFailed("no answer came in time") from None
-        except ConnectionFailed:
-            raise
-        except ssl.SSLError as error:
-            refusal = NotAdmitted(dial_problem(error))
-            refusal.retry = not isinstance(error, ssl.SSLCertVerificationError)  # the broker may be on its way down
-            raise refusal from None
-        except OSError as error:
-            raise ConnectionFailed(dial_problem(error)) from None
+        await self.loop.create_connection(lambda: self, address.host, address.port, ssl=context)
+
+    async def _enter(self, hello: Hello) -> None:
+        self.write(part(Part.HELLO, encode_words(hello)))
+        await self.answer
+
+    def give_up(self) -> None:
+        """Nobody waits for this connection any more."""
+        if self.answer.done() and not self.answer.cancelled():
+            self.answer.exception()  # somebody has seen it
+        self.answer.cancel()  # an answer that comes now is too late
+        self.abort()
 
     def watch(self, heartbeat: float) -> None:
         """Give signs of life and look for them, until the connection is gone."""

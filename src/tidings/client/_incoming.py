@@ -8,10 +8,13 @@ import msgspec
 
 from tidings.aggregation.deploying.messages import FEATURE as DEPLOYMENTS
 from tidings.aggregation.messages import FEATURE
+from tidings.aggregation.quenching import FEATURE as QUENCH
 from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.model import EventKey
 from tidings.wire import (
     ARRIVALS,
+    EVACUATION,
+    GROUP_LOOKS,
     REQUESTS,
     UNREADABLE,
     WAITING,
@@ -25,9 +28,12 @@ from tidings.wire import (
 
 from ._admin import Admin
 from ._aggregates import Aggregates
+from ._crossing import Crossing
+from ._groups import Groups
 from ._moves import Moves
 from ._pending import Pending
 from ._publications import Publications
+from ._quenching import Quenching
 from ._questions import Questions
 from ._receipt import error_of
 from ._receivers import Counting
@@ -53,8 +59,11 @@ class Incoming:
         admin: Admin,
         aggregates: Aggregates,
         counting: Counting,
+        groups: Groups,
+        quenching: Quenching,
         moves: Moves,
         requests: Requests,
+        crossing: Crossing,
     ) -> None:
         self._publications = publications
         self._subscriptions = subscriptions
@@ -63,8 +72,11 @@ class Incoming:
         self._admin = admin
         self._aggregates = aggregates
         self._counting = counting
+        self._groups = groups
+        self._quenching = quenching
         self._moves = moves
         self._requests = requests
+        self._crossing = crossing
 
     def settled(self, id: str, advertisement: bool) -> None:
         """The network knows a subscription or an advertisement."""
@@ -118,12 +130,18 @@ class Incoming:
             self._aggregates.deployment_heard(message.body)
         elif message.feature == RECEIVERS:
             self._counting.heard(message.body)
+        elif message.feature == GROUP_LOOKS:
+            self._groups.heard(message.body)
+        elif message.feature == QUENCH:
+            self._quenching.heard(message.body)
         elif message.feature == REQUESTS:
             self._requests.heard(message.body)
         elif message.feature == WAITING:
             self._waits(message.body)
         elif message.feature == ARRIVALS:
             self._moves.heard(message.body)
+        elif message.feature == EVACUATION:
+            self._crossing.heard(message.body)
 
     def _waits(self, body: bytes) -> None:
         """The broker says what a request waits for."""

@@ -12,6 +12,7 @@ from tidings.model import EVERYTHING, Matches
 from tidings.wire import (
     Answer,
     Browse,
+    EvacuationStatus,
     Measure,
     Measured,
     MobilityReply,
@@ -24,12 +25,13 @@ from tidings.wire import (
     Status,
     StatusReply,
     StatusRequest,
+    decode_evacuation,
     decode_mobility,
     decode_status,
 )
 
 from ._address import ConnectionFailed
-from ._arguments import filter_of, integer_of, position_of, timeout_of
+from ._arguments import filter_of, integer_of, name_of, position_of, timeout_of
 from ._questions import Questions
 
 _Answer = TypeVar("_Answer", bound=Answer)
@@ -87,6 +89,20 @@ class Inquiries:
             self, lambda id: MobilityRequest(id, "forget", old=broker, new=other), MobilityReply, timeout
         )
         return decode_mobility(reply.body)
+
+    async def evacuate(
+        self: _Asks, broker: str, *, begin: bool = True, timeout: float | None = MOBILITY_TIMEOUT
+    ) -> EvacuationStatus:
+        """Send the clients of a broker elsewhere, before it stops; return at once how far that is. For administrators.
+
+        Each client goes to another of the addresses that it was given itself. One that has none, or is let in nowhere
+        else, stays: see `EvacuationStatus`. Ask again with `begin=False` until it is `done`; a broker that nobody asks
+        for a minute goes on as before. This client is not sent away.
+        """
+        name_of(broker, "broker", "give the name of the broker that is to be evacuated")
+        action = "evacuate" if begin else "evacuation"
+        reply = await _answer(self, lambda id: MobilityRequest(id, action, old=broker), MobilityReply, timeout)
+        return decode_evacuation(reply.body)
 
     async def browse(
         self: _Asks, filter: Matches | str = EVERYTHING, *, timeout: float | None = STATUS_TIMEOUT

@@ -46,6 +46,8 @@ class Receipt(msgspec.Struct, eq=False):
     """What the publication waits for at the broker, if it has waited for more than a moment."""
     receivers: ReceiverCount | None = None
     """How many have got it, if it was published with `count_receivers`."""
+    quenched: bool = False
+    """Whether it was published with `quench`, and not sent, because nobody wants it."""
 
     def __await__(self) -> Generator[None, None, EventKey | None]:
         self._asked = True

@@ -7,9 +7,9 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Awaitable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from tidings.broker import Cause, during, enter, is_handling, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from ._durable import Durable
+    from ._jobs import Jobs
     from ._subscriptions import Subscriptions
 
     _T = TypeVar("_T", default=Notification)
@@ -77,6 +78,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self._paused = False
         self.durable: Durable | None = None
         """What makes it outlive this client, if it was asked for."""
+        self.jobs: Jobs | None = None
+        """What the application says about its jobs, if it is a member of an acknowledged group."""
         self.history_report: HistoryReport | None = None
         """The report on the past, once that has arrived; None before, and for a subscription without a past."""
         self.gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
@@ -104,11 +107,18 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Until the next is asked for, what this task publishes is a reaction to this one: see docs/sessions.md.
         """
-        plain = self.durable is None and not self._paused and not is_handling()
-        if plain and self._queue and type(self._queue[0]) is not _Caused:
-            return cast("_T", self._queue.popleft())  # as most are: from no session, and nothing else to do
-        leave(self)
-        item, cause = await self.taken()
+        handling = is_handling()
+        if handling:
+            leave(self)
+        if self.durable is not None:
+            self.durable.asked()
+        while not self._queue:
+            await self._arrival()
+        item: _T = self._queue[0]
+        if not handling and type(item) is not _Caused and self.durable is None and not self._paused:
+            self._queue.popleft()
+            return item  # as most are: from no session, and nothing else to do
+        item, cause = self._take()
         enter(self, cause)
         return item
 
@@ -125,16 +135,24 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
-            if self._error is not None:
-                raise self._error
-            if self._ended:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            await self._arrival()
+        return self._take()
+
+    def _arrival(self) -> Awaitable[object]:
+        """To be awaited while nothing is there; the error, or `StopAsyncIteration`, if nothing will come."""
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            raise StopAsyncIteration
+        self._news.clear()
+        return self._news.wait()
+
+    def _take(self) -> tuple[_T, Cause | None]:
         item, cause = self._queue.popleft(), None
         if type(item) is _Caused:
             item, cause = item
-            self._causes = {cause, *(one for one in self._causes if one.holds)}
+            if not self._terms.keep_context:  # or else it never ends
+                self._causes = {cause, *(one for one in self._causes if one.holds)}
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
@@ -221,6 +239,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Ending it again does nothing.
         """
+        leave(self)
         self._end_causes()
         if not self._ended:
             self._subscriptions.end(self)
@@ -242,7 +261,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
     def notify(self, notification: Notification) -> None:
         """Take a notification that has arrived."""
         item: Any = notification
-        if self._terms.with_origin:
+        if self.jobs is not None:
+            item = self._subscriptions.job_of(self.jobs, notification)
+        elif self._terms.with_origin:
             item = Traced.of(notification, self._subscriptions.delivering, self._subscriptions.delivering_past)
         elif self._terms.typed is not None:
             item = self._terms.typed.of(notification)
@@ -371,6 +392,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if self._ended:
             return
         self._ended = True
+        if self.jobs is not None:
+            self.jobs.end()
         self._end_causes()
         self._error = error
         if self._paused:

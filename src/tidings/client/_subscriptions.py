@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from tidings.broker import Cause, LocalBroker
 from tidings.model import Identity, Matches, Notification, Position, TidingsError
-from tidings.wire import GROUPS, Gap, HistoryReport, Past
+from tidings.wire import GROUPS, WORK, Gap, HistoryReport, Past
 
 from ._callbacks import Callbacks
 from ._durable import Durables
+from ._jobs import Acks, Job, Jobs
 from ._questions import Questions
 from ._requests import Request
 from ._subscription import Subscription
@@ -21,6 +25,9 @@ from ._uplink import Uplink
 _T = TypeVar("_T")
 
 log = logging.getLogger("tidings.client")
+
+ACK_TIMEOUT = 5.0
+"""Seconds to wait, when a client closes, until its broker has answered acknowledgements."""
 
 
 class Subscriptions:
@@ -44,8 +51,8 @@ class Subscriptions:
         """One begins now; a durable one, once the broker has said where it goes on."""
         if terms.durable is not None:
             self.durables.check(terms.durable)
-        features = self._link.features
-        if terms.group is not None and features is not None and GROUPS not in features:
+        features, needed = self._link.features, GROUPS if terms.acks is None else WORK
+        if terms.group is not None and features is not None and needed not in features:
             raise TidingsError(
                 f"broker '{self._link.broker}' knows nothing of groups, so it cannot let this client into "
                 f"'{terms.group}'; it runs an older version: upgrade it"
@@ -53,6 +60,8 @@ class Subscriptions:
         subscription = Subscription(self, terms, self._local.new_id())
         if terms.durable is not None:
             self.durables.add(subscription, terms.durable)
+        elif terms.group is not None and terms.acks is not None:
+            self._enlist(subscription, terms.group, terms.acks)
         elif terms.group is not None:
             self._local.join(terms.group, terms.filter, subscription.notify, id=subscription.id)
         else:
@@ -60,10 +69,32 @@ class Subscriptions:
         self._by_id[subscription.id] = subscription
         return subscription
 
+    def _enlist(self, subscription: Subscription[Any], group: str, acks: Acks) -> None:
+        local, id = self._local, subscription.id
+        subscription.jobs = Jobs(group, functools.partial(local.ack, id), functools.partial(local.nack, id))
+        local.enlist(
+            group,
+            subscription.filter,
+            subscription.notify,
+            work=acks.work,
+            max_in_flight=acks.max_in_flight,
+            answered=subscription.jobs.answered,
+            id=id,
+        )
+
     async def drain(self) -> None:
         """Wait until callbacks that are awaited have handled everything that has come so far."""
         for calls in list(self._calls):  # in this task: one of them may be waiting here itself
             await calls.drain()
+
+    async def leave_work(self) -> None:
+        """Wait until acknowledgements are answered, for a while; then give back all jobs."""
+        for subscription in list(self._by_id.values()):
+            if subscription.jobs is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(ACK_TIMEOUT):
+                        await subscription.jobs.drain()
+                self._local.quit(subscription.id)
 
     async def end_callbacks(self) -> None:
         """No callback is awaited any more."""
@@ -113,6 +144,7 @@ class Subscriptions:
             subscription.durable.unsubscribed()
         self._local.unsubscribe(subscription.id)
         self._local.leave(subscription.id)
+        self._local.quit(subscription.id)
         self._by_id.pop(subscription.id, None)
 
     def position(self, subscription: Subscription[Any]) -> dict[str, Position] | None:
@@ -124,6 +156,11 @@ class Subscriptions:
         """Who published what is being handed over, and where."""
         assert self._local.delivering is not None
         return self._local.delivering
+
+    def job_of(self, jobs: Jobs, notification: Notification) -> Job:
+        """What is being handed over, as a job."""
+        assert self._local.delivering_job is not None
+        return Job.given(jobs, notification, self.delivering, *self._local.delivering_job)
 
     @property
     def delivering_past(self) -> bool:
@@ -168,6 +205,7 @@ class Subscriptions:
         if subscription is not None:
             self._local.unsubscribe(id)
             self._local.leave(id)
+            self._local.quit(id)
             subscription.finish(error)
         return subscription is not None
 

@@ -22,6 +22,7 @@ from ._arguments import (
     name_of,
     plain_callback_of,
 )
+from ._jobs import Acks, acks_of
 from ._typed import Misfit, Typed
 
 _T = TypeVar("_T")
@@ -40,6 +41,7 @@ class Terms(Generic[_T]):
     receive_own: bool = True
     durable: str | None = None
     group: str | None = None
+    acks: Acks | None = None
     past: Past | None = None
     with_origin: bool = False
     duplicates: Duplicates = Duplicates.DEFAULT
@@ -57,6 +59,7 @@ class Terms(Generic[_T]):
         receive_own: bool,
         durable: str | None,
         group: str | None = None,
+        ack: bool | Acks = False,
         past: AnyPast | None,
         consistency: Consistency | str,
         timeout: float | None,
@@ -83,6 +86,9 @@ class Terms(Generic[_T]):
         if group is not None:
             check_stays(wanted)
             _check_group(group, durable=durable, past=past, receive_own=receive_own)
+        acks = acks_of(ack, group)
+        if acks is not None and as_ is not None:
+            raise ArgumentRefused("`ack` makes jobs of notifications, and `as_` makes something else of them; give one")
         if flag_of(with_origin, "with_origin") and as_ is not None:
             raise ArgumentRefused(
                 "`with_origin` tells the origin of a notification, and `as_` makes something else of it; give one"
@@ -101,6 +107,7 @@ class Terms(Generic[_T]):
             flag_of(receive_own, "receive_own"),
             durable,
             group,
+            acks,
             None if past is None else Past(bound_of(past), consistency, patience, respect_ttl),
             with_origin,
             choice_of(Duplicates, duplicates, "rule for second copies"),

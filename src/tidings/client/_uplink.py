@@ -40,6 +40,7 @@ from tidings.wire import (
 from ._address import Address, ConnectionFailed, NotAdmitted, TakenOver
 from ._callbacks import MISTAKES
 from ._connection import Connection
+from ._crossing import Crossing
 from ._settings import OnDisconnect, OnReconnect
 
 _T = TypeVar("_T")
@@ -86,12 +87,14 @@ class Uplink:
         self._addresses = addresses
         self._token = token
         self._attributes = attributes
-        self._tls = tls
+        self.tls = tls
         self._offered = serialiser
         self._renewed = renewed
         self._on_disconnect = on_disconnect
         self._on_reconnect = on_reconnect
         self._take_over = take_over
+        self.crossing = Crossing(self)
+        """Goes to another broker before this one stops."""
         self._moving = False
         """Whether the connection is given up because the application wants another one."""
         self.attached = 0
@@ -117,6 +120,7 @@ class Uplink:
         """How many frames have come."""
         self._acks = 0
         """How often the broker has acknowledged something."""
+        self._acked = asyncio.Event()
         self.reconnects = 0
         self.broker = ""
         self.failure: ConnectionFailed | None = None
@@ -133,6 +137,16 @@ class Uplink:
         self.on_moved: Callable[[str, Welcome, float], None] = lambda old, welcome, since: None
         """Called when another broker than the last one has let this client in: the old one, and since when that was
         gone."""
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection that there is now."""
+        return self._connection
+
+    def elsewhere(self) -> list[Address]:
+        """The addresses of this client but that of its connection."""
+        there = self._connection.address if self._connection is not None else None
+        return [one for one in self._addresses if one != there]
 
     @property
     def connected(self) -> bool:
@@ -177,6 +191,7 @@ class Uplink:
 
         Returns when there is a connection. What was under way is handed over again, and fetched.
         """
+        await self.crossing.stop()
         self._addresses = [address, *(one for one in self._addresses if one != address)]
         connection, self._connection = self._connection, None
         self.flowing = False
@@ -212,12 +227,13 @@ class Uplink:
     async def close(self, reason: ConnectionFailed) -> None:
         """Say goodbye and end everything; whoever still wants something of this link hears the reason."""
         self._end(reason)
+        await self.crossing.stop()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
         if self._ack_timer is not None:
             self._ack_timer.cancel()
-        self._flush()
+        self.flush()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.write(part(Part.BYE))
@@ -236,15 +252,16 @@ class Uplink:
         if type(frame.message) is Publish:
             outbox = self._outbox
             if not outbox:
-                asyncio.get_running_loop().call_soon(self._flush)
+                asyncio.get_running_loop().call_soon(self.flush)
             outbox.append(frame)
             if len(outbox) >= OUTBOX:
-                self._flush()
+                self.flush()
         else:
-            self._flush()
+            self.flush()
             self._transmit([frame])  # if it cannot be encoded, because of its filter, that is an error of the caller
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Send what this turn has published."""
         if self._outbox:
             frames, self._outbox = self._outbox, []
             self._transmit(frames)
@@ -266,7 +283,7 @@ class Uplink:
             self._moved.clear()
             await self._moved.wait()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Find out whether more may be sent."""
         connection, session = self._connection, self._session
         self.flowing = (
@@ -275,6 +292,7 @@ class Uplink:
             and session is not None
             and not session.full
             and self.failure is None
+            and not self.crossing.holds
         )
         if self.flowing:
             self._moved.set()
@@ -310,7 +328,7 @@ class Uplink:
     def taken(self, connection: Connection) -> None:
         """Whether the broker takes what is sent may have changed."""
         if connection is self._connection:
-            self._look()
+            self.look()
             if not connection.clogged:
                 self._acknowledge()
 
@@ -332,7 +350,8 @@ class Uplink:
             elif kind == Part.ACK:
                 session.acknowledge(ack_number(payload))
                 self._acks += 1
-                self._look()
+                self._acked.set()
+                self.look()
             elif kind == Part.PING:
                 connection.pong()
             elif kind == Part.REJECT:
@@ -358,9 +377,19 @@ class Uplink:
 
     # --- connections ----------------------------------------------------------------------------------
 
-    async def _connect(self, address: Address) -> None:
+    async def handed_over(self, connection: Connection) -> None:
+        """Wait until the broker has everything that it was sent, or the connection is another one or gone."""
         session = self._session
-        hello = Hello(
+        while session is self._session and session is not None and session.waiting:
+            self._acked.clear()
+            if connection.gone.done():
+                return
+            await self._acked.wait()
+
+    def hello(self, *, fresh: bool = False) -> Hello:
+        """What this client says first; `fresh`: to a broker that shall not go on with its session."""
+        session = None if fresh else self._session
+        return Hello(
             (VERSION,),
             PeerRole.CLIENT,
             self.name,
@@ -373,21 +402,23 @@ class Uplink:
             last=self.broker,
             take_over=self._take_over and not self.attached,
             silence=self._silence or 0.0,
+            evacuated=fresh,
         )
+
+    async def _connect(self, address: Address) -> None:
         connection = Connection(self, address)
         try:
-            await connection.dial(self._tls, hello)
+            await connection.dial(self.tls, self.hello())
         finally:
             if connection is not self._connection:
-                connection.answer.cancel()  # an answer that comes now is too late
-                connection.abort()
+                connection.give_up()
 
     def welcomed(self, connection: Connection, welcome: Welcome) -> None:
         """A broker lets this client in."""
         own = welcome.heartbeat if self._silence is None else self._silence / BEATS
         connection.watch(min(own, welcome.heartbeat))  # a broker that knows nothing of silences says its own
         self._serialiser = SERIALISERS[welcome.serialiser]
-        self._connection = connection
+        left, self._connection = self._connection, connection
         self._moving = False
         # The broker that is connected now is asked first the next time.
         self._addresses = [connection.address, *(one for one in self._addresses if one != connection.address)]
@@ -395,6 +426,10 @@ class Uplink:
             connection.pause()
         old, self.broker = self.broker, welcome.name
         since, self._parted = self._parted, None
+        if left is not None:
+            left.abort()
+            self.reconnects += 1
+            since = left.loop.time()
         self.attached = welcome.attached
         self.features = welcome.features
         self.name = self.name or welcome.client  # from now on, at every broker
@@ -406,7 +441,7 @@ class Uplink:
             self._session = Session(welcome.session)
             self._outbox.clear()  # the local broker knows what of it must be sent again
             self._renewed(welcome)
-        self._look()
+        self.look()
         if since is not None and old != self.broker:
             self.on_moved(old, welcome, since)
         self._here.set()
@@ -420,19 +455,23 @@ class Uplink:
             if connection is not None:
                 heard, began = self.frames + self._acks, connection.loop.time()
                 await asyncio.wait([connection.gone])
+                lost = connection.loop.time()
+                self._acked.set()
+                await self.crossing.over()
+                if self._connection is not connection and self._connection is not None:
+                    continue  # the client had gone to another broker before
                 good = self.frames + self._acks > heard or connection.loop.time() > began + LAST_RETRY
                 wait = 0.0 if good else max(FIRST_RETRY, wait)
                 if self._connection is connection:
                     self._connection = None
-                lost = connection.loop.time()
                 if self._parted is None:
                     silent = connection.vigil is not None and connection.vigil.gave_up
                     self._parted = connection.last_heard if silent else lost
                 self._disconnected(connection)
-                if connection.farewell is not None and not connection.farewell.retry:
+                if connection.farewell is not None and not connection.farewell.retry and not self._is_own(connection):
                     self._fail(_end_of(connection.farewell))
                     return
-            self._look()
+            self.look()
             wait = await self._back_off(wait)
             try:
                 await self._reconnect()
@@ -441,6 +480,11 @@ class Uplink:
                 self._fail(error)
                 return
             self._reconnected(asyncio.get_running_loop().time() - lost)
+
+    def _is_own(self, connection: Connection) -> bool:
+        """Whether the broker may have given this client away because it has said hello to another one itself."""
+        farewell = connection.farewell
+        return connection is self.crossing.greeted and farewell is not None and farewell.code == TAKEN_OVER
 
     def _disconnected(self, connection: Connection) -> None:
         """A connection is lost: tell the log and the application."""

@@ -11,7 +11,8 @@ the feature of groups once more, with other members and another rule for where t
     where it is       the broker that the policy names, else the smallest name among those with members
     when it settles   a subscription has settled when its point knows it, too
     a loss            is told to the subscriptions of the members as a `Gap` without an end: marks do not speak of what
-                      goes by the point, so they must not hide it
+                      goes by the point, so they must not hide it. It begins behind what each subscription has certainly
+                      got by other ways, or before, so that it hides no loss of those
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from tidings.broker import SEAT, Advice, InnerClient, Joinpoint, Link, Passage, Registration, View, point_of
-from tidings.model import TidingsError
+from tidings.broker import SEAT, Advice, Choice, InnerClient, Joinpoint, Link, Passage, Registration, View, point_of
+from tidings.model import NOWHERE, TidingsError
 from tidings.wire import CHOOSING, AnyMessage, Deliver, Envelope, Frame, Gap, Settled
 
 from ._feature import Groups
@@ -49,9 +50,12 @@ class _Seated(Members):
 
     def seat(self, link: Link, scope: str, filters: tuple[str, ...]) -> None:
         """A client is a candidate, and wants this."""
+        name = GroupName("", scope, "")
         if scope not in self._of.get(link, ()) or self._said.get((link, scope)) != filters:
             self._said[link, scope] = filters
-            self.join(link, scope, 0, GroupName("", scope, ""), Terms(_EVERYTHING, (scope,)))
+            self.join(link, scope, 0, name, Terms(_EVERYTHING, (scope,)))
+        elif self._is_known(group := self._groups[name.key]):  # another subscription wants the same
+            self._choosing.known(name.key, [one.link for one in group.members.values()])
 
     def leave(self, link: Link, id: str) -> None:
         """A client is no candidate any more."""
@@ -95,8 +99,13 @@ class _Seated(Members):
         """The point decides, and knows some members."""
         super().begun(begun)
         group = self._groups.get(begun.key)
-        if group is not None and group.settled and group.answered >= group.version:
+        if group is not None and self._is_known(group):
             self._choosing.known(begun.key, [one.link for one in group.members.values()])
+
+    @staticmethod
+    def _is_known(group: _Local) -> bool:
+        """Whether the point decides, and knows who is here and what each of them wants."""
+        return group.settled and group.answered >= group.version
 
 
 class Choosing(Groups):
@@ -111,7 +120,6 @@ class Choosing(Groups):
         self._waits: dict[Registration, set[str]] = {}
         """The subscriptions that are awaited, each with the scopes whose points must know it."""
         self._points: dict[str, str] = {}
-        self._soon = False
 
     # --- the broker -----------------------------------------------------------------------------------
 
@@ -122,7 +130,6 @@ class Choosing(Groups):
             Joinpoint.SUBSCRIBE: self._subscribes,
             Joinpoint.SUB_DEL: self._ended,
             Joinpoint.ADOPT: self._adopted,
-            Joinpoint.GRAPH: self._graph,
         }
 
     def on_message(self, link: Link, body: bytes) -> None:
@@ -152,12 +159,6 @@ class Choosing(Groups):
         super()._detached(proceed, link)
         for registration in [one for one in self._waits if one.link is link]:
             del self._waits[registration]
-
-    def _graph(self, proceed: Callable[..., None], old: object, new: object) -> None:
-        proceed(old, new)
-        if not self._soon:
-            self._soon = True
-            self.context.call_later(0, self._regraph)
 
     def _new_tree(self, proceed: Callable[..., None], old: object, new: object) -> None:
         super()._new_tree(proceed, old, new)
@@ -270,27 +271,47 @@ class Choosing(Groups):
             return True
         return self.context.deliver_decided(link, envelope)
 
-    def judges(self, envelope: Envelope) -> bool:
-        """Whether the version under which a notification was published is known here."""
-        return self.context.scoping.view(envelope.identity.graph_epoch) is not None
-
     def passages(self, envelope: Envelope, client: str) -> Passage | None:
         """How a client was a member of the scope of a notification, when that was published."""
         view = self.context.scoping.view(envelope.identity.graph_epoch)
         return None if view is None else view.memberships(client).get(envelope.routes[0].scope)
 
-    def choose(self, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]]) -> str | None:
+    def remembered(self, key: str) -> dict[str, bytes]:
+        """What the policies of a scope must know at its next deciding point, by the newest version that has some."""
+        scope = GroupName.of_key(key).scope
+        return next((view.remembered(scope) for view in self._views() if scope in view.comparing), {})
+
+    def recall(self, key: str, states: list[dict[str, bytes]]) -> None:
+        """Let the policies of a scope begin with what deciding points have remembered, the latest first."""
+        scope = GroupName.of_key(key).scope
+        for view in self._views():
+            view.recall(scope, states)
+
+    def choose(
+        self, envelope: Envelope, clients: list[str], load: Mapping[str, tuple[int, int]], *, waited: bool
+    ) -> Choice:
         """Ask the policy of the version under which a notification was published."""
         view = self.context.scoping.view(envelope.identity.graph_epoch)
         if view is None:
-            return None
+            return Choice(())
         path = envelope.routes[0].path
-        return view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__)
+        return view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__, waited=waited)
 
     def tell_client(self, link: Link, message: AnyMessage) -> None:
         """Tell a member what concerns it: of losses, and nothing of its being a member."""
         if isinstance(message, Gap):
-            ids = tuple(one.id for one in self.context.subscribed(link))
-            self.context.tell(link, Gap(message.origin, message.epoch, message.first, None, ids))
+            ids: dict[int, list[str]] = {}
+            for one in self.context.subscribed(link):
+                ids.setdefault(self._begins(message, one), []).append(one.id)
+            for first, there in ids.items():
+                self.context.tell(link, Gap(message.origin, message.epoch, first, None, tuple(there)))
         else:
             assert isinstance(message, Settled | Deliver)
+
+    def _begins(self, gap: Gap, registration: Registration) -> int:
+        """The number with which a gap begins for a subscription: nothing before it may still be missed by another way.
+
+        A client takes what lies before a gap without an end for handed over, and another one of its epoch for no news.
+        """
+        mark = self.context.marks_of((registration,)).get(gap.origin, NOWHERE)
+        return gap.first if mark.epoch > gap.epoch else 1 if mark.epoch < gap.epoch else min(gap.first, mark.seq + 1)

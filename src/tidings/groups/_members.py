@@ -125,6 +125,10 @@ class Members:
         for group in self._groups.values():
             yield group.name, len(group.members)
 
+    def joined(self) -> list[tuple[Link, str, Terms]]:
+        """Each membership, with what its group is about."""
+        return [(one.link, one.id, group.terms) for group in self._groups.values() for one in group.members.values()]
+
     # --- what clients say -----------------------------------------------------------------------------
 
     def join(self, link: Link, id: str, number: int, name: GroupName, terms: Terms) -> None:
@@ -136,7 +140,7 @@ class Members:
         group = self._groups.get(key)
         others = group is not None and any(one != (link.name, id) for one in group.members)
         if group is not None and others and group.terms != terms:
-            raise TidingsError(_not_taken(name, link.name, conflict(terms, group.terms)))
+            raise TidingsError(not_taken(name, link.name, conflict(terms, group.terms)))
         if group is None:
             self._check_room(name)
             group = self._groups[key] = _Local(name, terms, self._host.now())
@@ -178,6 +182,12 @@ class Members:
         if joined is not None and joined.link is link:
             del group.members[link.name, id]
             self._changed(key, group)
+
+    def put_out(self, link: Link, id: str, reason: str) -> None:
+        """A client cannot be a member any more: tell it why."""
+        name = self._groups[self._of[link][id]].name
+        self.leave(link, id)
+        self._host.refuse(link, id, TidingsError(not_taken(name, link.name, reason)))
 
     def gone(self, link: Link) -> None:
         """A client has gone."""
@@ -328,10 +338,8 @@ class Members:
         for member in refuse.members:
             joined = group.members.get((member.client, member.id))
             if joined is not None:
-                error = TidingsError(_not_taken(group.name, member.client, refuse.reason))
-                self.leave(joined.link, joined.id)
-                self._host.refuse(joined.link, joined.id, error)
+                self.put_out(joined.link, joined.id, refuse.reason)
 
 
-def _not_taken(name: GroupName, client: str, reason: str) -> str:
+def not_taken(name: GroupName, client: str, reason: str) -> str:
     return f"group '{name}' does not take client '{client}': {reason}"

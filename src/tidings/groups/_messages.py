@@ -7,8 +7,8 @@ from typing import TypeAlias
 import msgspec
 
 from tidings.broker import Term
-from tidings.model import EventKey
-from tidings.wire import Envelope, Gap, unpacker
+from tidings.model import ROOT_SCOPE, EventKey, Position
+from tidings.wire import Envelope, Gap, Work, unpacker
 
 Numbers: TypeAlias = tuple[int, ...]
 
@@ -18,7 +18,9 @@ class Terms(msgspec.Struct, frozen=True, array_like=True):
 
     filter: str
     sees: tuple[str, ...] = ()
-    """The scopes that each member is a member of."""
+    """The scopes that each member is a member of, the root scope included."""
+    work: Work | None = None
+    """How an acknowledged group works; None: the group is a plain one."""
 
 
 def conflict(asked: Terms, known: Terms) -> str:
@@ -28,14 +30,26 @@ def conflict(asked: Terms, known: Terms) -> str:
             f"the filter of the group is {known.filter!r}, and this is {asked.filter!r}; subscribe with the filter of "
             "the group, or choose another group"
         )
+    if asked.work != known.work:
+        return (
+            f"the group works with {_how(known.work)}, and this is {_how(asked.work)}; subscribe as the other members "
+            "do, or choose another group"
+        )
     return (
         f"its members are in the scopes {_listed(known.sees)}, and this client is in {_listed(asked.sees)}; all "
         "members of a group must see the same"
     )
 
 
+def _how(work: Work | None) -> str:
+    if work is None:
+        return "no acknowledgements"
+    by = f", by='{work.by}'" if work.by else ""
+    return f"ack_within={work.ack_within / 1_000_000:g}, max_deliveries={work.max_deliveries}{by}"
+
+
 def _listed(scopes: tuple[str, ...]) -> str:
-    return ", ".join(f"'{scope}'" for scope in scopes) or "(none)"
+    return ", ".join(f"'{scope}'" if scope != ROOT_SCOPE else "(root)" for scope in scopes) or "(none)"
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -49,6 +63,8 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     """What a member of a scope subscribes to; () for a member of a group, whose terms say it."""
     was_told: bool = False
     """Whether a member of a scope was told before that it has settled."""
+    most: int = 0
+    """How many jobs a member of an acknowledged group holds at once."""
 
 
 class Present(msgspec.Struct, frozen=True, array_like=True, tag="present"):
@@ -130,6 +146,19 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     """Of that broker."""
     number: int
+    client: str = ""
+    """Who is to get it, and nobody else, because it was not to be decided again; "": any member."""
+    version: int = 0
+    """Of the form."""
+
+
+class Stretch(msgspec.Struct, frozen=True, array_like=True):
+    """What no member of a scope got while certain brokers were in reach."""
+
+    reach: tuple[str, ...]
+    """These brokers."""
+    first: dict[str, Position]
+    """The first position of each origin that no member got."""
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True):
@@ -150,6 +179,10 @@ class Decided(msgspec.Struct, frozen=True, array_like=True):
     """With ghosts: the brokers that were there when it was to begin with what is published from then on."""
     askers: list[tuple[str, int]] = []
     """Brokers that may have gone on with this, each with its epoch."""
+    states: dict[str, bytes] = {}
+    """What policies of a scope remember, by their kinds."""
+    unmet: list[Stretch] = []
+    """What no member of a scope got: brokers that were out of reach are still to be told."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True):

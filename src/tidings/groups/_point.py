@@ -28,7 +28,7 @@ it was.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -91,11 +91,27 @@ class Host(Protocol):
         ...
 
     def sees(self, principal: str) -> tuple[str, ...]:
-        """The scopes that a client is a member of."""
+        """The scopes that a client is a member of, by the newest version."""
+        ...
+
+    def always_sees(self, principal: str, scopes: tuple[str, ...]) -> bool:
+        """Whether a client is a member of these scopes by every version that something may be judged by."""
+        ...
+
+    def judges(self, envelope: Envelope) -> bool:
+        """Whether the version under which a notification was published is known here."""
+        ...
+
+    def saw(self, envelope: Envelope, client: str) -> tuple[str, ...]:
+        """The scopes that a client was a plain member of when a notification was published."""
+        ...
+
+    def reaches(self, broker: str) -> bool:
+        """Whether the tree leads to a broker."""
         ...
 
     def origins(self) -> Mapping[str, Position]:
-        """How far this broker has seen each origin."""
+        """How far each origin is at least; what follows that is still to come."""
         ...
 
 
@@ -112,6 +128,8 @@ class _Assigned(NamedTuple):
     place: Place
     epoch: int
     envelope: Envelope
+    only: str = ""
+    """The client that gets it, if nobody else may."""
 
 
 class _Stream:
@@ -141,6 +159,8 @@ class Group:
         self._streams: dict[str, _Stream] = {}
         self._retaken: set[_Copy] = set()
         """What was taken, was given back, and waits to be assigned again."""
+        self._due: OrderedDict[EventKey, dict[int, set[str]]] = OrderedDict()
+        """What was decided and has not reached everybody: by event and form, who is still to get it."""
         self._reached: dict[str, Position] = {}
         """How far the subscription has come with each origin, in what was taken."""
         self._warned: set[str] | None = None
@@ -151,9 +171,12 @@ class Group:
         """Whether the next subscription begins with what is published from then on."""
         self._ignored: dict[str, Position] | None = None
         """Of a subscription that begins with what is published from now on, until it has settled: what came before."""
-        self._recent: set[tuple[str, int, int]] = set()
-        self._latest: deque[tuple[str, int, int]] = deque()
-        """The same, the oldest first."""
+        self._began: dict[str, Position] = {}
+        """How far each origin was when the subscription began: where there are gateways, no marks say so at first."""
+        self._recent: dict[tuple[str, int, int], EventKey] = {}
+        """What was taken here, the oldest first: publisher, its number and form, each with its event."""
+        self._events: Counter[EventKey] = Counter()
+        """How many forms of each event are among these: others of them may follow, also by a detour."""
         self._overflowed = False
         self._changed = True
         """Whether something has been confirmed, or nothing was open, since this was asked last."""
@@ -184,6 +207,11 @@ class Group:
         """How many are under way to members elsewhere."""
         return len(self._open)
 
+    @property
+    def behind(self) -> bool:
+        """Whether there is more than has come: it is asked for when there is room."""
+        return self._overflowed and self.deciding
+
     def places(self) -> Iterator[tuple[str, Member]]:
         """All members, each with its broker."""
         return self.roster.places()
@@ -193,6 +221,7 @@ class Group:
         if not self.roster.is_news(broker, present):
             return
         self.roster.accept(broker, present)
+        self.look_again()
         if self.term is not None:
             self._begun(broker)
         if self.deciding:
@@ -214,7 +243,7 @@ class Group:
         self.lineage = Lineage(term for one in decided for term in (*one.lineage, one.term))
         lost = self._notice_losses(decided, heard, told)
         present = {broker: known.present for broker, known in told.items() if known.present is not None}
-        self.roster.gather(next((one.terms for one in decided), None), present)
+        self.roster.gather(next((one.terms for one in decided if not one.ended), None), present)
         self.facts = facts = Facts()
         for one in decided:
             facts.merge(Facts(one.facts))
@@ -266,18 +295,27 @@ class Group:
         self._retaken = set(map(_copy, kept))
         here = {copy.event for copy in self._retaken}
         for one in again:
+            if one.client:
+                self._owe(_Copy(one.event, one.version), one.client)
             if one.event not in here:
                 self.facts.remove(one.event)
         for event in here:
             self.facts.take(event, None)
         self._waiting = deque([*kept, *(one for one in self._waiting if _copy(one) not in self._retaken)])
 
+    def _owe(self, copy: _Copy, client: str) -> None:
+        """Let a client get what was decided for it, and has not arrived."""
+        self._due.setdefault(copy.event, {}).setdefault(copy.version, set()).add(client)
+        if len(self._due) > MAX_RECENT:
+            self._due.popitem(last=False)
+
     def _forget(self) -> None:
         """What was taken or came under earlier terms means nothing any more."""
+        self._due.clear()
         self._waiting.clear()
         self._retaken.clear()
         self._recent.clear()
-        self._latest.clear()
+        self._events.clear()
         self._reached.clear()
 
     def suspend(self) -> None:
@@ -301,7 +339,8 @@ class Group:
         if self.term is None or self.terms is None:
             return None
         open = tuple(
-            Open(one.copy.event, one.term, broker, one.epoch, number) for (broker, number), one in self._open.items()
+            Open(one.copy.event, one.term, broker, one.epoch, number, one.only, one.copy.version)
+            for (broker, number), one in self._open.items()
         )
         facts = Facts(self.facts.told())
         for copy in self._retaken:
@@ -335,17 +374,32 @@ class Group:
         self._overflowed = self.settled = False
         self._reached = dict(after)
         self._ignored = {} if self._anew else None
+        self._began = dict(self._host.origins())
         self.intake.open(principal, self.terms.filter, after)
 
     def _stands(self) -> bool:
-        """Whether the subscription stands for somebody who is there."""
-        return any(member.client == self.intake.principal for _, member in self.places())
+        """Whether the subscription stands for somebody who is there, and sees what the group is to see."""
+        assert self.terms is not None
+        principal, scopes = self.intake.principal, self.terms.sees
+        there = any(member.client == principal for _, member in self.places())
+        if not there or self._host.sees(principal) != scopes:
+            return False
+        if self._host.always_sees(principal, scopes):
+            return True
+        return not any(self._host.always_sees(member.client, scopes) for _, member in self.places())
 
     def _eligible(self) -> str | None:
-        """A member that sees here what the group is to see."""
+        """A member that sees here what the group is to see, if possible by every version."""
         assert self.terms is not None
+        scopes = self.terms.sees
         clients = sorted({member.client for _, member in self.places()})
-        return next((one for one in clients if self._host.sees(one) == self.terms.sees), None)
+        seeing = [one for one in clients if self._host.sees(one) == scopes]
+        return next((one for one in seeing if self._host.always_sees(one, scopes)), seeing[0] if seeing else None)
+
+    def look_again(self) -> None:
+        """Members or the graph have changed: whom the subscription stands for may be gone, or see something else."""
+        if self.deciding and self.intake.is_open and self.members and not self._stands():
+            self._subscribe()
 
     def _unsubscribe(self) -> None:
         if self.intake.is_open:
@@ -371,18 +425,24 @@ class Group:
                 self._host.say(broker, Refuse(self.key, members, message.reason))
 
     def _has_settled(self, message: Settled) -> None:
+        if self._overflowed:  # where the group begins with an origin is not noted now, but by the next subscription
+            return
         self.settled = True
         marks, self._ignored = dict(self._ignored or {}), None
         for origin, mark in message.marks.items():
             marks[origin] = max(mark, marks.get(origin, mark))
+        for origin, mark in {**self._host.origins(), **self._began}.items():
+            if origin not in self._reached:
+                marks.setdefault(origin, mark)
         if self._anew:
             self._anew = False
             if self._warned is not None:  # those that this broker had not heard of when it began
                 self._tell_all_lost({origin: one for origin, one in marks.items() if origin not in self._warned})
                 self._warned = None
             for origin, mark in marks.items():
-                self.facts.close(origin, mark)
-                self._reached[origin] = mark
+                if self._host.reaches(origin):
+                    self.facts.close(origin, mark)
+                    self._reached[origin] = mark
         else:
             self._mark(marks)
         for broker in self.roster.present:
@@ -395,6 +455,8 @@ class Group:
         for origin, mark in marks.items():
             reached = self._reached.get(origin)
             if reached is None:
+                if not self._host.reaches(origin):
+                    continue  # it may be further, and others may have decided what it has published since
                 self.facts.add(origin, mark.epoch, mark.seq + 1, mark.seq)  # from here on everything comes
             elif mark > reached:
                 self.facts.take(EventKey(origin, *mark), reached)
@@ -413,6 +475,8 @@ class Group:
             identity = envelope.identity
             self._ignored[identity.origin] = Position(identity.epoch, identity.seq)
             return
+        if not self._saw(envelope, self.intake.principal):
+            return  # whom the subscription stands for saw more or less then than the group is to see
         if len(self._waiting) >= MAX_WAITING:
             self._overflowed = True  # it is asked for again, behind what was taken
             self._waiting = deque(one for one in self._waiting if _copy(one) in self._retaken)
@@ -436,17 +500,23 @@ class Group:
             return
         reached = self._reached.get(event.origin)
         form = (identity.publisher, identity.publisher_seq, envelope.routes[0].version)
-        if form in self._recent or (event in self.facts and not (ONE_OF_SEVERAL in tags and reached == event[1:])):
+        if form in self._recent or (event in self.facts and not (ONE_OF_SEVERAL in tags and event in self._events)):
             self.repeated += 1
             self._note(event, reached, DETOUR in tags)
             return
-        self._recent.add(form)
-        self._latest.append(form)
-        if len(self._latest) > MAX_RECENT:
-            self._recent.discard(self._latest.popleft())
+        self._remember(form, event)
         self.taken += 1
         self._note(event, reached, DETOUR in tags)
         self._assign(envelope)
+
+    def _remember(self, form: tuple[str, int, int], event: EventKey) -> None:
+        self._recent[form] = event
+        self._events[event] += 1
+        if len(self._recent) > MAX_RECENT:
+            oldest = self._recent.pop(next(iter(self._recent)))
+            self._events[oldest] -= 1
+            if not self._events[oldest]:
+                del self._events[oldest]
 
     def _note(self, event: EventKey, reached: Position | None, detour: bool) -> None:
         position = Position(event.epoch, event.seq)
@@ -458,19 +528,31 @@ class Group:
                 self._reached[event.origin] = position
 
     def _assign(self, envelope: Envelope) -> None:
-        """Give it to whose turn it is."""
-        turn = self.roster.turn
-        while turn:
+        """Give it to whose turn it is, of those that see it."""
+        turn, passed = self.roster.turn, 0
+        while len(turn) > passed:
             place = turn[0]
             turn.rotate(-1)
-            if self._give(place, envelope):
+            if not self._saw(envelope, place.member.client):
+                passed += 1
+            elif self._give(place, envelope):
                 return
-            turn.remove(place)
-        self._retaken.add(_copy(envelope))
-        self._waiting.appendleft(envelope)
+            else:
+                turn.remove(place)
+        if not turn:
+            self._retaken.add(_copy(envelope))
+            self._waiting.appendleft(envelope)
+        elif not self._host.judges(envelope) or any(self._saw(envelope, one.client) for _, one in self.places()):
+            identity = envelope.identity  # nobody knows who saw it, or nobody is there who did
+            self._tell_lost(Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
 
-    def _give(self, place: Place, envelope: Envelope) -> bool:
-        """Let a member have something; False: it is not there any more."""
+    def _saw(self, envelope: Envelope, client: str) -> bool:
+        """Whether a client saw what the group is to see, when a notification was published."""
+        assert self.terms is not None
+        return self._host.saw(envelope, client) == self.terms.sees
+
+    def _give(self, place: Place, envelope: Envelope, only: str = "") -> bool:
+        """Let a member have something; False: it is not there any more. `only`: its client, if nobody else may."""
         broker, member = place
         if broker == self._host.broker:
             return self._host.hand(self.key, member.client, member.id, envelope)
@@ -479,7 +561,7 @@ class Group:
         stream.number = number = stream.number + 1
         stream.open.append(number)
         epoch = self.roster.present[broker].epoch
-        self._open[broker, number] = _Assigned(_copy(envelope), self.term, place, epoch, envelope)
+        self._open[broker, number] = _Assigned(_copy(envelope), self.term, place, epoch, envelope, only)
         self._host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
         return True
 
@@ -497,6 +579,8 @@ class Group:
             assigned = self._open.pop((broker, number))
             if number in back:
                 returned.append(assigned.envelope)
+                if assigned.only:
+                    self._owe(assigned.copy, assigned.only)
         self._changed = True
         self._retaken.update(map(_copy, returned))
         self._waiting.extendleft(reversed(returned))
@@ -527,9 +611,14 @@ class Group:
                 self._tell_lost(Gap(origin, epoch, 1, None))
 
 
-def _copy(envelope: Envelope) -> _Copy:
+def envelope_key(envelope: Envelope) -> EventKey:
+    """Which event a notification tells of."""
     identity = envelope.identity
-    return _Copy(EventKey(identity.origin, identity.epoch, identity.seq), envelope.routes[0].version)
+    return EventKey(identity.origin, identity.epoch, identity.seq)
+
+
+def _copy(envelope: Envelope) -> _Copy:
+    return _Copy(envelope_key(envelope), envelope.routes[0].version)
 
 
 def _latest(decided: list[Decided]) -> list[Decided]:

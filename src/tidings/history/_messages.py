@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from tidings.broker import Decision
 from tidings.model import Matches, Position
 from tidings.wire import Envelope, unpacker
 
@@ -35,6 +36,8 @@ class Ask(msgspec.Struct, frozen=True, array_like=True):
     before: dict[str, Position] = {}
     """For each origin that was asked before: only what lies before this position."""
     respect_ttl: bool = False
+    client: str = ""
+    """For whom it is asked, if deciding points may have given it something; "": that does not matter."""
 
     @property
     def page(self) -> int:
@@ -60,6 +63,8 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
     """How many of the brokers that have found nothing keep nothing on disk."""
     forgotten: int = 0
     """The instant before which one of those has forgotten something, in microseconds; 0: none, or it is not told."""
+    given: list[Decision] = []
+    """What deciding points have given to the client for whom it is asked, at one of these brokers."""
 
 
 read_ask = unpacker(Ask)
@@ -73,6 +78,7 @@ def together(answers: Iterable[Found]) -> Found:
     envelopes: list[Envelope] = []
     places: dict[int, int] = {}
     more, page, unstored, forgotten = False, 0, 0, 0
+    given: list[Decision] = []
     for answer in answers:
         places.update(zip(map(id, answer.envelopes), answer.places, strict=False))
         reached.update(answer.reached)
@@ -81,9 +87,10 @@ def together(answers: Iterable[Found]) -> Found:
         page = max(page, answer.page)
         unstored += answer.unstored
         forgotten = max(forgotten, answer.forgotten)
+        given += answer.given
         for tier, count in answer.tiers.items():
             tiers[tier] = tiers.get(tier, 0) + count
     chosen = newest(envelopes, page, PAGE_BYTES)
     more |= len(chosen) < len(envelopes)
     order = bytes(places.get(id(one), len(TIERS)) for one in chosen)
-    return Found(reached, chosen, tiers, more, page, order, unstored, forgotten)
+    return Found(reached, chosen, tiers, more, page, order, unstored, forgotten, given)

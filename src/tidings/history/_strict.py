@@ -22,6 +22,10 @@ judges by the version of the graph under which each was published and by the one
 bound is met.
 
 A wave that a lost link or a new tree has left incomplete is sent again; a new tree starts the whole question again.
+Where policies delay, what is not due yet does not count for the bound, and is handed over when it is due, if it is no
+older than the past that was chosen. Where deciding points choose who gets something, every broker says, too, what it
+has handed to the client that they had given to it. That is its past in such a scope: nothing is decided again.
+
 When the timer runs out, the subscription goes on with what has been found: fewer than there are, perhaps, with a gap
 between past and live, and a report that says so. With `best_effort` it also goes on as soon as there is enough of what
 is new.
@@ -34,7 +38,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidings.broker import Advice, Feature, Joinpoint, Log, Registration, WaveKind, from_past, owed_when
+import msgspec
+
+from tidings.broker import Advice, Decision, Feature, Joinpoint, Log, Owed, Registration, WaveKind, from_past, owed_when
 from tidings.model import EVERYTHING, Identity, Position, TidingsError
 from tidings.wire import (
     UNREADABLE,
@@ -136,11 +142,14 @@ class Strict(Feature):
         reached = {context.name: Position(context.epoch, publications.last)}
         shown = self._shown_to(ask.requester)
         search = Search(ask, reached, publications.recent, shown, context.now(), open=context.scoping.flat)
+        given = self._given_to(ask.client, ask.requester)
         self._searches += 1
         self.statistics.searches += 1
-        self._go_on(search.steps(self._log, self._archive), answer)
+        self._go_on(search.steps(self._log, self._archive), given, answer)
 
-    def _go_on(self, steps: Iterator[Found | None], answer: Callable[[bytes | None], None]) -> None:
+    def _go_on(
+        self, steps: Iterator[Found | None], given: list[Decision], answer: Callable[[bytes | None], None]
+    ) -> None:
         """Take some steps; a long search lets the broker do other things in between."""
         for _ in range(STEPS_AT_ONCE):
             try:
@@ -151,9 +160,9 @@ class Strict(Feature):
                 return
             if found is not None:
                 self._searches -= 1
-                answer(pack(found))
+                answer(pack(msgspec.structs.replace(found, given=given)))
                 return
-        self.context.call_later(0, lambda: self._go_on(steps, answer))
+        self.context.call_later(0, lambda: self._go_on(steps, given, answer))
 
     def _shown_to(self, broker: str) -> Callable[[Identity], bool]:
         """What a broker may be told of: nothing of scopes that it has no part in."""
@@ -161,6 +170,11 @@ class Strict(Feature):
         if scoping.flat:
             return lambda identity: True
         return lambda identity: scoping.concerns(broker, identity.graph_epoch, identity.publisher)
+
+    def _given_to(self, client: str, broker: str) -> list[Decision]:
+        """What deciding points have given to a client while it was here, of scopes that the asking broker carries."""
+        view = self.context.scoping.active
+        return [one for one in self.context.decisions(client) if view.carries(broker, one.scope)] if client else []
 
     def combine(self, answers: list[bytes]) -> bytes:
         """The newest of all."""
@@ -191,6 +205,8 @@ class _Request:
         """Nothing is known yet."""
         self._attempt += 1
         self._asking = self._answered = self._capped = False
+        self._more = False
+        """Whether nothing was asked for that there may still be, because there is enough."""
         self._round = 0
         self._flat = True
         self._partial: Found | None = None
@@ -198,7 +214,10 @@ class _Request:
         self._reached: dict[str, Position] = {}
         self._oldest: dict[str, Position] = {}
         """For each origin, the position before which there may be more."""
-        self._forms: list[Envelope] = []
+        self._given: set[Decision] = set()
+        """What deciding points have given to the client before."""
+        self._owed: list[Owed] = []
+        """The forms of what was found, some of them not due yet."""
         self._known: set[tuple[str, int]] = set()
         """The publications among what was found, by publisher and number."""
         self._size = 0
@@ -207,19 +226,31 @@ class _Request:
         if self._attempt == 1 and self._foresees_enough():
             # Somebody has listened in the place of the client, for longer than it wants to know of.
             self._answered = True
-            self._forms = list(self._foreseen)
-            self._known |= {(one.identity.publisher, one.identity.publisher_seq) for one in self._forms}
+            self._owed = [Owed(one) for one in self._foreseen]
+            self._known |= {(one.identity.publisher, one.identity.publisher_seq) for one in self._foreseen}
 
     def _foresees_enough(self) -> bool:
         """Whether what was kept before the client came has all that it asks for."""
         kept = self._registration.foreseen
-        if kept is None or kept.since is None or not self._context.settling.is_settled(self._registration):
+        if (
+            kept is None
+            or kept.since is None
+            or self._is_candidate
+            or not self._context.settling.is_settled(self._registration)
+        ):
             return False
         if self._since is not None and kept.since <= self._since:
             return True
         count = self._past.bound.count
         fresh = [one for one in self._foreseen if one.identity.published_at >= (kept.since or 0)]
         return count is not None and len(fresh) >= count
+
+    @property
+    def _is_candidate(self) -> bool:
+        """Whether deciding points may have given something to the client."""
+        scoping, client = self._context.scoping, self._registration.link.principal
+        views = (scoping.view(version) for version in scoping.versions)
+        return any(not view.memberships(client).keys().isdisjoint(view.comparing) for view in views if view is not None)
 
     @property
     def _foreseen(self) -> list[Envelope]:
@@ -241,6 +272,8 @@ class _Request:
 
     def turn_ended(self) -> None:
         """Something has happened: ask, or go on."""
+        if self._answered and self._more and self._leave_to_hold():
+            self._answered = len(self._forms) >= self._count
         while not self._answered and not self._asking and self._may_ask():
             self._ask()  # who is alone has the answer at once
         if self._answered and self._context.settling.is_settled(self._registration):
@@ -285,6 +318,7 @@ class _Request:
             "" if registration.receive_own else registration.link.principal,
             self._oldest,
             self._past.respect_ttl,
+            registration.link.principal if self._round == 1 and self._is_candidate else "",
         )
         self._feature.statistics.waves += 1
         left = max(0, self._deadline - self._context.now())
@@ -314,6 +348,7 @@ class _Request:
 
     def _take(self, found: Found) -> None:
         """Note what was found, and whether that is all."""
+        self._given.update(found.given)
         if self._round == 1:
             self._unstored, self._forgotten = found.unstored, found.forgotten
         for origin, position in found.reached.items():
@@ -332,18 +367,21 @@ class _Request:
             self._oldest[identity.origin] = min(position, self._oldest.get(identity.origin, position))
             if (publication := (identity.publisher, identity.publisher_seq)) in self._known:
                 continue  # its publisher was not sure, and has published it again through another broker
-            self._known.add(publication)
             forms = self._seen(envelope)
+            if forms or not self._given:  # a deciding point may have given the client the other copy
+                self._known.add(publication)
             if forms and not self._flat and place is not None and place < len(TIERS):
                 # With scopes, everything was asked for: what this client does not see does not count.
                 self._tiers[TIERS[place]] = self._tiers.get(TIERS[place], 0) + 1
-            self._forms += forms
-            self._size += sum(len(form.body) + ENVELOPE_OVERHEAD for form in forms)
+            self._owed += forms
+            self._size += sum(len(form.envelope.body) + ENVELOPE_OVERHEAD for form in forms)
+        self._leave_to_hold()
         enough = len(self._forms) >= self._count
         too_much = self._size > self._feature.options.max_answer_bytes
         wanted = self._past.bound.count
         self._capped = too_much or (enough and found.more and (wanted is None or wanted > self._count))
         self._answered = enough or too_much or not found.more
+        self._more = enough and found.more
 
     def _readable(self, envelope: Envelope) -> bool:
         """Whether there is a notification in it. It came over several brokers: what is none costs no link."""
@@ -354,7 +392,13 @@ class _Request:
             return False
         return True
 
-    def _seen(self, envelope: Envelope) -> list[Envelope]:
+    @property
+    def _forms(self) -> list[Envelope]:
+        """What was found and is due."""
+        now = self._context.now()
+        return [one.envelope for one in self._owed if one.due <= now]
+
+    def _seen(self, envelope: Envelope) -> list[Owed]:
         """What the subscription gets of a publication: as it was seen then, if it may be seen now."""
         scoping = self._context.scoping
         then = scoping.active if scoping.flat else scoping.view(envelope.identity.graph_epoch)
@@ -362,8 +406,11 @@ class _Request:
             return []
         # Its origin may judge by a version already that is prepared here and not active yet: then that one is of now.
         now = max(then, scoping.active, key=lambda view: view.version)
-        found = owed_when(self._registration, envelope, then, now)
-        return [form for form, due, path in found if not self._context.keeps(self._registration, form, due, path)]
+        found = owed_when(self._registration, envelope, then, now, self._given)
+        for one in found:
+            if one.unproven:
+                self._context.late(envelope, one.path)
+        return [one for one in found if not one.unproven]
 
     # --- going on -------------------------------------------------------------------------------------
 
@@ -372,18 +419,24 @@ class _Request:
         self._attempt += 1
         self._timer.cancel()
         if ending is Ending.SATISFIED:
-            self._reached, self._forms = {}, []
+            self._reached, self._owed = {}, []
         elif self._partial is not None and not self._answered and not self._reached:
             self._take(self._partial)
         if ending is not Ending.SATISFIED:
             # What its origin has lost meanwhile, or cannot be asked for, may have been kept before the client came.
-            self._forms += [
-                one for one in self._foreseen if (one.identity.publisher, one.identity.publisher_seq) not in self._known
+            self._owed += [
+                Owed(one)
+                for one in self._foreseen
+                if (one.identity.publisher, one.identity.publisher_seq) not in self._known
             ]
         self._registration.foreseen = None
-        chosen = newest(self._forms, self._count, self._feature.options.max_answer_bytes)
+        self._leave_to_hold()
+        found = self._forms
+        chosen = newest(found, self._count, self._feature.options.max_answer_bytes)
+        later = self._due_later(chosen, everything=len(chosen) == len(found))
         context, registration, hold = self._context, self._registration, self._hold
-        context.holds.release(hold, self._begins_at(chosen) if ending is Ending.ANSWERED else None)
+        begins = self._begins_at(newest([*chosen, *(one.envelope for one in later)]))
+        context.holds.release(hold, begins if ending is Ending.ANSWERED else None)
         brokers = len(self._reached)
         missing = (self._unstored, self._forgotten) if not chosen else (0, 0)
         report = HistoryReport(
@@ -393,7 +446,32 @@ class _Request:
         for form in chosen:
             context.deliver(registration, from_past(form))
         context.holds.hand_over(hold, self._reached)
+        context.reached(registration, self._reached)
+        for one in later:
+            context.keep(registration, one)
         self._count_in(ending, len(chosen))
+
+    def _leave_to_hold(self) -> bool:
+        """Leave out what a deciding point has given to the client since it subscribed; whether there is any.
+
+        It was kept, and follows.
+        """
+        kept, found = self._hold.decided, len(self._owed)
+        if kept:
+            self._owed = [
+                one for one in self._owed if (one.envelope.identity, one.envelope.routes[0].version) not in kept
+            ]
+        return len(self._owed) < found
+
+    def _due_later(self, chosen: list[Envelope], *, everything: bool) -> list[Owed]:
+        """What is not due yet, as far as it follows the past that was chosen; unless that is everything."""
+        now = self._context.now()
+        later = {id(one.envelope): one for one in self._owed if one.due > now}
+        if everything or not later:
+            return list(later.values())
+        ordered = newest([*chosen, *(one.envelope for one in later.values())])
+        first = next(at for at, one in enumerate(ordered) if id(one) not in later)
+        return [later[id(one)] for one in ordered[first:] if id(one) in later]
 
     def _begins_at(self, chosen: list[Envelope]) -> dict[str, Position]:
         """For each origin, the position behind which everything is delivered."""

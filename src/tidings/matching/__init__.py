@@ -5,11 +5,12 @@ from tidings import _native
 from ._compiled import CompiledIndex
 from ._garbage import Calm
 from ._index import Index
-from ._matcher import Fed, Group, K, Matcher, PassedOn, Plan, Plane
+from ._matcher import Checks, Fed, Group, K, Matcher, PassedOn, Plan, Plane
 from ._points import Points
 
 __all__ = [
     "Calm",
+    "Checks",
     "CompiledIndex",
     "Fed",
     "Group",

@@ -19,10 +19,10 @@ from typing import Any, Generic, TypeAlias
 
 from tidings import _native
 from tidings.model import Conjunction, Constraint, Filter, Kind, Location, Matches, Negated, Notification
-from tidings.model.operators import Like, Range
+from tidings.model.operators import Equal, Like, Range
 from tidings.model.operators.like import ANY, ONE
 
-from ._atom import Atom, atom_of
+from ._atom import KINDS, Atom, atom_of
 from ._matcher import K, Plane, conjunctions_of
 
 STRIDE = 16
@@ -44,6 +44,8 @@ _OPERATORS = {
     "null": _NULL,
     "ask": _ASK,
 }
+_AS_THEY_ARE: dict[type, int] = {type_: _KINDS[KINDS[type_]] for type_ in (bool, int, float, str, bytes)}
+"""The types of operands that the engine takes as they are, and their kinds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -103,6 +105,12 @@ def _tests(conjunction: Conjunction) -> list[Test]:
 
 
 def _test(constraint: Constraint) -> Test:
+    if type(constraint) is Range:  # most are ranges and comparisons, and a table has many
+        sides = constraint.low_open | constraint.high_open << 1
+        bounds = (_bound(constraint, constraint.low), _bound(constraint, constraint.high))
+        return constraint.name, _RANGE, False, _KINDS[constraint.kind], sides, bounds
+    if type(constraint) is Equal and (plain := _AS_THEY_ARE.get(type(constraint.value))) is not None:
+        return constraint.name, _EQUAL, False, plain, 0, (constraint.value,)
     atom = atom_of(constraint)
     inner: Any = constraint.inner if type(constraint) is Negated else constraint
     kind = _KINDS[atom.kind]

@@ -14,10 +14,12 @@ from tidings.model import Conjunction, Filter, Matches, Notification
 
 K = TypeVar("K", bound=Hashable)
 
-Group: TypeAlias = tuple[Mapping[Any, None], bytes, bytes, bool]
-"""Links, what opens a frame for them, what closes it, and whether these are neighbours."""
-Plan: TypeAlias = tuple[Any, bool, list[Group]]
-"""Who gets something, whether its publisher is among them, and the groups that get the same frame."""
+Group: TypeAlias = tuple[Mapping[Any, None], bytes, bytes, bool, bytes | None]
+"""Links, what opens a frame for them, what closes it, whether these are neighbours, and the routes that they are told;
+None: those of the envelope."""
+Plan: TypeAlias = tuple[Any, bool, list[Group], bool]
+"""Who gets something, whether its publisher is among them, the groups that get the same frame, and whether it is a run
+of its own."""
 
 
 class Fed(NamedTuple):
@@ -27,6 +29,15 @@ class Fed(NamedTuple):
     """How far it came in the bytes."""
     taken: int
     """How many publications."""
+    written: list[tuple[Mapping[Any, None], bytes, int, int, bytes]]
+    """Links, the parts that they get as bytes, how many these are, the size of the largest, and the broker's number of
+    what is in each, 64 bits each in the order of this machine."""
+    left: bool
+    """Whether some of those who get the last one stand apart, and have not been served."""
+    clients: int
+    """Copies for clients."""
+    neighbours: int
+    """Copies for neighbours."""
     seq: int
     """The publisher's own number of the last of them."""
     asked: int
@@ -39,12 +50,8 @@ class Fed(NamedTuple):
     """Where the body of each begins in these, and its size, 32 bits each in the order of this machine."""
     size: int
     """Of all bodies together."""
-    clients: int
-    """Copies for clients."""
-    neighbours: int
-    """Copies for neighbours."""
-    written: list[tuple[Mapping[Any, None], bytes, int, int]]
-    """Links, the parts that they get as bytes, how many these are, and the size of the largest."""
+    watched: list[int]
+    """Those that somebody observes, by their places in the run."""
 
 
 class PassedOn(NamedTuple):
@@ -54,23 +61,31 @@ class PassedOn(NamedTuple):
     """How far it came in the bytes."""
     taken: int
     """How many notifications."""
-    origin: str
-    epoch: int
-    seq: int
-    """The number of the last."""
+    written: list[tuple[Mapping[Any, None], bytes, int, int, bytes]]
+    """As in `Fed`."""
+    left: bool
+    """As in `Fed`."""
     clients: int
     """Copies for clients."""
     neighbours: int
     """Copies for neighbours."""
-    written: list[tuple[Mapping[Any, None], bytes, int, int]]
-    """As in `Fed`."""
+    origin: str
+    epoch: int
+    seq: int
+    """The number of the last."""
 
 
 class Plane(Protocol):
     """The data plane of an engine: see docs/native.md."""
 
-    def arm(self, head: bytes, version: bytes, routes: bytes, /) -> None:
-        """Take down what all envelopes have in common: what is before their number, the graph's version, the routes."""
+    def arm(  # noqa: PLR0917 - as for `feed`
+        self, head: bytes, version: bytes, routes: bytes, passing: bytes, before: bytes, after: bytes, /
+    ) -> None:
+        """Take down what all envelopes have in common: what is before their number, the graph's version, the routes.
+
+        What neighbours bring has the routes `passing`, if there are some; where there are scopes, its route may also be
+        the name of its publisher between `before` and `after`, and it has the graph's version.
+        """
         ...
 
     def feed(  # noqa: PLR0917 - by their places they are passed in a tenth of the time
@@ -78,16 +93,16 @@ class Plane(Protocol):
         data: bytes,
         at: int,
         link: object,
+        most: int,
+        version: int,
+        plan: Callable[[list[Any], Any], Plan | None],
+        special: Callable[[Any], list[Group] | bool | None] | None,
         publisher: bytes,
         last: int,
         known: int,
         now: int,
         qualities: bytes,
-        guard: Plane | None,
-        most: int,
-        version: int,
-        plan: Callable[[list[Any], Any], Plan | None],
-        special: Callable[[Any], object] | None,
+        checks: Checks | None,
         /,
     ) -> tuple[Any, ...] | None:
         """Take publications of one client that follow each other, as far as they are plain; a `Fed`, or None."""
@@ -98,11 +113,11 @@ class Plane(Protocol):
         data: bytes,
         at: int,
         link: object,
-        hop: bytes,
         most: int,
         version: int,
         plan: Callable[[list[Any], Any], Plan | None],
-        special: Callable[[Any], object] | None,
+        special: Callable[[Any], list[Group] | bool | None] | None,
+        hop: bytes,
         /,
     ) -> tuple[Any, ...] | None:
         """Pass on notifications of one origin that follow each other, as far as they are plain; `PassedOn`, or None."""
@@ -115,6 +130,11 @@ class Plane(Protocol):
     def plans(self) -> int:
         """How many plans are remembered."""
         ...
+
+
+Checks: TypeAlias = tuple[tuple[Plane, ...], Plane | None, Plane | None, Plane | bool | None]
+"""What judges a publication: planes of which each must match; one that must announce it; one that must not match; one
+whose matches are noted, True: all are."""
 
 
 class Matcher(Protocol[K]):

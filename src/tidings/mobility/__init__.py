@@ -2,6 +2,7 @@
 
 from ._admission import Admitted, Denied, Newcomer, Verdict
 from ._arrivals import Arrivals
+from ._evacuation import Evacuation
 from ._following import Following
 from ._graph_file import EdgeLine, GraphFile, as_dot, as_json, edges_of, graph_file, read_graph
 from ._handoffs import HandOff, pseudonym
@@ -11,6 +12,7 @@ from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGr
 from ._neighbourhood import Neighbourhood, Whole
 from ._options import MobilityOptions, Scheme
 from ._roaming import Roaming
+from ._room import OwnRoom, Room
 
 __all__ = [
     "Admitted",
@@ -19,6 +21,7 @@ __all__ = [
     "Denied",
     "Edge",
     "EdgeLine",
+    "Evacuation",
     "Following",
     "GraphFile",
     "GraphMode",
@@ -32,7 +35,9 @@ __all__ = [
     "Neighbourhood",
     "Newcomer",
     "Outcome",
+    "OwnRoom",
     "Roaming",
+    "Room",
     "Scheme",
     "Verdict",
     "Whole",

@@ -2,7 +2,8 @@
 
 Each notification is held once, however many copies want it, and each of these has a reference to it. All copies share
 one limit in bytes. At the limit the oldest notification is overwritten: every copy that had a reference to it notes up
-to where it has lost something of that origin, and the origin is asked for it when the client arrives.
+to where it has lost something of that origin, and the origin is asked for it when the client arrives. Where the broker
+has no room for the clients of an identity, a copy of one of them loses its own oldest in the same way.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from tidings.model import Position
 from tidings.wire import Envelope
 
+from ._room import OwnRoom, Room
+
 REFERENCE_BYTES = 64
 """What a reference counts for."""
 
@@ -20,7 +23,9 @@ REFERENCE_BYTES = 64
 class Holder:
     """Whose references there are; a copy of a client."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: str = "") -> None:
+        """`owner` is the identity of the client."""
+        self.owner = owner
         self.references: dict[int, None] = {}
         """The numbers of what it refers to, the oldest first."""
         self.by_id: dict[str, list[int]] = {}
@@ -38,14 +43,22 @@ class _Held:
     size: int
     holders: dict[Holder, tuple[str, ...]] = field(default_factory=dict)
     """Each with the ids of its subscriptions that want it."""
+    owners: dict[str, int] = field(default_factory=dict)
+    """How many holders each identity has among these."""
 
 
 class SharedBuffer:
     """What is held at one broker, the oldest first."""
 
-    def __init__(self, most: int, overwrote: Callable[[Envelope, Iterable[Holder]], None] | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        room: Room | None = None,
+        overwrote: Callable[[Envelope, Iterable[Holder]], None] | None = None,
+    ) -> None:
         """`most` is the limit in bytes; `overwrote` is told of each notification that had to go."""
         self.most = most
+        self._room = room or OwnRoom()
         self._overwrote = overwrote
         self._held: dict[int, _Held] = {}
         self._numbers = 0
@@ -66,18 +79,18 @@ class SharedBuffer:
             self._numbers += 1
             number = self._numbers
             self._held[number] = _Held(envelope, len(envelope.body))
-            self.bytes += len(envelope.body)
             self._last = (envelope, number)
         held = self._held[number]
         if holder not in held.holders:
-            self.bytes += REFERENCE_BYTES
-            holder.bytes += REFERENCE_BYTES + held.size
+            self._count(held, holder, 1)
             holder.references[number] = None
         held.holders[holder] = (*held.holders.get(holder, ()), *ids)
         for id in ids:
             holder.by_id.setdefault(id, []).append(number)
         while holder.most is not None and holder.bytes > holder.most:
-            self._lose(oldest := next(iter(holder.references)), self._held[oldest], holder)
+            self._lose_oldest(holder)
+        while holder.references and not self._room.has_room(holder.owner):
+            self._lose_oldest(holder)
         while self.bytes > self.most and self._held:
             self._overwrite(next(iter(self._held)))
 
@@ -116,11 +129,24 @@ class SharedBuffer:
 
     def _drop(self, number: int, held: _Held, holder: Holder) -> None:
         del held.holders[holder], holder.references[number]
-        self.bytes -= REFERENCE_BYTES
-        holder.bytes -= REFERENCE_BYTES + held.size
+        self._count(held, holder, -1)
         if not held.holders:
             del self._held[number]
-            self.bytes -= held.size
+
+    def _count(self, held: _Held, holder: Holder, change: int) -> None:
+        """A holder has got a reference, or lost it; in all a body counts once, and once for each identity."""
+        known = held.owners.get(holder.owner, 0)
+        left = known + change
+        if left:
+            held.owners[holder.owner] = left
+        else:
+            del held.owners[holder.owner]
+        own = change * (REFERENCE_BYTES + (0 if known and left else held.size))
+        others = len(held.owners) > (change > 0)
+        in_all = change * REFERENCE_BYTES if others else own
+        self.bytes += in_all
+        holder.bytes += change * (REFERENCE_BYTES + held.size)
+        self._room.count(holder.owner, own, in_all)
 
     def _overwrite(self, number: int) -> None:
         held = self._held[number]
@@ -128,6 +154,10 @@ class SharedBuffer:
             self._overwrote(held.envelope, held.holders)
         for holder in list(held.holders):
             self._lose(number, held, holder)
+
+    def _lose_oldest(self, holder: Holder) -> None:
+        oldest = next(iter(holder.references))
+        self._lose(oldest, self._held[oldest], holder)
 
     def _lose(self, number: int, held: _Held, holder: Holder) -> None:
         identity = held.envelope.identity

@@ -1,7 +1,8 @@
 """Claiming: how the claims and questions of a broker reach others, and come back with an answer.
 
 A claim goes to the last broker of its client alone, or to everybody by a wave. Several claims share a wave, and a few
-waves are under way at a time. A claim that did not reach everybody is repeated, as long as it stands.
+waves are under way at a time. A claim that did not reach everybody is repeated, as long as it stands: every second at
+first, then more and more rarely, and at once on every new tree, which drops what was under way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from tidings.broker import Context
+from tidings.broker import Context, Timer
 from tidings.wire import pack
 
 from ._claims import MAX_CLAIMS, Claim, Claims, Held, Ruling, read_ruling
@@ -23,8 +24,11 @@ LAST_TIME = 1_000_000
 """Microseconds for which the last broker of a client is waited for, before everybody is told."""
 AGAIN = 1_000_000
 """Microseconds after which a claim is repeated that did not reach everybody."""
-MAX_REPEATS = 3
-"""How often it is repeated; after that, when brokers join."""
+SOON = 3
+"""How often it is repeated after that time, while its client counts as unsettled; after each further one twice as long
+is waited."""
+MAX_REPEATS = 7
+"""How often it is repeated on one tree."""
 MAX_WAVES = 4
 """The waves of one broker that are under way at a time; more claims wait and go together."""
 MAX_TOLD = 10_000
@@ -40,7 +44,7 @@ class Answer(NamedTuple):
     complete: bool
     """Whether everybody was reached."""
     final: bool
-    """Whether it would not be repeated any more."""
+    """Whether it has been repeated for long enough to go on without those who were not reached."""
 
 
 class Claimant(Protocol):
@@ -70,6 +74,8 @@ class Claiming:
         self._number = 0
         self._told: dict[int, Claim] = {}
         """Claims that the last broker of a client was told, by number."""
+        self._open: dict[str, tuple[Claim, Timer | None]] = {}
+        """Claims that did not reach everybody, by client, and when each is repeated; None: on the next tree."""
 
     # --- one broker -----------------------------------------------------------------------------------
 
@@ -100,11 +106,23 @@ class Claiming:
 
     def tell_all(self, claim: Claim, repeats: int = 0) -> None:
         """Tell everybody."""
+        self.settled(claim.name)
         self._queue.append((claim, repeats))
         self._start()
 
-    def tell_all_soon(self, claims: list[Claim]) -> None:
-        """Tell everybody in another turn: the tree is being adopted."""
+    def settled(self, client: str) -> None:
+        """Whatever is open of a client is not repeated any more."""
+        _, timer = self._open.pop(client, (None, None))
+        if timer is not None:
+            timer.cancel()
+
+    def new_tree(self, claims: list[Claim]) -> None:
+        """Tell everybody of these and of what is open, in another turn: the tree is being adopted."""
+        for claim in claims:
+            self.settled(claim.name)
+        claims = [*(claim for claim, _ in self._open.values()), *claims]
+        for client in list(self._open):
+            self.settled(client)
         self._queue.extend((claim, 0) for claim in claims)
         if self._queue:
             self._claimant.context.call_later(0, self._start)
@@ -135,13 +153,15 @@ class Claiming:
         held = {one.name: one for one in ruling.held}
         for claim, repeats in sent:
             if self._claimant.stands(claim):
-                heard = Answer(ruling, held.get(claim.name), complete, repeats >= MAX_REPEATS)
+                heard = Answer(ruling, held.get(claim.name), complete, repeats >= SOON)
                 if self._claimant.answered(claim, heard):
                     self._repeat(claim, repeats + 1)
 
     def _repeat(self, claim: Claim, repeats: int) -> None:
         def again() -> None:
-            if self._claimant.stands(claim):
-                self.tell_all(claim, repeats)
+            self.tell_all(claim, repeats)
 
-        self._claimant.context.call_later(AGAIN, again)
+        timer = None
+        if repeats <= MAX_REPEATS:
+            timer = self._claimant.context.call_later(AGAIN << max(repeats - SOON, 0), again)
+        self._open[claim.name] = (claim, timer)

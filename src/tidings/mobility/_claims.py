@@ -30,6 +30,17 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     """Whether the client is to be taken over from whoever has it."""
     fencing: bool = False
     """Whether the two brokers were cut off from each other when the client came: the newer epoch wins."""
+    neighbours: tuple[str, ...] = ()
+    """Where this broker wants copies of the client: whoever has one need not delete it."""
+
+
+class Copies(msgspec.Struct, frozen=True, array_like=True):
+    """Where copies of a client are that its old broker has left to the new one."""
+
+    brokers: tuple[str, ...]
+    version: int
+    digest: bytes
+    """Of what the client subscribes to and advertises: if it does the same at its new broker, they stay as they are."""
 
 
 class Claims(msgspec.Struct, frozen=True, array_like=True, tag="claims"):
@@ -67,6 +78,8 @@ class Ruling(msgspec.Struct, frozen=True, array_like=True, tag="ruling"):
     """For how many microseconds those of `ceded` had been away."""
     edges: dict[str, tuple[bool, int]] = {}
     """Of those: whether their old broker knows the edge that they have used, and when each made its last new one."""
+    copies: dict[str, Copies] = {}
+    """Of those: the copies that the new broker may go on with."""
 
 
 read_claims = unpacker(Claims)
@@ -96,4 +109,5 @@ def combined(rulings: list[Ruling]) -> Ruling:
         unsure=tuple(sorted({name for ruling in rulings for name in ruling.unsure})),
         away={name: away for ruling in rulings for name, away in ruling.away.items()},
         edges={name: edge for ruling in rulings for name, edge in ruling.edges.items()},
+        copies={name: copies for ruling in rulings for name, copies in ruling.copies.items()},
     )

@@ -5,8 +5,9 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from tidings.broker import Context, Link, Timer
 from tidings.model import EventKey, Position
 from tidings.wire import pack
 
+from ._claims import Copies
 from ._copies import (
     MAX_STANDING,
     Activate,
@@ -47,6 +49,8 @@ MAX_PATIENCE = 30_000_000
 """Microseconds: the most by which they are."""
 MAX_PREDICTED = 64
 """The most brokers that a location service may name for one client."""
+REPLY_TIME = 1_000_000
+"""Microseconds for which the old broker of a client may take to say which copies it leaves."""
 MAX_MOVED = 100_000
 """The most clients of which a broker remembers that they have moved."""
 
@@ -101,6 +105,10 @@ class _Client:
     waking: Timer | None = None
     """While it is away, runs until its copies are told to listen."""
     telling: bool = False
+    expecting: bool = False
+    """Whether its old broker may say yet which copies it leaves."""
+    inherits: Copies | None = None
+    """These, until it is known what the client subscribes to here."""
 
     @property
     def listened_for(self) -> bool:
@@ -165,9 +173,27 @@ class Controlling:
             if listening:
                 for broker in sorted(client.told):
                     self._send(broker, Deactivate(client.whose))
-            if known.told:
-                self._tell_soon(client)
+        if elsewhere and (near := self._neighbours(client)):
+            client.told = client.told | near  # whatever its old broker leaves there is this one's from now on
+            client.expecting = True
+            self._context.call_later(REPLY_TIME, lambda: self._expected(client, None))
+        elif client.told:
+            self._tell_soon(client)
         return home
+
+    def neighbours_of(self, name: str) -> tuple[str, ...]:
+        """Where there may be copies of a client that has come."""
+        return tuple(sorted(self._clients[name].told))
+
+    def inherited(self, name: str, copies: Copies | None) -> None:
+        """The old broker of a client has answered, and leaves some of its copies to this one."""
+        if (client := self._clients.get(name)) is not None:
+            self._expected(client, copies)
+
+    def _expected(self, client: _Client, copies: Copies | None) -> None:
+        if client.expecting and self._clients.get(client.whose.name) is client:
+            client.expecting, client.inherits = False, copies
+            self._tell_soon(client)
 
     def _note_move(self, name: str) -> None:
         now = self._context.now()
@@ -194,8 +220,9 @@ class Controlling:
         client = self._clients.get(link.name)
         if client is None or client.link is not link or of_client(client.state, Noticed.LEAVES) is None:
             return
+        client.expecting, client.inherits = False, None
         self._look(client)
-        if self._options.scheme is Scheme.PROACTIVE and not self._known_neighbours(client):
+        if self._options.scheme is Scheme.PROACTIVE and not self._is_worth_it(client):
             return
         known = {**self._brought(link), **client.acknowledged}
         home = self._homes.open_home(link, client.whose)
@@ -267,14 +294,25 @@ class Controlling:
         if client is not None and client.link is link:
             self._retract(client, Noticed.ENDS, ended=True)
 
-    def moved(self, whose: Whose, broker: str) -> None:
-        """Another broker hosts a client, or has hosted it last; it may have been here."""
+    def moved(self, whose: Whose, broker: str, neighbours: Collection[str] = ()) -> Copies | None:
+        """Another broker hosts a client, or has hosted it last; it may have been here.
+
+        Copies at `neighbours` of that broker are left to it: which of them are up to date.
+        """
         client = self._clients.get(whose.name)
-        if client is not None and client.whose.owner == whose.owner and client.whose.epoch < whose.epoch:
-            home, client.home = client.home, None
-            self._retract(client, Noticed.MOVES, but=broker)
-            if home is not None:
-                self.left_behind(whose, home)
+        if client is None or client.whose.owner != whose.owner or client.whose.epoch >= whose.epoch:
+            return None
+        left = client.told.intersection(neighbours) if not client.located else set()
+        copies = Copies(tuple(sorted(left & client.current)), client.version, _digest(client)) if left else None
+        listening = client.listened_for
+        home, client.home = client.home, None
+        client.told -= left
+        self._retract(client, Noticed.MOVES, but=broker)
+        for one in sorted(left - {broker}) if listening else ():
+            self._send(one, Deactivate(client.whose))
+        if home is not None:
+            self.left_behind(whose, home)
+        return copies
 
     def _timed_out(self, client: _Client) -> None:
         if self._clients.get(client.whose.name) is client:
@@ -283,7 +321,7 @@ class Controlling:
     def _retract(self, client: _Client, event: Noticed, *, but: str = "", ended: bool = False) -> None:
         """The copies of a client are not wanted any more."""
         row = of_client(client.state, event)
-        if row is None or row.action is not Do.RETRACT:
+        if row is None or row.action not in (Do.RETRACT, Do.LEAVE):
             return
         del self._clients[client.whose.name]
         self._stop(client)
@@ -304,8 +342,12 @@ class Controlling:
     # --- copies ---------------------------------------------------------------------------------------
 
     def _neighbours(self, client: _Client) -> set[str]:
-        """Where there should be copies of a client, as far as brokers can be reached."""
-        return {one for one in self._known_neighbours(client) if one in self._context.tree.hops}
+        """Where there should be copies of a client: brokers that can be reached, and that its scopes trust."""
+        context, name = self._context, client.whose.name
+        if not context.scoping.ready:
+            return client.told & context.tree.hops.keys()  # who may know of it will be known
+        known, trusts = self._known_neighbours(client), context.scoping.newest.trusts
+        return {one for one in known if one in context.tree.hops and trusts(name, one)}
 
     def _known_neighbours(self, client: _Client) -> tuple[str, ...]:
         name = client.whose.name
@@ -316,6 +358,11 @@ class Controlling:
             return tuple(one for one in dict.fromkeys(known) if one != self._context.name)[:MAX_PREDICTED]
         return self._neighbourhood.graph.neighbours(self._context.name)
 
+    def _is_worth_it(self, client: _Client) -> bool:
+        """Whether a client that is away may come to a broker that listens; a location service may name this one."""
+        known = self.locate(client.whose.name) if self.locate is not None else None
+        return bool(self._known_neighbours(client)) or (known is not None and self._context.name in known)
+
     def relocated(self, name: str) -> None:
         """The location service knows something else of a client than before."""
         if (client := self._clients.get(name)) is not None:
@@ -325,7 +372,7 @@ class Controlling:
                 self._settle_and_bid(client)
 
     def _tell_soon(self, client: _Client) -> None:
-        if not client.telling and (client.told or self._neighbours(client)):
+        if not client.telling and not client.expecting and (client.told or self._neighbours(client)):
             client.telling = True
             self._context.call_later(TELL_DELAY, lambda: self._tell(client))
 
@@ -356,6 +403,10 @@ class Controlling:
             client.wanted, client.offered, client.located = wanted, offered, located
             client.version = max(client.version + 1, context.now())
             client.current.clear()
+        copies, client.inherits = client.inherits, None
+        if copies is not None and copies.digest == _digest(client) and not located:
+            client.version = copies.version
+            client.current |= client.told.intersection(copies.brokers)
 
     def _settle_copies(self, client: _Client) -> None:
         """Tell neighbours that have no copy, or not this one; delete those of brokers that are none any more."""
@@ -395,11 +446,17 @@ class Controlling:
             else:
                 self._settle_and_bid(client)
 
+    def scopes_changed(self) -> None:
+        """Scopes may trust other brokers than before."""
+        for client in self._clients.values():
+            if client.version and self._neighbours(client) != client.told:
+                self._tell_soon(client) if client.state is Hosting.HERE else self._settle_and_bid(client)
+
     def say_again(self) -> None:
         """There is a new tree, and what was under way is lost: say which copies are wanted."""
         standing: dict[str, list[tuple[Whose, int, bool]]] = {}
         for client in self._clients.values():
-            client.told &= self._neighbours(client)
+            client.told &= self._context.tree.hops.keys()  # who is no neighbour any more is told so, see `reconcile`
             client.current &= client.told
             for broker in client.current:
                 standing.setdefault(broker, []).append((client.whose, client.version, client.listened_for))
@@ -451,3 +508,10 @@ class Controlling:
             return False
         self.sent += 1
         return self._context.send_to(broker, body)
+
+
+def _digest(client: _Client) -> bytes:
+    """Of what there are copies of, in whichever order it was announced."""
+    wanted = tuple(sorted(client.wanted, key=lambda one: one.id))
+    offered = tuple(sorted(client.offered, key=lambda one: one.id))
+    return hashlib.blake2b(pack(Propagate(Whose("", "", 0), 0, wanted, offered)), digest_size=16).digest()

@@ -14,6 +14,8 @@ from ._protocol import Copied
 
 SUFFIX = "/~copy"
 """Behind the name of the client, the name of the client inside the broker that stands for it."""
+ANCHOR = "/~anchor"
+"""Behind the name of the client, the name of the client inside the broker that makes it carry the client's scopes."""
 
 
 class Copy(Holder):
@@ -21,7 +23,7 @@ class Copy(Holder):
 
     def __init__(self, whose: Whose, controller: str, buffer: SharedBuffer, refused: Callable[[], None]) -> None:
         """`refused` is called if the broker does not take what the copy subscribes to."""
-        super().__init__()
+        super().__init__(whose.owner)
         self.whose = whose
         self.controller = controller
         self._buffer = buffer
@@ -32,6 +34,8 @@ class Copy(Holder):
         self.subscriptions = 0
         """How many the record has."""
         self.inner: InnerClient | None = None
+        self.anchor: InnerClient | None = None
+        """Stands for the client, and wants nothing, as long as the copy is here: so its broker carries its scopes."""
         self.since: dict[str, Position] = {}
         """From where on it has everything of each origin that owes it nothing; others may lack something."""
         self.later: dict[str, dict[str, Position]] = {}
@@ -83,3 +87,9 @@ class Copy(Holder):
         self.overwritten.clear()
         self.torn.clear()
         self.later.clear()
+
+    def weigh_anchor(self) -> None:
+        """Its broker need not carry the scopes of its client any more. In a turn."""
+        if (anchor := self.anchor) is not None:
+            self.anchor = None
+            anchor.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from tidings.broker import Link
 
 from ._admission import Admitted
-from ._claims import Claim
+from ._claims import Claim, Copies
 
 
 @dataclass(slots=True, eq=False)
@@ -27,10 +27,21 @@ class Hosted:
     away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
+    neighbours: tuple[str, ...] = ()
+    """Where this broker wants copies of it, when it came."""
 
     def claim(self, broker: str, *, fencing: bool = False) -> Claim:
         """What this broker tells others of it."""
-        return Claim(self.link.name, self.owner, broker, self.at, self.epoch, self.shown, fencing=fencing)
+        return Claim(
+            self.link.name,
+            self.owner,
+            broker,
+            self.at,
+            self.epoch,
+            self.shown,
+            fencing=fencing,
+            neighbours=self.neighbours,
+        )
 
 
 class HostedClient(NamedTuple):
@@ -63,8 +74,14 @@ class Moved(NamedTuple):
 class Watcher(Protocol):
     """Who wants to know where clients go."""
 
-    def arrived(self, link: Link, admitted: Admitted) -> None:
-        """A client has been attached here, and says nothing yet."""
+    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+        """A client has been attached here, and says nothing yet; where there should be copies of it."""
+        ...
 
-    def claimed(self, claim: Claim) -> None:
-        """Another broker hosts a client; this one may have hosted it."""
+    def claimed(self, claim: Claim) -> Copies | None:
+        """Another broker hosts a client; this one may have hosted it, and leaves copies to that one."""
+        ...
+
+    def inherited(self, name: str, copies: Copies | None) -> None:
+        """The old broker of a client that has come has answered, and leaves copies to this one."""
+        ...

@@ -25,7 +25,7 @@ A host whose claim is not granted ends its own connection: it was the stale one.
 that it was taken over.
 
 Brokers that cannot be reached hear nothing. A client without an epoch is let in then, and its claim is *fencing*: the
-newer epoch wins. A claim that did not reach everybody is repeated. When brokers meet that
+newer epoch wins. A claim that did not reach everybody is repeated, and again on every new tree. When brokers meet that
 were cut off from each other, each side claims the clients that it has let in since, fencing. Of brokers that
 have never met, the smaller group claims all its clients.
 """
@@ -42,7 +42,19 @@ from tidings.wire import pack
 
 from ._admission import Admitted, Newcomer, Verdict, denied, taken_over, too_early
 from ._claiming import Answer, Claiming
-from ._claims import MAX_CLAIMS, MAX_UNREACHED, Claim, Claims, Held, Ruling, combined, read, read_claims, read_ruling
+from ._claims import (
+    MAX_CLAIMS,
+    MAX_UNREACHED,
+    Claim,
+    Claims,
+    Copies,
+    Held,
+    Ruling,
+    combined,
+    read,
+    read_claims,
+    read_ruling,
+)
 from ._departures import Departures
 from ._hosted import Hosted, HostedClient, Moved, Watcher
 from ._judging import Judging
@@ -65,6 +77,12 @@ class _Said:
     unsure: list[str] = field(default_factory=list)
     away: dict[str, int] = field(default_factory=dict)
     edges: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    copies: dict[str, Copies] = field(default_factory=dict)
+
+    def ruling(self, unreached: tuple[str, ...]) -> Ruling:
+        """All of it."""
+        held, unsure = tuple(self.held), tuple(self.unsure)
+        return Ruling(held, self.ceded, 0, unsure, unreached, self.away, self.edges, self.copies)
 
 
 class Hosts(Feature):
@@ -191,7 +209,7 @@ class Hosts(Feature):
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
         if self.watcher is not None:
-            self.watcher.arrived(link, admitted)
+            hosted.neighbours = self.watcher.arrived(link, admitted)
         if admitted.sure:
             return
         self.unsettled[link.name] = link
@@ -211,12 +229,11 @@ class Hosts(Feature):
         self._came_from(self._hosted[claim.name].last, claim, answer.ruling)
         if answer.objection is not None:
             self._give_way(claim, answer.objection)
-        elif not answer.complete and not answer.final:
-            return True
-        else:
-            self._hosted[claim.name].sure |= answer.complete
+            return False
+        self._hosted[claim.name].sure |= answer.complete
+        if answer.complete or answer.final:
             self._settle(claim.name)
-        return False
+        return not answer.complete
 
     def _give_way(self, claim: Claim, objection: Held) -> None:
         """Another broker has this client, and it is that one's."""
@@ -278,6 +295,8 @@ class Hosts(Feature):
         if old and ruling.ceded.get(claim.name) == claim.before and all(one.name != claim.name for one in ruling.held):
             edge = ruling.edges.get(claim.name, (False, 0))
             self._tell_move(Moved(*_way(claim, old), ruling.away.get(claim.name, 0), *edge))
+        if self.watcher is not None:
+            self.watcher.inherited(claim.name, ruling.copies.get(claim.name))
 
     def _tell_move(self, moved: Moved) -> None:
         for told in self.on_move:
@@ -306,7 +325,7 @@ class Hosts(Feature):
             said.left -= 1
             if not said.left:
                 unreached = tuple(sorted(self._parted))[:MAX_UNREACHED] if said.ceded else ()
-                done(Ruling(tuple(said.held), said.ceded, 0, tuple(said.unsure), unreached, said.away, said.edges))
+                done(said.ruling(unreached))
 
         def judged(claim: Claim, objection: Held | None) -> None:
             if objection is not None:
@@ -314,7 +333,9 @@ class Hosts(Feature):
             elif (hosted := self._hosted.get(claim.name)) is not None:
                 self._cede(hosted, claim, said)
             if objection is None and claim.epoch and self.watcher is not None:
-                self.watcher.claimed(claim)
+                copies = self.watcher.claimed(claim)
+                if copies is not None:
+                    said.copies[claim.name] = copies
             one_less()
 
         for claim in foreign:
@@ -354,6 +375,7 @@ class Hosts(Feature):
         hosted = self._hosted.get(link.name)
         if hosted is not None and hosted.link is link:
             del self._hosted[link.name]
+            self._claiming.settled(link.name)
             self.unsettled.pop(link.name, None)
             self.told(link.name, hosted.epoch, False)
 
@@ -373,15 +395,14 @@ class Hosts(Feature):
             self._parted[broker] = now
         if len(joined) > len(parted) and len(joined) > len(old.hops):
             parted.append(0)  # strangers, and not fewer than those on this side
-        if not parted:
-            return
-        since = min(parted) - PARTING
         claims: list[Claim] = []
-        for hosted in self._hosted.values():
-            if hosted.at >= since and not hosted.ended:
-                hosted.sure = False  # until those who came were told; the next host tells them if this one does not
-                claims.append(hosted.claim(self.context.name, fencing=True))
-        self._claiming.tell_all_soon(claims)
+        if parted:
+            since = min(parted) - PARTING
+            for hosted in self._hosted.values():
+                if hosted.at >= since and not hosted.ended:
+                    hosted.sure = False  # until those who came were told; the next host tells them if this one does not
+                    claims.append(hosted.claim(self.context.name, fencing=True))
+        self._claiming.new_tree(claims)
 
 
 def _way(claim: Claim, old: str) -> tuple[str, str, str, str, int]:

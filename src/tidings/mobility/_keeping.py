@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidings.broker import Context, Guard, Link, Registration
-from tidings.model import Position, TidingsError
+from tidings.model import ROOT_SCOPE, Position, TidingsError
 from tidings.wire import Advertise, Deliver, Envelope, Frame, Subscribe, pack
 
 from ._buffer import SharedBuffer
@@ -30,22 +30,20 @@ from ._copies import (
     portions,
     read_record,
 )
-from ._copy import SUFFIX, Copy
+from ._copy import ANCHOR, SUFFIX, Copy
 from ._hosts import Hosts
 from ._kept_copies import KeptCopies
 from ._neighbour_graph import Outcome
 from ._options import MobilityOptions
 from ._protocol import Copied, Do, Heard, of_copy
+from ._room import Room
+from ._tombstones import Tombstones
 from ._virtual import VirtualClients
 
 MAX_COPIES = 50_000
 """The most copies at one broker; more are not taken."""
-MAX_OWN_BYTES = 16_777_216
-"""The most bytes of records of one identity's clients."""
-MAX_RECORD_BYTES = 134_217_728
-"""The most bytes of all records."""
-MAX_TOMBSTONES = 100_000
-"""The most tombstones; at the limit the oldest goes."""
+COPY_BYTES = 1_000
+"""What a copy takes in memory beside its record."""
 HANDING_TIME = 5_000_000
 """Microseconds after the arrival of a client within which it announces what it subscribes to."""
 _NOWHERE = Position(0, 0)
@@ -89,6 +87,7 @@ class Keeping:
         feature: Woven,
         options: MobilityOptions,
         hosts: Hosts,
+        room: Room,
         *,
         guard_of: Callable[[str], Guard | None],
         warn: Callable[[str], None],
@@ -96,6 +95,8 @@ class Keeping:
         self._feature = feature
         self._options = options
         self._hosts = hosts
+        self.room = room
+        """What counts the bytes of all this."""
         self._guard_of = guard_of
         self._warn = warn
         self.copies: dict[str, Copy] = {}
@@ -105,13 +106,9 @@ class Keeping:
         self.handing: dict[str, _Handing] = {}
         self.served: set[Link] = set()
         """The clients here that have adopted something from a copy."""
-        self.tombstones: dict[str, tuple[int, int]] = {}
-        """By name: the epoch up to which nothing counts any more, and when that was noted; the earliest first."""
-        self._burying = False
-        self.buffer = SharedBuffer(options.buffer_bytes)
-        self.virtual = VirtualClients(feature, options, guard_of=guard_of)
-        self._record_bytes: dict[str, int] = {}
-        """By identity."""
+        self.tombstones = Tombstones(feature, room, int(options.t_timeout * SECOND))
+        self.buffer = SharedBuffer(options.buffer_bytes, room)
+        self.virtual = VirtualClients(feature, options, room, guard_of=guard_of)
         self.outcomes = dict.fromkeys(Outcome, 0)
         self.found: Callable[[str, Found], None] = lambda client, found: None
         """Called with what a client has found that has come from another broker."""
@@ -128,15 +125,14 @@ class Keeping:
         """Take the records from disk: those that listened listen again, from the same positions."""
         self._kept = KeptCopies(self._context.log)
         for whose, controller, record, positions in self._kept.read():
-            size = len(encoded := pack(record))
-            if not self._has_room(whose.owner, size):
+            encoded = pack(record)
+            if not self._has_room(whose.owner, len(encoded)):
                 self.refused += 1
                 self._kept.delete(whose.name)
                 continue
-            copy = self.copies[whose.name] = self._made(whose, controller)
-            copy.record, copy.version, copy.subscriptions = encoded, record.version, len(record.wanted)
+            copy = self._add(whose, controller)
+            self._write(copy, encoded, record)
             copy.restored = True
-            self._count(copy, size)
             self._expire_later(copy, always=True)
             self._context.call_later(0, functools.partial(self._listen_again, copy, positions, record))
 
@@ -197,7 +193,7 @@ class Keeping:
         hosted = self._hosts.epoch_of(whose.name)
         copy = self.copies.get(whose.name)
         known = copy.whose.epoch if copy is not None else 0
-        return whose.epoch <= max(hosted, self.tombstones.get(whose.name, _NOWHERE)[0]) or whose.epoch < known
+        return whose.epoch <= max(hosted, self.tombstones.epoch_of(whose.name)) or whose.epoch < known
 
     def _is_same(self, copy: Copy, whose: Whose, source: str) -> bool:
         if copy.whose.owner == whose.owner:
@@ -213,15 +209,15 @@ class Keeping:
 
     def _store(self, source: str, said: Propagate, copy: Copy | None) -> None:
         record = pack(said)
+        if not self._is_trusted(said.whose.name) or not self._has_room(said.whose.owner, len(record), copy):
+            self.refused += 1
+            if copy is not None:  # as it was it is of no use any more
+                self._drop(copy.whose)
+            return
         if copy is None:
-            if not self._has_room(said.whose.owner, len(record)):
-                self.refused += 1
-                return
-            copy = self.copies[said.whose.name] = self._made(said.whose, source)
-        self._count(copy, -len(copy.record))
+            copy = self._add(said.whose, source)
         same = copy.version == said.version
-        copy.record, copy.version, copy.subscriptions = record, said.version, len(said.wanted)
-        self._count(copy, len(record))
+        self._write(copy, record, said)
         self._kept.put(copy.whose, copy.controller, record)
         self._expire_later(copy)
         self.virtual.follow(copy.whose, said.located)
@@ -230,18 +226,56 @@ class Keeping:
             copy.close()
             self._listen(copy, positions)
 
-    def _has_room(self, owner: str, size: int) -> bool:
-        total = sum(self._record_bytes.values()) if len(self.copies) >= MAX_COPIES // 2 else 0
-        own = self._record_bytes.get(owner, 0)
-        return len(self.copies) < MAX_COPIES and own + size <= MAX_OWN_BYTES and total + size <= MAX_RECORD_BYTES
+    def _has_room(self, owner: str, size: int, known: Copy | None = None) -> bool:
+        """Whether there is room for a record, in the place of that of a copy."""
+        if known is not None:
+            return size <= len(known.record) or self.room.has_room(owner, size - len(known.record))
+        return len(self.copies) < MAX_COPIES and self.room.has_room(owner, size + COPY_BYTES)
+
+    def _add(self, whose: Whose, controller: str) -> Copy:
+        copy = self.copies[whose.name] = self._made(whose, controller)
+        self._count(copy, COPY_BYTES)
+        self._anchor(copy)
+        return copy
+
+    def _remove(self, name: str) -> Copy | None:
+        if (copy := self.copies.pop(name, None)) is not None:
+            self._count(copy, -len(copy.record) - COPY_BYTES)
+            self._kept.delete(name)
+            copy.weigh_anchor()
+        return copy
+
+    def _anchor(self, copy: Copy) -> None:
+        """Have this broker carry the scopes of a client before it comes: somebody stands for it who wants nothing."""
+        scoping, name = self._context.scoping, copy.whose.name
+        if scoping.newest.memberships(name).keys() <= {ROOT_SCOPE}:
+            copy.weigh_anchor()
+        elif copy.anchor is None:
+            try:
+                guard = self._guard_of(copy.whose.owner)
+                copy.anchor = self._context.open_client(name + ANCHOR, lambda frame: None, name, guard)
+            except TidingsError:
+                self.refused += 1
+
+    def scopes_changed(self) -> None:
+        """Clients may be members of other scopes than before, and scopes may trust other brokers."""
+        for copy in list(self.copies.values()):
+            if self._is_trusted(copy.whose.name):
+                self._anchor(copy)
+            else:
+                self._drop(copy.whose)
+
+    def _is_trusted(self, name: str) -> bool:
+        """Whether this broker may know what a client wants."""
+        scoping = self._context.scoping
+        return not scoping.ready or scoping.newest.trusts(name, self._context.name)
+
+    def _write(self, copy: Copy, record: bytes, said: Propagate) -> None:
+        self._count(copy, len(record) - len(copy.record))
+        copy.record, copy.version, copy.subscriptions = record, said.version, len(said.wanted)
 
     def _count(self, copy: Copy, size: int) -> None:
-        owner = copy.whose.owner
-        left = self._record_bytes.get(owner, 0) + size
-        if left:
-            self._record_bytes[owner] = left
-        else:
-            self._record_bytes.pop(owner, None)
+        self.room.count(copy.whose.owner, size, size)
 
     def _listen(self, copy: Copy, positions: dict[str, Position]) -> None:
         """Let a copy listen, from these positions on."""
@@ -286,33 +320,10 @@ class Keeping:
 
     def _drop(self, whose: Whose, *, ended: bool = False) -> None:
         """Delete a copy. What is said late of earlier epochs, or of this one if it has ended, does not revive it."""
-        if (copy := self.copies.pop(whose.name, None)) is not None:
-            self._count(copy, -len(copy.record))
-            self._kept.delete(whose.name)
+        if (copy := self._remove(whose.name)) is not None:
             copy.close()
         self.virtual.drop(whose.name)
-        self._bury(whose.name, whose.epoch if ended else whose.epoch - 1)
-
-    def _bury(self, name: str, epoch: int) -> None:
-        before = self.tombstones.pop(name, _NOWHERE)[0]
-        if not self._burying:
-            self._burying = True
-            self._context.call_later(int(self._options.t_timeout * SECOND), self._forget_graves)
-        self.tombstones[name] = (max(epoch, before), self._context.now())
-        if len(self.tombstones) > MAX_TOMBSTONES:
-            del self.tombstones[next(iter(self.tombstones))]
-
-    def _forget_graves(self) -> None:
-        """Forget the tombstones that are old, and look again when the next one is."""
-        span, now = int(self._options.t_timeout * SECOND), self._context.now()
-        self._burying = False
-        while self.tombstones:
-            name, (_, at) = next(iter(self.tombstones.items()))
-            if at + span > now:
-                self._burying = True
-                self._context.call_later(at + span - now, self._forget_graves)
-                return
-            del self.tombstones[name]
+        self.tombstones.leave(whose.name, whose.owner, whose.epoch if ended else whose.epoch - 1)
 
     # --- copies that nobody speaks for ----------------------------------------------------------------
 
@@ -371,7 +382,7 @@ class Keeping:
             self.refused += 1
             return None
         copy.since, copy.subscriptions = context.marks_of(subscribed), len(subscribed)
-        copy.doubted = frozenset(context.owing)
+        copy.doubted = frozenset(context.ahead)
         copy.forms_missed = context.scoping.active.several or len(context.scoping.versions) > 1
         if context.is_owed(link):  # what was sent for one subscription on its way to the client is not held for it
             copy.later = {one.id: context.marks_of([one]) for one in subscribed}
@@ -407,6 +418,13 @@ class Keeping:
                 context.owe(registrations[id], origin, since, envelopes)
         self.drop_home(copy)
 
+    def give_away(self, whose: Whose) -> Copy | None:
+        """A copy that listens and that another part of a scheme takes over; None: there is none of an older epoch."""
+        copy = self.copies.get(whose.name)
+        if copy is None or copy.inner is None or copy.whose.owner != whose.owner or copy.whose.epoch >= whose.epoch:
+            return None
+        return self._remove(whose.name)
+
     def drop_home(self, copy: Copy) -> None:
         """The client is here, elsewhere, or has ended."""
         self.homes.discard(copy)
@@ -419,14 +437,11 @@ class Keeping:
         name = link.name
         self._finish(name)
         self.virtual.arrived(link, epoch)
-        copy = self.copies.pop(name, None)
-        if copy is not None:
-            self._count(copy, -len(copy.record))
-            self._kept.delete(name)
-            if copy.whose.owner != link.owner or copy.whose.epoch >= epoch:
-                copy.close()
-                copy = None
-        self._bury(name, epoch - 1)
+        copy = self._remove(name)
+        if copy is not None and (copy.whose.owner != link.owner or copy.whose.epoch >= epoch):
+            copy.close()
+            copy = None
+        self.tombstones.leave(name, link.owner, epoch - 1)
         if home is not None:
             self.homes.discard(home)
             if copy is not None:

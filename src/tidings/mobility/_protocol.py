@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A *copy* is a record of what a client subscribes to and advertises, at a broker where the client may turn up next. The
 broker that hosts the client, or has hosted it last, is the copy's *controller*: it sends copies to its neighbours in
-the neighbour graph, and keeps them up to date. A *passive* copy is the record alone. It attracts no traffic.
+the neighbour graph, and keeps them up to date. A *passive* copy is the record alone. It attracts no traffic. If its
+client is a member of scopes, somebody stands for it who wants nothing: so its broker carries these scopes beforehand.
 
 When the controller notices that the client is away, it lets its own *home copy* adopt what the client subscribes to,
 and activates the others. An *active* copy is a client inside its broker (`Context.open_client`) that stands for the
@@ -25,6 +26,11 @@ tree, and what the copy holds of it fills what the origin may have lost. That is
 *Epochs* (`_hosts`) order everything: each message is of the epoch under which its sender hosts the client, or did last.
 A broker that hosts the client itself, or knows a copy or tombstone of a newer epoch, ignores it. A *tombstone* is left
 where a copy was deleted or a client has moved on: a message of an older epoch that comes late must not bring it back.
+
+When a client moves, its new broker says with its claim (`_hosts`) where it wants copies. The old one leaves those that
+are there already, puts them to rest, and answers which of them are up to date and of what: if the client subscribes to
+the same at its new broker, nothing is sent to them. Whatever is left belongs to the new broker from its claim on,
+whether the answer reaches it or not.
 
 Nothing rests on one message arriving: on every new tree each controller says which copies it wants (`Standing`), a
 broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires. Records are on disk: a broker that
@@ -102,7 +108,8 @@ class Do(enum.Enum):
     TELL = "propagate to the neighbours"
     BUFFER = "let the home copy adopt the subscriptions, activate the others"
     GIVE_BACK = "hand over what the home copy holds, let the client adopt, deactivate the others"
-    RETRACT = "delete the copies elsewhere, except where the client is; close the home copy"
+    RETRACT = "delete the copies elsewhere, close the home copy"
+    LEAVE = "leave the copies that its new broker wants, delete the others; close the home copy"
 
 
 class Row(NamedTuple):
@@ -146,12 +153,12 @@ HOSTING = (
     Row(_HERE, Noticed.ARRIVES, _HERE, Do.TELL),
     Row(_HERE, Noticed.CHANGES, _HERE, Do.TELL),
     Row(_HERE, Noticed.LEAVES, _AWAY, Do.BUFFER),
-    Row(_HERE, Noticed.MOVES, _NOBODY, Do.RETRACT),
+    Row(_HERE, Noticed.MOVES, _NOBODY, Do.LEAVE),
     Row(_HERE, Noticed.ENDS, _NOBODY, Do.RETRACT),
     Row(_AWAY, Noticed.RETURNS, _HERE, Do.GIVE_BACK),
     Row(_AWAY, Noticed.ARRIVES, _HERE, Do.HAND_OVER),
     Row(_AWAY, Noticed.EXPIRES, _AWAY),
-    Row(_AWAY, Noticed.MOVES, _NOBODY, Do.RETRACT),
+    Row(_AWAY, Noticed.MOVES, _NOBODY, Do.LEAVE),
     Row(_AWAY, Noticed.ENDS, _NOBODY, Do.RETRACT),
     Row(_AWAY, Noticed.TIMES_OUT, _NOBODY, Do.RETRACT),
 )

@@ -88,6 +88,8 @@ class Questions:
         """Everybody was asked; the newcomer is let in, or not."""
         asking, ceded = self._asking[question.name], answer.ruling.ceded.get(question.name, 0)
         newcomer, objection, now = asking.newcomer, answer.objection or asking.beaten, self._door.context.now()
+        if objection is not None and 0 < objection.epoch <= ceded:
+            objection = None  # a broker that it has left says where it went, and that one has let it go
         if objection is None and not answer.complete and not asking.again and now < asking.at + SOON:
             asking.again = True  # the tree has changed under it
             self._door.context.call_later(AGAIN_SOON, lambda: self._claiming.tell_all(self._question(asking)))

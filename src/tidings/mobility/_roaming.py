@@ -15,7 +15,7 @@ from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Regis
 from tidings.model import EventKey
 
 from ._admission import Admitted
-from ._claims import Claim
+from ._claims import Claim, Copies
 from ._controlling import Controlling
 from ._copies import Announced, Missing, Standing, Whose, read_saying
 from ._handoffs import seen
@@ -24,11 +24,14 @@ from ._hosts import Hosts
 from ._keeping import Found, Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme
+from ._room import OwnRoom, Room
 from ._transfers import Transfers, read_transfer
 
 SAY_AGAIN = (300_000, 3_000_000)
 """Microseconds after a new tree when controllers say which copies they want: twice, because some brokers on the way may
 not be ready the first time."""
+LOOK_DELAY = 500_000
+"""Microseconds for which changes of the scope graph wait for others before copies are looked at."""
 _CHANGES = (Joinpoint.SUB_ADD, Joinpoint.SUB_DEL, Joinpoint.AD_ADD, Joinpoint.AD_DEL)
 
 
@@ -43,11 +46,14 @@ class Roaming(Feature):
         hosts: Hosts,
         neighbourhood: Neighbourhood,
         *,
+        room: Room | None = None,
         guard_of: Callable[[str], Guard | None] = lambda owner: None,
         warn: Callable[[str], None] = lambda text: None,
         locate: Callable[[str], Iterable[str] | None] | None = None,
     ) -> None:
-        """`guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none.
+        """`room` counts what is kept here for clients that are elsewhere.
+
+        `guard_of` says what clients of an identity may do here, and raises `TidingsError` if there is none.
 
         `locate` is a location service: the brokers where a client may go next, the likeliest first, or None if it does
         not know; then the neighbour graph counts.
@@ -55,7 +61,7 @@ class Roaming(Feature):
         self._hosts = hosts
         self._scheme = options.scheme
         self._neighbourhood = neighbourhood
-        self.keeping = Keeping(self, options, hosts, guard_of=guard_of, warn=warn)
+        self.keeping = Keeping(self, options, hosts, room or OwnRoom(), guard_of=guard_of, warn=warn)
         self.controlling = Controlling(self, options, neighbourhood, self.keeping)
         self.controlling.locate = locate
         self.transfers: Transfers | None = None
@@ -63,6 +69,7 @@ class Roaming(Feature):
             self.transfers = Transfers(self, self.keeping, merge_dedup=options.merge_dedup)
             self.controlling.left_behind = self.transfers.left_behind
         self._woven = False
+        self._looking = False
         self._moves: dict[str, Moved] = {}
         """Moves of clients to this broker, of which it is not known yet what these found."""
         self._found: dict[str, Found] = {}
@@ -88,6 +95,7 @@ class Roaming(Feature):
             Joinpoint.BACK: self._on_back,
             Joinpoint.DETACH: self._on_detach,
             Joinpoint.TREE: self._on_tree,
+            Joinpoint.GRAPH: self._on_graph,
             **({Joinpoint.SUBSCRIBE: self._on_subscribe} if self.transfers is not None else {}),
         }
 
@@ -143,6 +151,18 @@ class Roaming(Feature):
         for delay in SAY_AGAIN:
             self.context.call_later(delay, lambda: self._say_again(new))
 
+    def _on_graph(self, proceed: Callable[..., None], old: int, new: int) -> None:
+        proceed(old, new)
+        if not self._looking and (self.keeping.copies or len(self.controlling)):
+            self._looking = True
+            self.context.call_later(LOOK_DELAY, self._look_at_scopes)
+
+    def _look_at_scopes(self) -> None:
+        """Scopes, or their members, are others than before: so are the brokers that may have copies."""
+        self._looking = False
+        self.keeping.scopes_changed()
+        self.controlling.scopes_changed()
+
     def _say_again(self, tree: Tree) -> None:
         if self.context.tree is tree:
             self.keeping.announce()
@@ -159,8 +179,8 @@ class Roaming(Feature):
 
     # --- what hosts say -------------------------------------------------------------------------------
 
-    def arrived(self, link: Link, admitted: Admitted) -> None:
-        """A client has been attached here."""
+    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+        """A client has been attached here; where there may be copies of it."""
         elsewhere = bool(admitted.shown and admitted.last and admitted.last != self.context.name)
         home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
         if self.transfers is not None:
@@ -169,10 +189,16 @@ class Roaming(Feature):
         self.keeping.arrived(link, admitted.epoch, home, elsewhere=elsewhere and not fetches)
         if self.transfers is not None and fetches:
             self.transfers.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
+        return self.controlling.neighbours_of(link.name)
 
-    def claimed(self, claim: Claim) -> None:
+    def claimed(self, claim: Claim) -> Copies | None:
         """Another broker hosts a client."""
-        self.controlling.moved(Whose(claim.name, claim.owner, claim.epoch), claim.broker)
+        whose = Whose(claim.name, claim.owner, claim.epoch)
+        return self.controlling.moved(whose, claim.broker, claim.neighbours)
+
+    def inherited(self, name: str, copies: Copies | None) -> None:
+        """The old broker of a client that has come here leaves copies to this one."""
+        self.controlling.inherited(name, copies)
 
     def _on_neighbours(self) -> None:
         """This broker has got or lost neighbours."""

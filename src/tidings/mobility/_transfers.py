@@ -230,7 +230,7 @@ class Transfers:
 
     # --- messages -------------------------------------------------------------------------------------
 
-    def hear(self, source: str, said: Transfer, claimed: Callable[[Whose, str], None]) -> None:
+    def hear(self, source: str, said: Transfer, claimed: Callable[[Whose, str], object]) -> None:
         """A broker asks or answers; `claimed` lets this one know that the client is there."""
         if isinstance(said, Request):
             claimed(said.whose, source)

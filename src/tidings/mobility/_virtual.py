@@ -33,6 +33,7 @@ from ._buffer import Holder, SharedBuffer
 from ._controlling import Woven
 from ._copies import Wanted, Whose
 from ._options import MobilityOptions
+from ._room import Room
 
 SUFFIX = "/~place"
 """Behind the name of the client, the name of the client inside the broker that listens here for it."""
@@ -49,7 +50,7 @@ class Virtual(Holder):
 
     def __init__(self, whose: Whose, buffer: SharedBuffer, now: Callable[[], int], most: int) -> None:
         """`most` is how many bytes it may hold."""
-        super().__init__()
+        super().__init__(whose.owner)
         self.whose = whose
         self.most = most
         self._buffer = buffer
@@ -115,11 +116,13 @@ class _Arriving:
 class VirtualClients:
     """The virtual clients at one broker."""
 
-    def __init__(self, feature: Woven, options: MobilityOptions, *, guard_of: Callable[[str], Guard | None]) -> None:
+    def __init__(
+        self, feature: Woven, options: MobilityOptions, room: Room, *, guard_of: Callable[[str], Guard | None]
+    ) -> None:
         self._feature = feature
         self._options = options
         self._guard_of = guard_of
-        self.buffer = SharedBuffer(options.virtual_buffer_bytes)
+        self.buffer = SharedBuffer(options.virtual_buffer_bytes, room)
         self.clients: dict[str, Virtual] = {}
         self._arriving: dict[str, _Arriving] = {}
         self._numbers = 0

@@ -8,6 +8,7 @@ from ._effort import Effort
 from ._encodings import object_attributes, on_subject, read_json
 from ._errors import (
     AccessDenied,
+    AckRefused,
     AggregateError,
     AlreadyDefined,
     AlreadyPublished,
@@ -93,6 +94,7 @@ __all__ = [
     "ROOT_ROUTE",
     "ROOT_SCOPE",
     "AccessDenied",
+    "AckRefused",
     "AggregateError",
     "AlreadyDefined",
     "AlreadyPublished",

@@ -15,6 +15,7 @@
     ├── NoReply                       a request to which no reply has come in time
     ├── RequestEnded                  a reply to a request that waits no longer, or never was
     ├── NotARequest                   a reply to what is no request
+    ├── AckRefused                    an acknowledgement that does not count: twice, late, or of a job of others
     ├── BudgetExceeded                a broker has no memory left for what a client asks of it
     ├── TopologyError                 a link that must not exist, or a broker that cannot be reached
     ├── FeatureError                  a feature that breaks the rules of weaving
@@ -142,6 +143,10 @@ class RequestEnded(TidingsError):
 
 class NotARequest(TidingsError):
     """A reply to what is no request."""
+
+
+class AckRefused(TidingsError):
+    """An acknowledgement of a job does not count: it comes twice, too late, or is about a job of another member."""
 
 
 class BudgetExceeded(TidingsError):

@@ -93,6 +93,8 @@ def _terms(expression: Expression, positive: bool) -> _Terms:
 
 def _with_ranges(term: tuple[Constraint, ...]) -> Iterable[Constraint]:
     """The constraints with `a > 1 AND a < 5` as the one range that prints so; it means the same."""
+    if sum([type(constraint) is Range for constraint in term]) < 2:
+        return term
     bounds: dict[tuple[str, Kind], list[Range]] = {}
     for constraint in dict.fromkeys(term):
         if type(constraint) is Range:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from . import _algebra
 from ._conjunction import Conjunction
@@ -15,11 +16,18 @@ from ._errors import FilterError, FilterTooLarge
 from ._limits import checked, printable
 from ._location import Location
 from ._notification import Notification
-from .operators import Within
+from .operators import Equal, Member, Range, Within
+
+
+class _Quick(ABCMeta if TYPE_CHECKING else type(Protocol)):  # type: ignore[misc]
+    """Tells a filter by its class alone: `typing`, before Python 3.12, works a protocol out for each question."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return (cls is Matches and type(instance) is Filter) or super().__instancecheck__(instance)
 
 
 @runtime_checkable
-class Matches(Protocol):
+class Matches(Protocol, metaclass=_Quick):
     """The least that a filter class must offer; with no more, it works with flooding and simple routing only."""
 
     def matches(self, notification: Notification) -> bool:
@@ -135,7 +143,7 @@ class Filter:
         >>> Filter.parse("price > 20 AND name LIKE 'a%b%' OR price < 2").cost
         5
         """
-        return sum(constraint.cost for conjunction in self.conjunctions for constraint in conjunction)
+        return sum([constraint.cost for conjunction in self.conjunctions for constraint in conjunction.constraints])
 
     def resolve(self, here: Location) -> Filter:
         """Return this filter with every `myloc` replaced by places around `here`."""
@@ -148,7 +156,11 @@ class Filter:
     @property
     def has_marker(self) -> bool:
         """Whether it contains a `myloc` that is not resolved yet."""
-        return any(_is_marked(constraint) for conjunction in self.conjunctions for constraint in conjunction)
+        for conjunction in self.conjunctions:
+            for constraint in conjunction.constraints:
+                if type(constraint) not in _PLACELESS and _is_marked(constraint):
+                    return True
+        return False
 
     def __and__(self, other: Filter) -> Filter:
         return Filter(checked(a & b for a in self.conjunctions for b in other.conjunctions))
@@ -180,6 +192,10 @@ class Filter:
         if len(self.conjunctions) == 1:
             return str(self.conjunctions[0])
         return " OR ".join(f"({c})" if len(c) > 1 else str(c) for c in self.conjunctions)
+
+
+_PLACELESS = frozenset((Equal, Member, Range))
+"""What most constraints are: known by their class, because an ABC answers `isinstance` slowly."""
 
 
 def _is_marked(constraint: Constraint) -> bool:

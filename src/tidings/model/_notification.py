@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Self
@@ -124,7 +124,7 @@ class Notification(Mapping[str, Value]):
         """Whether it came from the past; None unless the subscription has `with_origin=True`."""
         return None
 
-    async def reply(self, notification: Mapping[str, object] | None = None, /, **attributes: object) -> None:
+    def reply(self, notification: Mapping[str, object] | None = None, /, **attributes: object) -> Awaitable[None]:
         """Reply, if this is a request: see `Client.request`. `NotARequest` if it was only published."""
         raise NotARequest(f"{self!r:.100} was published, and asks for no reply; publish the answer instead")
 

@@ -13,7 +13,7 @@ from ._constraint import Constraint
 from ._errors import FilterError, ValueRefused
 from ._expression import filter_of_term
 from ._filter import Filter
-from ._names import KEYWORDS, checked_name
+from ._names import KEYWORDS, MAX_NAME
 from ._values import Scalar, checked_scalar
 from .operators import Equal, Range
 
@@ -50,7 +50,9 @@ def plain_filter(text: str) -> Filter | None:
             written, sign, operand, low, high, joint = found.groups()
             if written.upper() in KEYWORDS:
                 return None
-            term.append(_constraint(checked_name(written), sign, operand, low, high))
+            if len(written) > MAX_NAME:
+                return None  # otherwise it is a name: the expression above has seen to that
+            term.append(_constraint(written, sign, operand, low, high))
             at, more = found.end(), joint is not None
         return filter_of_term(tuple(term))
     except (FilterError, ValueRefused):

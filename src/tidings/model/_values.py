@@ -128,6 +128,10 @@ def checked_value(value: object, place: str) -> Value:
 
 def literal(value: Scalar) -> str:
     """The value as the filter language writes it."""
+    if type(value) is str:  # these are most
+        return "'" + value.replace("'", "''") + "'"
+    if type(value) is int or type(value) is float:
+        return repr(value)
     match value:
         case bool():
             return "TRUE" if value else "FALSE"

@@ -13,6 +13,8 @@ from tidings.model import AccessDenied, FeatureError, TidingsError, Value, Value
 from tidings.wire import (
     ARRIVALS,
     BEATS,
+    EVACUATED,
+    GROUP_LOOKS,
     GROUPS,
     MAX_BROUGHT,
     MAX_HELLO,
@@ -22,6 +24,7 @@ from tidings.wire import (
     REQUESTS,
     SERIALISERS,
     VERSION,
+    WORK,
     Frame,
     Hello,
     Part,
@@ -393,6 +396,9 @@ class Accepted(Connection, Visitor):
         if kind is LinkKind.CLIENT and host.options.role is Role.INNER:
             self.reject(Reject("role", f"'{host.options.name}' is an inner broker; clients use a border broker"))
             return
+        if kind is LinkKind.CLIENT and hello.evacuated and host.evacuation.running:
+            self.reject(Reject(EVACUATED, f"'{host.options.name}' is being evacuated, too", retry=True))
+            return
         if kind is LinkKind.CLIENT:
             _check_silence(hello)
         brought = _brought(hello, identity) if kind is LinkKind.CLIENT else {}
@@ -501,7 +507,7 @@ class Accepted(Connection, Visitor):
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
-            features=() if peer.link.is_broker else (ARRIVALS, GROUPS, REQUESTS),
+            features=() if peer.link.is_broker else (ARRIVALS, GROUPS, GROUP_LOOKS, REQUESTS, WORK),
             place=str(host.broker.place) if peer.link.is_client and host.broker.place is not None else "",
         )
         self._parser.limit = host.options.limits.max_part

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tidings.broker import Broker, Feature, Guard, Link, LinkKind, Log
-from tidings.groups import Choosing, Groups
-from tidings.mobility import Arrivals, Edge, Following, Hosts, Neighbourhood, Roaming, Scheme
+from tidings.groups import Acknowledged, Choosing, Desk, Groups
+from tidings.mobility import Arrivals, Edge, Evacuation, Following, Hosts, Neighbourhood, Roaming, Scheme
 from tidings.model import Location, TidingsError, Value
-from tidings.scopes import Requests
+from tidings.scopes import Requests, Rules
 from tidings.wire import (
     TAKEN_OVER,
     Deliver,
@@ -122,8 +122,12 @@ class Host:
         """Where clients go, and come from."""
         self.arrivals = Arrivals()
         """Tells clients that have moved when they have everything."""
+        self.evacuation = Evacuation(self.hosts)
+        """Sends clients elsewhere before the broker stops."""
         self.requests = Requests()
         """Brings replies back to those who asked."""
+        self.rules = Rules(self.governance.scopes)
+        """Watches for what rules of scopes wait for."""
         self.roaming: Roaming | None = None
         """Keeps copies of clients ready, if the configuration says so."""
         if options.mobility.scheme is not Scheme.ORIGINS:
@@ -131,6 +135,7 @@ class Host:
                 options.mobility,
                 self.hosts,
                 self.neighbourhood,
+                room=self.budget,
                 guard_of=self._guard_of,
                 warn=log.warning,
                 locate=options.locate,
@@ -138,10 +143,13 @@ class Host:
             self.arrivals.scheme_of = self.roaming.scheme_of
         self.groups = Groups()
         """Subscribers that share what they get."""
+        self.work = Acknowledged(self.groups)
+        """The same, and each says what it has handled."""
         self.choosing = Choosing()
         """Scopes whose policies compare their members."""
-        sharing = (self.groups, self.choosing)
-        moving = (self.hosts, self.following, self.neighbourhood, self.arrivals, *sharing, self.requests)
+        sharing = (self.groups, self.work, self.choosing, Desk(self.groups, self.work))
+        around = (self.neighbourhood, self.arrivals, self.evacuation)
+        moving = (self.hosts, self.following, *around, *sharing, self.requests, self.rules)
         self.broker = Broker(
             options.name,
             self,
@@ -151,6 +159,7 @@ class Host:
             place=Location(options.mobility.place) if options.mobility.place is not None else None,
             features=[*features, self.governance.scopes, *moving, *([self.roaming] if self.roaming else [])],
         )
+        self.broker.borders.keys = {key.name: key for key in options.border_key}
         self.broker.crowded = self._crowded
         self.broker.held_up = self._held_up
         self.broker.charge = self._charge
@@ -209,8 +218,7 @@ class Host:
                 self.send_all(links, frame)
             return
         if self.ledger is not None:
-            for frame in written.frames():
-                self.ledger.sent_to_all(links, frame.message)
+            self.ledger.sent_written(links, written)
         self._end_group()
         peers = self._peers
         for link in links:

@@ -30,7 +30,7 @@ from tidings.store import (
     encode_deliveries,
     form_of,
 )
-from tidings.wire import AnyMessage, Deliver, Gap, Settled
+from tidings.wire import AnyMessage, Deliver, Gap, Settled, Written
 
 FLUSH_ROWS = 4_096
 """Rows in memory after which they go to the journal."""
@@ -76,6 +76,12 @@ class Ledger:
         if type(message) is Deliver:
             self._note(links, id(links), message)
 
+    def sent_written(self, links: Iterable[Link], written: Written) -> None:
+        """The same for what the data plane has written: one origin, the same subscriptions, one time."""
+        message = written.first.message
+        if type(message) is Deliver:
+            self._note(links, id(links), message, memoryview(written.numbers).cast("Q"))
+
     def gap(self, link: Link, gap: Gap) -> None:
         """A client is told that notifications are lost for some of its subscriptions."""
         what: dict[str, Plain] = {"origin": gap.origin, "epoch": gap.epoch, "first": gap.first, "last": gap.last}
@@ -86,7 +92,8 @@ class Ledger:
         self._acknowledged[link.name, key.origin] = Position(key.epoch, key.seq)
         self._soon()
 
-    def _note(self, links: Iterable[Link], key: object, message: Deliver) -> None:
+    def _note(self, links: Iterable[Link], key: object, message: Deliver, numbers: Iterable[int] = ()) -> None:
+        """Note a notification, or all those of its origin with these numbers that went with it."""
         ids, route = message.subscriptions, message.envelope.routes[0]
         past = FROM_PAST in route.tags
         group = self._groups.get((key, ids, past))
@@ -96,7 +103,8 @@ class Ledger:
             self._kept.append(links)
         identity = message.envelope.identity
         source = self._sources.setdefault((identity.origin, identity.epoch), len(self._sources))
-        self._rows.append(Sent(group, source, identity.seq, self._now(), form_of(route)))
+        now, form = self._now(), form_of(route)
+        self._rows += [Sent(group, source, number, now, form) for number in numbers or (identity.seq,)]
         if len(self._rows) >= FLUSH_ROWS:
             self.flush()
         else:

@@ -2,6 +2,7 @@
 
     GET  /status        the broker: links, clients, tables, counters, as JSON
     GET  /mobility      hosted clients, copies, and the neighbour graph of the network
+    POST /mobility      {"evacuate": "berlin"} sends the clients of a broker elsewhere, {"evacuation": ...}: how far?
     GET  /scopes        the scope graph, as far as whoever asks may see it
     GET  /scopes/log    what was changed and refused lately
     POST /scopes        changes: {"changes": [{"type": "CreateScope", "id": "market"}], "mode": "relaxed"}
@@ -23,9 +24,9 @@ import msgspec
 
 from tidings.aggregation.messages import Seen
 from tidings.mobility import Whole
-from tidings.model import AccessDenied, ScopeError, json_problem
+from tidings.model import AccessDenied, ScopeError, TidingsError, json_problem
 from tidings.scopes import Answer, AnyChange, Ask, BoundedReading, Mode, Review, Reviewed, Snapshot, enc_hook, shown_to
-from tidings.wire import encode_status
+from tidings.wire import EvacuationStatus, encode_evacuation, encode_status
 
 from ._access import AccessEntry
 from ._connection import DENIAL_DELAY
@@ -70,6 +71,11 @@ class Reply(NamedTuple):
     status: HTTPStatus
     content_type: str
     body: bytes
+
+
+class _Order(msgspec.Struct, forbid_unknown_fields=True):
+    evacuate: str = ""
+    evacuation: str = ""
 
 
 class _Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -150,6 +156,11 @@ class Management:
                     reason = f"'{who.name}' may not see how clients move; it needs the right to administer"
                     return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
                 return Reply(HTTPStatus.OK, "application/json", await self._mobility() + b"\n")
+            case "POST", "/mobility":
+                if not who.administer:
+                    reason = f"'{who.name}' may not send clients elsewhere; it needs the right to administer"
+                    return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
+                return await self._evacuate(request)
             case "GET", "/scopes":
                 graph = shown_to(self._server.host.governance.scopes.graph, who.name, who.administer)
                 words = msgspec.to_builtins(Snapshot.of(graph), enc_hook=enc_hook)
@@ -161,7 +172,7 @@ class Management:
         return refusal(
             HTTPStatus.METHOD_NOT_ALLOWED,
             "NotPossible",
-            f"{request.method} {request.path} is not supported; use GET, or POST for /scopes",
+            f"{request.method} {request.path} is not supported; use GET, or POST for /scopes and /mobility",
         )
 
     def _identified(self, authorization: str) -> AccessEntry:
@@ -178,9 +189,8 @@ class Management:
         return _json(HTTPStatus.OK, answer.entries) if isinstance(answer, Reviewed) else _refused(answer)
 
     async def _change(self, request: Request, who: AccessEntry) -> Reply:
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            reason = "changes are sent as JSON, with the header `Content-Type: application/json`"
-            return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "ValueRefused", reason)
+        if (strange := _no_json(request)) is not None:
+            return strange
         try:
             wish = msgspec.json.decode(request.body, type=_Wish, dec_hook=BoundedReading())
         except (msgspec.MsgspecError, ScopeError, ValueError, RecursionError) as error:
@@ -206,6 +216,37 @@ class Management:
         neighbourhood.context.call_later(0, lambda: neighbourhood.look(done))  # in a turn of the broker
         return await heard
 
+    async def _evacuate(self, request: Request) -> Reply:
+        if (strange := _no_json(request)) is not None:
+            return strange
+        try:
+            order = msgspec.json.decode(request.body, type=_Order)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            reason = f"this cannot be read: {json_problem(request.body, error)}"
+            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", reason)
+        broker = order.evacuate or order.evacuation
+        if not broker or (order.evacuate and order.evacuation):
+            reason = 'say which broker: {"evacuate": "berlin"}, and then {"evacuation": "berlin"} for how far it is'
+            return refusal(HTTPStatus.BAD_REQUEST, "ValueRefused", reason)
+        evacuation, loop = self._server.host.evacuation, asyncio.get_running_loop()
+        heard: asyncio.Future[EvacuationStatus | TidingsError] = loop.create_future()
+
+        def done(status: EvacuationStatus | TidingsError) -> None:
+            if not heard.done():
+                heard.set_result(status)
+
+        def ask() -> None:
+            try:
+                evacuation.order(broker, "", done, begin=bool(order.evacuate))
+            except TidingsError as error:
+                done(error)
+
+        evacuation.context.call_later(0, ask)  # in a turn of the broker
+        status = await heard
+        if isinstance(status, TidingsError):
+            return refusal(HTTPStatus.CONFLICT, type(status).__name__, str(status))
+        return Reply(HTTPStatus.OK, "application/json", encode_evacuation(status) + b"\n")
+
     async def _asked(self, question: Ask | Review, who: AccessEntry) -> Answer | Reviewed:
         service, loop = self._server.host.governance.scopes, asyncio.get_running_loop()
         heard: asyncio.Future[Answer | Reviewed] = loop.create_future()
@@ -229,6 +270,14 @@ def _stranger(request: Request) -> Reply | None:
         reason = f"management is for tools on this machine, at one of {', '.join(LOCAL_NAMES)}, and not for web pages"
         return refusal(HTTPStatus.FORBIDDEN, "AccessDenied", reason)
     return None
+
+
+def _no_json(request: Request) -> Reply | None:
+    """Why the body of a request is not read; None: it is."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() == "application/json":
+        return None
+    reason = "changes are sent as JSON, with the header `Content-Type: application/json`"
+    return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "ValueRefused", reason)
 
 
 def _refused(answer: Answer | Reviewed) -> Reply:

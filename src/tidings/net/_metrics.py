@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from tidings.aggregation import Exports
-from tidings.scopes import counted_policies
+from tidings.scopes import OUTCOMES, counted_policies
 from tidings.wire import PeerStatus, Status, TableStatus
 
 from ._listener import Listener
@@ -46,6 +46,7 @@ class BrokerCollector(Collector):
         yield from _peers(self._reporter.peers, {peer.name: peer.told_subscriptions for peer in status.peers})
         yield from _memory(self._reporter.memory())
         yield from _movement(self._reporter.movement())
+        yield from _rules(self._reporter.rules())
         yield from _hand_offs(status.mobility, *self._reporter.graph_quality())
         yield from _clocks(status.peers)
         yield from _history(status.history)
@@ -93,6 +94,11 @@ def _broker(status: Status) -> Iterator[Metric]:
         yield _gauge("scope_graph_known", "1: the scope graph is known; 0: publications wait.", status.scopes.ready)
         failed, slow = counted_policies()
         yield _counter("policy_failures", "Denials because a policy failed or is not registered.", failed)
+        border = "What the borders of scopes did not let pass, by the reason."
+        refusals = CounterMetricFamily("tidings_border_refusals", border, labels=["reason"])
+        for reason, count in sorted(status.counters.border_refusals.items()):
+            refusals.add_metric([reason], count)
+        yield refusals
         yield _counter("policy_slow", "Answers for which a policy took too long.", slow)
     counters = status.counters
     yield _counter("stale_frames", "Frames of an old tree, dropped.", counters.stale_frames)
@@ -114,11 +120,21 @@ def _movement(counted: Mapping[str, int]) -> Iterator[Metric]:
     yield from (_counter(name, _MOVEMENT[name], count) for name, count in counted.items())
 
 
+def _rules(counted: Mapping[str, int]) -> Iterator[Metric]:
+    yield _counter("rule_events", "Events at this broker that rules waited for.", counted["noticed"])
+    outcomes = CounterMetricFamily("tidings_rule_outcomes", "What became of them.", labels=["outcome"])
+    for outcome in OUTCOMES:
+        outcomes.add_metric([outcome], counted[outcome])
+    yield outcomes
+    yield _gauge("rule_events_waiting", "Events of rules that wait for the authority.", counted["waiting"])
+
+
 _HAND_OFFS = {
     "hand_offs": "Clients that came from another broker.",
     "hits": "Clients that found a copy which was ready.",
     "early": "Clients that came before their copy was ready.",
     "misses": "Clients that found no copy.",
+    "copies_refused": "Copies of clients that were not taken, for want of room or of rights.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",
     "virtual_hits": "Subscriptions that clients took over from virtual clients.",

@@ -13,11 +13,14 @@ from tidings.wire import (
     MAX_CLIENTS,
     CopyStatus,
     EdgeStatus,
+    EvacuationStatus,
     HostedStatus,
     MobilityReply,
     MobilityRequest,
     MobilityStatus,
     MoveStatus,
+    Refused,
+    encode_evacuation,
     encode_mobility,
 )
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 MAX_FILE = 1_000_000
 """The most bytes of a file that is imported."""
+EVACUATING = ("evacuate", "evacuation")
+"""Requests that are about one broker: begin, and tell how far it is."""
 
 
 class Movement:
@@ -41,11 +46,23 @@ class Movement:
         if link.guard is not None and not link.guard.administer:
             raise AccessDenied(f"'{link.guard.name}' may not see or change how clients move; that needs `administer`")
 
-        def done(whole: Whole) -> None:
+        def answer(message: MobilityReply | Refused) -> None:
             if self._host.broker.client(link.name) is link:
-                self._host.broker.send(link, MobilityReply(request.id, self.encoded(whole, request.client)))
+                self._host.broker.send(link, message)
 
-        self.order(request, done)
+        def told(status: EvacuationStatus | TidingsError) -> None:
+            if isinstance(status, TidingsError):
+                answer(Refused(type(status).__name__, str(status), request.id))
+            else:
+                answer(MobilityReply(request.id, encode_evacuation(status)))
+
+        if request.action in EVACUATING:
+            if not request.old:
+                raise TidingsError("no broker is named; say which one is to be evacuated")
+            begin = request.action == "evacuate"
+            self._host.evacuation.order(request.old, link.name, told, begin=begin)
+        else:
+            self.order(request, lambda whole: answer(MobilityReply(request.id, self.encoded(whole, request.client))))
 
     def order(self, request: MobilityRequest, done: Callable[[Whole], None]) -> None:
         """Do what somebody who may asks for; raises `TidingsError` before anything changes."""
@@ -60,7 +77,9 @@ class Movement:
             case "forget" if request.old:
                 neighbourhood.forget(request.old, request.new, done)
             case _:
-                raise TidingsError(f"'{request.action:.20}' is no request about mobility; use look, import or forget")
+                raise TidingsError(
+                    f"'{request.action:.20}' is no request about mobility; use look, import, forget or evacuate"
+                )
 
     def encoded(self, whole: Whole, client: str = "") -> bytes:
         """What is to be said, of all clients or of one."""
@@ -102,12 +121,14 @@ class Movement:
         """What has happened since the broker started, and how large the graph is."""
         graph = self._host.neighbourhood.graph
         quality = graph.quality
-        virtual = self._host.roaming.keeping.virtual if self._host.roaming is not None else None
+        keeping = self._host.roaming.keeping if self._host.roaming is not None else None
+        virtual = keeping.virtual if keeping is not None else None
         return {
             "hand_offs": self._host.neighbourhood.arrived,
             "hits": quality.hits,
             "early": quality.early,
             "misses": quality.misses,
+            "copies_refused": keeping.refused if keeping is not None else 0,
             "edges_added": quality.additions,
             "edges_removed": quality.removals,
             "edges": len(graph),

@@ -11,7 +11,7 @@ from tidings.aggregation import AggregationOptions
 from tidings.broker import Role, RoutingOptions
 from tidings.history import HistoryOptions, StrategyOptions
 from tidings.mobility import MobilityOptions
-from tidings.scopes import Admission
+from tidings.scopes import Admission, BorderKey
 from tidings.store import PROMOTED
 from tidings.wire import DEFAULT_PORT
 
@@ -63,6 +63,8 @@ class Limits:
     """For how many seconds of each minute a slow subscriber with the policy `block` may hold others up."""
     stall_seconds: float = 2.0
     """How long a neighbour whose queue is full may acknowledge nothing before its link is given up."""
+    join_seconds: float = 60.0
+    """How long a neighbour whose link the tree uses may take to join the tree before that link is given up."""
     drain: float = 3.0
     """How long a stopping server waits for its peers in all: for its queues to empty, and for its goodbye to arrive."""
     clock_offset: float = 1.0
@@ -126,6 +128,8 @@ class Options:
     """At the authority: whether the scope graph stays as it is."""
     admission: Admission | None = field(default=None, repr=False)
     """At the authority: a rule of the operator's own, asked whenever a membership comes to be or changes."""
+    border_key: tuple[BorderKey, ...] = ()
+    """The keys by which this broker, as a gateway, signs what leaves scopes and checks what comes into them."""
     neighbours: tuple[str, ...] = ()
     """The brokers to connect to, as `tidings://host:port` or `tidings+tls://host:port`."""
     neighbour_token: str | None = field(default=None, repr=False)

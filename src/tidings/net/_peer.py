@@ -15,6 +15,7 @@ whoever has nothing to lose, or is a neighbour, loses its link.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 from collections import deque
 from itertools import groupby
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidings.broker import Link
 from tidings.wire import (
+    HEADER,
     MSGPACK,
     AnyMessage,
     Deliver,
@@ -69,11 +71,17 @@ ACK_DELAY = 0.02
 """Seconds after which what arrived is acknowledged at the latest."""
 
 
+class _Written(enum.Enum):
+    """What is known of a message that the data plane has written, until somebody must know more: then it is read."""
+
+    NOTIFICATION = enum.auto()
+
+
 class _Queued(NamedTuple):
     """Something that waits for room in the window."""
 
     data: bytes
-    message: Deliver | Gap | PublishAck | None
+    message: Deliver | Gap | PublishAck | _Written | None
     """A notification, which may be dropped; or the report of such a loss or an acknowledgement, which can grow."""
 
 
@@ -128,6 +136,8 @@ class Peer:
         self.silence = 0.0
         """Of a client: after how many seconds of silence its connection is given up; 0: as the broker's limits say."""
         self._vigil: Vigil | None = None
+        self.awaited_since = host.loop.time()
+        """When a neighbour was last seen where the tree wants it: joined, or not needed."""
         self.away = False
         """Whether a client is not there, or says nothing, and the broker has been told so."""
         self.congestion = Congestion(self, host.patience, limits.stall_seconds)
@@ -190,13 +200,13 @@ class Peer:
         if self.serialiser is not MSGPACK:
             self._flush_frames(written.frames(), {})
             return
-        data, count, largest = written
+        data, count, largest, _ = written
         if largest <= self.max_part and not self._queue and self.session.offer(data, count):
             if self.stream is not None:
                 self.stream.write_now(data)
             return
-        for one, frame in zip(written.parts(), written.frames(), strict=True):
-            self._send(one, frame.message)
+        for one in written.parts():
+            self._send(one, _Written.NOTIFICATION)
 
     def _flush_frames(self, outbox: list[Frame], batches: dict[tuple[Serialiser, tuple[int, ...]], Batch]) -> None:
         while outbox:
@@ -218,10 +228,10 @@ class Peer:
         for frame, data in zip(outbox, batch.parts, strict=False):  # a large outbox takes several batches
             self._send(data, frame.message)
 
-    def _send(self, data: bytes, message: AnyMessage) -> None:
+    def _send(self, data: bytes, message: AnyMessage | _Written) -> None:
         """Send one part as soon as there is room for it."""
         if len(data) - 4 > self.max_part:
-            self._too_large(message)
+            self._too_large(_read(data) if isinstance(message, _Written) else message)
             return
         if not self._queue and not self.session.full:
             self._transmit(data)
@@ -231,7 +241,7 @@ class Peer:
             self._overflow()
         self._count()
 
-    def _enqueue(self, data: bytes, message: AnyMessage) -> None:
+    def _enqueue(self, data: bytes, message: AnyMessage | _Written) -> None:
         if isinstance(message, PublishAck) and self._queue:
             last = self._queue[-1].message
             if isinstance(last, PublishAck) and (joined := last.joined(message)) is not None:
@@ -239,7 +249,11 @@ class Peer:
                 message = joined
                 self._queue_bytes -= len(self._queue.pop().data)
                 data = part(Part.DATA, self.serialiser.encode(Frame(message)))
-        self._queue.append(_Queued(data, message if isinstance(message, Deliver | Gap | PublishAck) else None))
+        if isinstance(message, _Written):
+            known: Deliver | Gap | PublishAck | _Written | None = message if self.link.is_client else None
+        else:
+            known = message if isinstance(message, Deliver | Gap | PublishAck) else None
+        self._queue.append(_Queued(data, known))
         self._queue_bytes += len(data)
 
     def _count(self) -> None:
@@ -313,15 +327,17 @@ class Peer:
         before = self.dropped
         while self._queue and (len(self._queue) + len(kept) > parts or self._queue_bytes > size):
             queued = self._queue.popleft()
-            if not isinstance(queued.message, Deliver | Gap):
+            message = queued.message
+            if not isinstance(message, Deliver | Gap | _Written):
                 kept.append(queued)
                 continue
             self._queue_bytes -= len(queued.data)
-            if isinstance(queued.message, Deliver):
+            if isinstance(message, _Written):
+                message = cast(Deliver, _read(queued.data))
+            if isinstance(message, Deliver):
                 self.dropped += 1
-                lost.add(_gap(queued.message))
-            else:
-                lost.add(queued.message)
+                message = _gap(message)
+            lost.add(message)
         for gap in lost.gaps(parts // GAPS_PART):
             self._note(gap)
             data = part(Part.DATA, self.serialiser.encode(Frame(gap)))
@@ -446,6 +462,11 @@ class Peer:
         self.host.budget.add(self.owner, -self._window_counted)
         self._window_counted = 0
         self.congestion.close()
+
+
+def _read(data: bytes) -> AnyMessage:
+    """The message in a part that was written as bytes."""
+    return MSGPACK.decode(data[HEADER.size :]).message
 
 
 def _gap(deliver: Deliver) -> Gap:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidings.aggregation import Aggregation, Deployments, Receivers
+from tidings.aggregation import Aggregation, Deployments, Quenching, Receivers
 from tidings.broker import Durables, Feature
 from tidings.model import FeatureError, TidingsError
 from tidings.store import Store
@@ -138,7 +138,7 @@ class Server:
         self.failed = loop.create_future()
         self._journal = journal = Journal(self._store) if self._store is not None else None
         features = [*self._features, *([journal] if journal is not None else []), *history_features(options)]
-        aggregation = None
+        aggregation = quenching = None
         if options.aggregation.enabled:
             deployments = Deployments(options.aggregation)
             self._code = deployments.workers = CodeWorkers(
@@ -149,7 +149,8 @@ class Server:
             aggregation = Aggregation(options.aggregation, deployments, log.warning, drawn_secret)
             if options.data is not None:
                 aggregation.secret_known = PseudonymFile(Path(options.data))
-            features += [deployments, aggregation, Receivers(options.aggregation)]
+            quenching = Quenching()
+            features += [deployments, aggregation, Receivers(options.aggregation), quenching]
         self.host = Host(options, epoch, self._store, features, configured_edges(options))
         self.movement = Movement(self.host)
         if (roaming := self.host.roaming) is not None:
@@ -163,6 +164,8 @@ class Server:
         self.host.on_failure = self._fail
         self.durables = Durables(self.host.broker, self._store)
         self.host.following.serve(self.durables)
+        if quenching is not None:
+            quenching.kept_here = lambda: self.durables.filters
         tell_of(self.durables, self.host.names)
         LogReading(self.host.broker, self._store)
         Browsing(self.host.broker)

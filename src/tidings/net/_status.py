@@ -16,6 +16,7 @@ from tidings.aggregation.messages import Seen
 from tidings.broker import Link, Table
 from tidings.history import Strict
 from tidings.model import AccessDenied
+from tidings.scopes import OUTCOMES
 from tidings.wire import (
     MAX_CLIENTS,
     MAX_FILTERS,
@@ -96,6 +97,11 @@ class Reporter:
             "durables_moved": host.following.moved_here,
         }
 
+    def rules(self) -> dict[str, int]:
+        """What has become of events that rules waited for here; `waiting`: how many wait for the authority."""
+        rules = self._server.host.rules
+        return {**{word: rules.counted[word] for word in ("noticed", *OUTCOMES)}, "waiting": rules.waiting}
+
     def graph_quality(self) -> tuple[float, float]:
         """How often the neighbour graph lacked an edge, and how many it had in vain: F_neg and F_pos."""
         return self._server.movement.quality()
@@ -147,6 +153,7 @@ class Reporter:
                 repeated_publications=statistics.repeated_publications,
                 gaps=statistics.gaps,
                 unstored=statistics.unstored,
+                border_refusals=dict(statistics.border_refusals),
             ),
             tree=self._tree(),
             suspended=tuple(sorted(broker.recovery.suspended)),

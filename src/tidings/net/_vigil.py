@@ -10,6 +10,9 @@ heartbeat, so its broker waits a little longer (`PATIENCE`), and an idle connect
 A client that has said nothing for its silence counts as away, even where the connection is given up later
 (`client_silence`). A timer that is late by more than a heartbeat says that this process stood still: then nobody can
 have been heard, and nobody is judged.
+
+A neighbour that answers pings may still keep others waiting: it tells of its links, so that the tree uses them, and
+never joins the tree. After `join_seconds` of that its link is given up.
 """
 
 from __future__ import annotations
@@ -69,6 +72,8 @@ class Vigil:
                 stream.write(part(Part.PING))
             if peer.link.is_client:
                 self._judge(silence, late=late)
+            elif self._has_not_joined(now, late=late):
+                return
         wait = self._quiet / 2
         if peer.link.is_client and not stream.paused:
             wait = max(wait, self._quiet - silence)
@@ -80,3 +85,18 @@ class Vigil:
             self._host.back(self._peer)
         elif not late:
             self._host.away(self._peer)
+
+    def _has_not_joined(self, now: float, *, late: bool) -> bool:
+        """Whether the link of a neighbour is given up, because it does not join the tree that uses this link."""
+        peer, limit = self._peer, self._host.options.limits.join_seconds
+        if late or not self._host.broker.awaits(peer.link):
+            peer.awaited_since = now
+        if now - peer.awaited_since < limit:
+            return False
+        reason = (
+            f"broker '{peer.link.name}' told of its links and did not join the tree within {limit:g} seconds; "
+            "check that it runs a version of Tidings that its neighbours understand"
+        )
+        log.warning("%s; closing its connection", reason)
+        self._host.disconnect(peer, "not-joined", reason)
+        return True

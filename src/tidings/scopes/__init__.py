@@ -5,6 +5,8 @@ from tidings.model import AuthorityUnreachable, FrozenGraph, NoAuthority, NotAll
 from ._applying import apply
 from ._attributes import Attributes
 from ._audit import AuditEntry, Sight, described
+from ._border_keys import MAX_CHECKS, VALID, BorderKey, secret_key
+from ._borders import BORDER_CHECK, BORDER_SIGN
 from ._changes import (
     Anchor,
     AnyChange,
@@ -25,6 +27,7 @@ from ._changes import (
     SetPlacement,
     SetPolicy,
     SetRoles,
+    SetRules,
     SetSelective,
     Unanchor,
     Undefine,
@@ -47,6 +50,7 @@ from ._messages import (
     Review,
     Reviewed,
     Revision,
+    RuleCount,
     ScopeEnded,
     Seen,
     Snapshot,
@@ -72,6 +76,7 @@ from ._outlook import (
 from ._passage import Passage
 from ._planning import THOROUGH_EFFORT, Planning, plan_change
 from ._readers import Reading, readers_named, what_sees, who_sees
+from ._rules import Rule
 from ._sessions import SESSION_ID, SESSION_MODE, SessionMode
 from ._undoing import inverse
 from ._warnings import warnings
@@ -86,17 +91,36 @@ from .mappings import (
     mapping,
     read_mapping,
 )
-from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, register_policy
+from .policies import Policy, PolicyContext, PolicyKind, PolicyUse, Wait, register_policy
 from .policies._running import counted as counted_policies
-from .service import GRAPH_TABLE, Admission, Decision, Plan, Requests, Scopes, Versions, View, credential, shown_to
+from .policies._running import shut_down_all as shut_down_policies
+from .service import (
+    GRAPH_TABLE,
+    OUTCOMES,
+    Admission,
+    Decision,
+    Plan,
+    Requests,
+    Rules,
+    Scopes,
+    Versions,
+    View,
+    credential,
+    shown_to,
+)
 
 __all__ = [
+    "BORDER_CHECK",
+    "BORDER_SIGN",
     "CLOSED",
     "GRAPH_TABLE",
+    "MAX_CHECKS",
     "OPEN",
+    "OUTCOMES",
     "SESSION_ID",
     "SESSION_MODE",
     "THOROUGH_EFFORT",
+    "VALID",
     "Admission",
     "Anchor",
     "Answer",
@@ -105,6 +129,7 @@ __all__ = [
     "Attributes",
     "AuditEntry",
     "AuthorityUnreachable",
+    "BorderKey",
     "BoundedReading",
     "Carried",
     "Census",
@@ -158,6 +183,9 @@ __all__ = [
     "Review",
     "Reviewed",
     "Revision",
+    "Rule",
+    "RuleCount",
+    "Rules",
     "Scope",
     "ScopeEnded",
     "Scopes",
@@ -172,6 +200,7 @@ __all__ = [
     "SetPlacement",
     "SetPolicy",
     "SetRoles",
+    "SetRules",
     "SetSelective",
     "Sight",
     "SightChange",
@@ -183,6 +212,7 @@ __all__ = [
     "Undefine",
     "Versions",
     "View",
+    "Wait",
     "Way",
     "apply",
     "client_node",
@@ -217,7 +247,9 @@ __all__ = [
     "register_policy",
     "resolve",
     "scope_component",
+    "secret_key",
     "shown_to",
+    "shut_down_policies",
     "sightings",
     "visibility_roots",
     "visible",
@@ -227,3 +259,4 @@ __all__ = [
 ]
 
 guard_log("tidings.scopes")
+guard_log("tidings.rules")

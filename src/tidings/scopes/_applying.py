@@ -10,6 +10,7 @@ import msgspec
 from tidings.model import ROOT_SCOPE, AlreadyDefined, ScopeError, UnknownName
 
 from ._attributes import attributes_of, check_attributes
+from ._borders import check_border, check_gateways
 from ._changes import (
     Anchor,
     AnyChange,
@@ -30,6 +31,7 @@ from ._changes import (
     SetPlacement,
     SetPolicy,
     SetRoles,
+    SetRules,
     SetSelective,
     Unanchor,
     Undefine,
@@ -37,6 +39,7 @@ from ._changes import (
 from ._draft import Draft
 from ._graph import CLIENT, NOTHING_SAID, Graph, Membership, Placement, Scope, is_client
 from ._interface import Interface
+from ._rules import check_rules
 from ._sessions import check_session
 from .policies._policy import PolicyKind, PolicyUse
 from .policies._registry import check_use, compares
@@ -79,6 +82,7 @@ def apply(graph: Graph, changes: tuple[AnyChange, ...]) -> Graph:
         graph = Draft(graph)
     for change in changes:
         graph = _changed(graph, change, version)
+    check_gateways(graph, changes)
     return graph.numbered(version)
 
 
@@ -106,6 +110,10 @@ def _changed(graph: Graph, change: AnyChange, version: int) -> Graph:
             return _said(graph, change)
         case SetPolicy():
             return _policed(graph, change, version)
+        case SetRules():
+            scope = graph.scope(change.scope)
+            check_rules(scope.id, change.rules)
+            return graph.with_scope(msgspec.structs.replace(scope, rules=change.rules))
         case SetOrigin():
             return graph.with_scope(_deployed(graph, graph.scope(change.scope), change))
         case Define() | Redefine() | Undefine():
@@ -141,6 +149,7 @@ def _create(graph: Graph, change: CreateScope, version: int) -> Graph:
     _check_roles(id, change.roles)
     attributes = attributes_of({}).merged(change.attributes)
     check_session(graph, id, attributes)
+    check_border(id, attributes)
     scope = Scope(
         id,
         change.interface,
@@ -218,7 +227,7 @@ def _check_length(change: Define | Redefine) -> None:
 def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
     """The graph with other attributes or roles of a scope or client.
 
-    Nobody sees anything else by it, unless a session begins or ends.
+    Nobody sees anything else by it, unless a session begins or ends, or a border is guarded.
     """
     known = graph.described(change.node)
     if isinstance(change, SetRoles):
@@ -229,6 +238,7 @@ def _said(graph: Graph, change: SetAttributes | SetRoles) -> Graph:
         check_attributes(attributes)
         if isinstance(known, Scope):
             check_session(graph, change.node, attributes)
+            check_border(change.node, attributes)
         said = msgspec.structs.replace(known, attributes=attributes)
     if isinstance(said, Scope):
         return graph.with_scope(said)
@@ -298,9 +308,11 @@ def _destroy(graph: Graph, change: DestroyScope) -> Graph:
         raise ScopeError("the root scope is always there; destroy the scopes in it instead")
     edges = [(id, scope) for scope in graph.superscopes(id)] + [(member, id) for member in graph.members(id)]
     if edges and not change.cascade:
+        counts = ((len(graph.members(id)), "member"), (len(graph.superscopes(id)), "superscope"))
+        has = " and ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts if count)
         raise ScopeError(
-            f"scope '{id}' has {len(graph.members(id))} members and {len(graph.superscopes(id))} superscopes; "
-            "let them leave first, or destroy it with cascade"
+            f"scope '{id}' has {has}; end these memberships first, or destroy it with cascade=True (on the command "
+            "line: --cascade)"
         )
     for member, scope in edges:
         graph = _unlabelled(graph.without_edge(member, scope), member, scope)

@@ -14,6 +14,7 @@ from tidings.model import Duplicates
 from ._attributes import NO_ATTRIBUTES, AnyAttributes, attributes_of
 from ._graph import CLIENT, Placement, is_client
 from ._interface import CLOSED, OPEN, Interface
+from ._rules import Rule
 from .mappings._mapping import EdgeMapping
 from .policies._policy import PolicyKind, PolicyUse
 
@@ -162,6 +163,13 @@ class SetPolicy(Change, frozen=True):
     policy: PolicyUse | None = None
 
 
+class SetRules(Change, frozen=True):
+    """The rules of a scope, in place of those that it had."""
+
+    scope: str
+    rules: tuple[Rule, ...] = ()
+
+
 class SetAttributes(Change, frozen=True):
     """What is said about a scope or a client; a name without a value is removed."""
 
@@ -218,6 +226,7 @@ AnyChange: TypeAlias = (
     | SetPlacement
     | SetDelivery
     | SetPolicy
+    | SetRules
     | SetAttributes
     | SetRoles
     | SetOrigin
@@ -247,6 +256,7 @@ def moved(changes: tuple[AnyChange, ...]) -> frozenset[str] | None:
                 SetAttributes()
                 | SetRoles()
                 | SetOrigin()
+                | SetRules()
                 | Define()
                 | Redefine()
                 | Undefine()

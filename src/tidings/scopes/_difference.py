@@ -32,6 +32,7 @@ from ._changes import (
     SetPlacement,
     SetPolicy,
     SetRoles,
+    SetRules,
     SetSelective,
     Unanchor,
     Undefine,
@@ -71,6 +72,9 @@ def _changes(before: Graph, after: Graph) -> Iterator[AnyChange]:
             yield Leave(client, ROOT_SCOPE)
     for scope in after.scopes.values():
         yield from _origin(before, scope)
+    for scope in after.scopes.values():  # a rule may speak of what the other changes make
+        if before.scopes.get(scope.id, Scope(scope.id)).rules != scope.rules:
+            yield SetRules(scope.id, scope.rules)
 
 
 def _defined(before: Graph, after: Graph) -> Iterator[AnyChange]:

@@ -18,6 +18,7 @@ from tidings.model import ROOT_SCOPE, Duplicates, ScopeError
 
 from ._attributes import NO_ATTRIBUTES, AnyAttributes
 from ._interface import CLOSED, OPEN, Interface
+from ._rules import Rule
 from .mappings._mapping import EdgeMapping
 from .policies._policy import PUBLISHING, PolicyUse
 
@@ -80,6 +81,8 @@ class Scope(msgspec.Struct, frozen=True):
     """Which members or superscopes the labels in that definition have picked."""
     policies: dict[str, PolicyUse] = {}
     """Its transmission policies, by the value of their kind."""
+    rules: tuple[Rule, ...] = ()
+    """What changes the graph when something happens in it, in this order."""
 
     @property
     def confidential(self) -> bool:
@@ -281,6 +284,11 @@ class Graph:
     def policed(self) -> bool:
         """Whether any component has a policy."""
         return bool(self.policies)
+
+    @functools.cached_property
+    def ruled(self) -> tuple[Scope, ...]:
+        """The scopes that have rules."""
+        return tuple(scope for _, scope in sorted(self.scopes.items()) if scope.rules)
 
     def publishing(self, node: str) -> PolicyUse | None:
         """The policy that says into which superscopes a component publishes, if it has one."""

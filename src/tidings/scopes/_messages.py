@@ -13,6 +13,7 @@ from ._audit import AuditEntry
 from ._changes import AnyChange
 from ._components import Component
 from ._graph import Client, Graph, Membership, Scope
+from ._rules import Rule
 from .mappings._constant import BoundedReading, dec_hook, enc_hook
 
 
@@ -66,6 +67,8 @@ class Transaction(msgspec.Struct, frozen=True):
     """Microseconds since 1970 UTC, by the clock of the authority."""
     request: str
     mode: Mode = Mode.RELAXED
+    depth: int = 0
+    """How many rules have led to it; 0: somebody asked for it."""
 
 
 class ScopeMessage(msgspec.Struct, frozen=True, tag=True):
@@ -85,6 +88,8 @@ class Ask(ScopeMessage, frozen=True):
     """Set by the border broker: whether that client may change everything."""
     expected: int | None = None
     """The version on which the changes were worked out; if the graph has moved on since, they are refused."""
+    depth: int = 0
+    """How many rules have led to it; set by the authority."""
 
 
 class Answer(ScopeMessage, frozen=True):
@@ -113,16 +118,30 @@ class Review(ScopeMessage, frozen=True):
     request: str
     limit: int = 100
     """The most entries, the newest."""
+    rules: bool = False
+    """Whether it wants to know, in place of the entries, what rules have done."""
     who: str = ""
     administrator: bool = False
     """As in `Ask`: set by the border broker."""
 
 
+class RuleCount(msgspec.Struct, frozen=True):
+    """What one rule has done since the authority started."""
+
+    scope: str
+    rule: Rule
+    done: int = 0
+    failed: int = 0
+    reason: str = ""
+    """Why it failed last."""
+
+
 class Reviewed(ScopeMessage, frozen=True):
-    """What was changed and refused lately, the oldest first."""
+    """What was changed and refused lately, the oldest first; or what rules have done."""
 
     request: str
-    entries: tuple[AuditEntry, ...]
+    entries: tuple[AuditEntry, ...] = ()
+    rules: tuple[RuleCount, ...] = ()
 
 
 class State(ScopeMessage, frozen=True):

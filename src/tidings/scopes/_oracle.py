@@ -5,6 +5,7 @@ Everything else is tested against this module, so it is written to be read, not 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -77,11 +78,13 @@ def reach(
     clients: bool = True,
     climbing: Climbing | None = None,
     identity: Identity | None = None,
+    possible: bool = False,
 ) -> list[Sighting]:
     """Everywhere that a publication becomes visible, once for each path; the publisher's own sight of it first.
 
     Without `clients`, only scopes are looked into. `climbing`: where it may climb, interfaces aside. Without an
-    `identity`, it is everywhere that interfaces let it come; with one, policies choose from that.
+    `identity`, it is everywhere that interfaces let it come; with one, policies choose from that. If it is `possible`
+    that a deciding point gives it to a client, it counts as given.
     """
     found: list[Sighting] = []
     if own(graph, publisher, notification, climbing):
@@ -91,7 +94,7 @@ def reach(
             continue
         start = Sighting(publisher, notification, (publisher,))
         if (seen := _climbed(graph, start, scope, identity)) is not None:
-            _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
+            _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity, possible=possible)
     return found
 
 
@@ -104,23 +107,27 @@ def _arrive(
     upward: bool,
     clients: bool,
     identity: Identity | None,
+    possible: bool,
 ) -> None:
     found.append(at)
+    further = functools.partial(
+        _arrive, graph, found=found, climbing=climbing, clients=clients, identity=identity, possible=possible
+    )
     for member in members(graph, at.node) if clients else graph.subscopes(at.node):
         if member not in at.path and at.node in graph.upward(member):
-            seen = _descended(graph, at, member, upward, identity)
+            seen = _descended(graph, at, member, upward, identity, possible=possible)
             if seen is None:
                 continue
             if is_client(member):
                 found.append(seen)
             else:
-                _arrive(graph, seen, found, climbing, upward=False, clients=clients, identity=identity)
+                further(seen, upward=False)
     if upward:
         for scope in superscopes(graph, at.node):
             if scope in at.path or (climbing is not None and not climbing(at.path[1:], scope)):
                 continue
             if (seen := _climbed(graph, at, scope, identity)) is not None:
-                _arrive(graph, seen, found, climbing, upward=True, clients=clients, identity=identity)
+                further(seen, upward=True)
 
 
 def _climbed(graph: Graph, at: Sighting, scope: str, identity: Identity | None) -> Sighting | None:
@@ -133,13 +140,17 @@ def _climbed(graph: Graph, at: Sighting, scope: str, identity: Identity | None) 
     return Sighting(scope, shown, (*at.path, scope), max(at.due, due))
 
 
-def _descended(graph: Graph, at: Sighting, member: str, upward: bool, identity: Identity | None) -> Sighting | None:
+def _descended(
+    graph: Graph, at: Sighting, member: str, upward: bool, identity: Identity | None, *, possible: bool = False
+) -> Sighting | None:
     """What a member gets of a notification: interfaces first, then the policy of the scope for what came from above,
     or for what was published inside."""
     passage = Passage(graph, graph.upward(member)[at.node])
     shown = passage.inward(at.notification)
     due: int | None = 0
-    if shown is not None and identity is not None:
+    if possible and passage.compares(incoming=not upward):
+        due = 0
+    elif shown is not None and identity is not None:
         due = passage.takes(at.notification, identity, _scopes(at.path), incoming=not upward)
     if shown is None or due is None:
         return None
@@ -158,15 +169,16 @@ def sightings(
     climbing: Climbing | None = None,
     *,
     identity: Identity | None = None,
+    possible: bool = False,
 ) -> list[Sighting]:
     """Every form in which one client may see a publication, once for each path; as `reach` for the rest."""
-    found = reach(graph, publisher, notification, climbing=climbing, identity=identity)
+    found = reach(graph, publisher, notification, climbing=climbing, identity=identity, possible=possible)
     if client == publisher or client in graph.members(ROOT_SCOPE) or ROOT_SCOPE not in graph.upward(client):
         return [at for at in found if at.node == client]
     # Nobody has made it a member of anything, so `reach`, which knows the graph alone, has not come by. What is in the
     # root scope has climbed there: it has no superscope.
     at_root = (at for at in found if at.node == ROOT_SCOPE)
-    seen = (_descended(graph, at, client, True, identity) for at in at_root)
+    seen = (_descended(graph, at, client, True, identity, possible=possible) for at in at_root)
     return [one for one in seen if one is not None]
 
 

@@ -78,6 +78,11 @@ class Passage:
             return None
         return _pass(self._inside_out, self._out_mapping, self._outside_out, notification)
 
+    @property
+    def outward_filters(self) -> tuple[Filter, ...] | None:
+        """What the scope gets of the member: all that passes each of these, as it is; None: it may be changed."""
+        return None if self._out_mapping is not None else (*self._inside_out, *self._outside_out)
+
     def inward(self, notification: Notification) -> Notification | None:
         """What the member gets of a notification in the scope; the same object if it is not changed."""
         if self._unchanged_in:
@@ -90,6 +95,11 @@ class Passage:
         if self._publishing is None:
             return 0
         return self._publishing.due(notification, self.scope, self._graph, identity, path)
+
+    def compares(self, *, incoming: bool) -> bool:
+        """Whether the deciding point of the scope says whether the member gets what the scope would show it."""
+        policy = self._delivery if incoming else self._internal
+        return policy is not None and policy.compares
 
     def takes(
         self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool

@@ -7,7 +7,7 @@ about, and sees it as the scope does: no interface, mapping or policy stands bet
 from __future__ import annotations
 
 from tidings.broker import SEAT
-from tidings.model import ROOT_ROUTE, Duplicates, Identity, Matches, Notification
+from tidings.model import NOTHING, ROOT_ROUTE, Duplicates, Filter, Identity, Matches, Notification
 
 
 def seat_of(scope: str) -> str:
@@ -23,6 +23,7 @@ class Seat:
     since = 0
     ordered = exact = False
     chooses = decides = True
+    outward_filters: tuple[Filter, ...] | None = (NOTHING,)
 
     def __init__(self, scope: str, *, incoming: bool, internal: bool) -> None:
         """What it gets: what came into the scope from above, what was published inside, or both."""
@@ -40,6 +41,10 @@ class Seat:
     def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> None:
         """It publishes nothing."""
         return
+
+    def compares(self, *, incoming: bool) -> bool:
+        """It stands for who decides."""
+        return False
 
     def takes(
         self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool

@@ -46,7 +46,7 @@ def check_session(graph: Graph, scope: str, attributes: AnyAttributes) -> None:
         raise ScopeError("the root scope cannot be a session scope; make a scope in it, and let clients join that")
     if mode is not None and mode not in [one.value for one in SessionMode]:
         words = " or ".join(f"'{one.value}'" for one in SessionMode)
-        raise ScopeError(f"{SESSION_MODE}={mode!r:.60} of scope '{scope}' is no mode of a session; use {words}")
+        raise ScopeError(f"{SESSION_MODE}={mode!r:.60} of scope '{scope}' is not a session mode; use {words}")
     if not isinstance(id, str) or not 0 < len(id) <= MAX_SESSION_ID or not id.isprintable():
         raise ScopeError(
             f"{SESSION_ID}={id!r:.60} of scope '{scope}' cannot be the id of a session; use a text of up to "

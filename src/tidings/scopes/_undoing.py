@@ -33,7 +33,7 @@ MAX_OBSTACLES = 20
 
 _SCOPE_FIELDS = (
     *("interface", "imposed", "abstract", "hidden", "roles", "administrators", "admission", "trusted"),
-    *("duplicates", "ordered", "definition", "policies"),
+    *("duplicates", "ordered", "definition", "policies", "rules"),
 )
 _SECRET = frozenset({"admission"})
 """Fields that are not shown."""

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from tidings.aggregation.deploying import Signed
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import AnyChange, Mode
-from tidings.wire import Past, Quality
+from tidings.wire import Past, Quality, Work
 
+from ._habits import Habit
 from ._network import Network
 
 
@@ -35,6 +36,10 @@ class Verb(enum.Enum):
     CHANGE = "change"
     JOIN = "join"
     LEAVE = "leave"
+    ENLIST = "enlist"
+    QUIT = "quit"
+    DIE = "die"
+    """Let the process of a client die, with all that it knows of acknowledged groups; MOVE brings it back."""
     WATCH = "watch"
     """Watch an aggregate, or another one under the same id."""
     TUNE = "tune"
@@ -68,6 +73,8 @@ class Action(NamedTuple):
     group: str = ""
     times: int = 0
     statement: Signed | None = None
+    work: Work | None = None
+    habit: Habit | None = None
 
 
 def take(network: Network, step: Action) -> None:
@@ -105,6 +112,15 @@ def _act(network: Network, step: Action) -> None:
             client.join(step.group, step.filter, id=step.id)
         case Verb.LEAVE:
             client.leave(step.id)
+        case Verb.ENLIST:
+            assert step.filter is not None
+            assert step.work is not None
+            assert step.habit is not None
+            client.enlist(step.group, step.filter, id=step.id, work=step.work, most=step.times, habit=step.habit)
+        case Verb.QUIT:
+            client.quit(step.id)
+        case Verb.DIE:
+            client.die()
         case Verb.ADVERTISE:
             assert step.filter is not None
             client.advertise(step.filter, id=step.id)

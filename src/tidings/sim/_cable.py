@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ._channel import Radio, transmitted
@@ -222,6 +223,8 @@ class Cable:
         self.ends = End(self, one), End(self, two)
         self.ends[0].other, self.ends[1].other = self.ends[1], self.ends[0]
         self._open = set(self.ends)
+        self.on_end: Callable[[End], None] = lambda end: None
+        """Called when one end knows that it is over."""
 
     @property
     def is_open(self) -> bool:
@@ -236,6 +239,7 @@ class Cable:
     def ended(self, end: End) -> None:
         """One end knows that it is over."""
         self._open.discard(end)
+        self.on_end(end)
 
     def reset(self) -> None:
         """Break it: both ends notice, and what is under way is lost."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from ._choices import ChoiceJudge
 from ._details import Notified
 from ._excuses import Excuse, Excuses
 from ._faults import Faults
@@ -23,6 +24,7 @@ from ._promises import Promises
 from ._stretches import ONCE, Stretches
 from ._trace import Op, Record, Trace, typed
 from ._trace_file import read
+from ._work import WorkJudge
 
 MATCHING = "matching-only"
 ORDER = "publisher-order"
@@ -64,6 +66,9 @@ class Checker:
         self._past = PastJudge(self._observer, self._faults, self._promises, self.excuses, self._stretches)
         self._one_host = OneHost(self._observer, self._faults)
         self._groups = GroupJudge(self._observer, self._faults, self._promises, self.excuses)
+        self.work = WorkJudge(self._observer, self._faults, self._promises)
+        """Follows the jobs of acknowledged groups."""
+        self._choices = ChoiceJudge(self._observer, self._faults, self._promises, self.excuses)
         self._liveness = Liveness(self._observer, self._faults, self._promises, self.excuses, advertisements)
 
     def step(self, record: Record) -> None:
@@ -79,6 +84,8 @@ class Checker:
             self.violations += self._liveness.judge(record)
             self.violations += self._past.judge(record)
         self.violations += self._groups.note(record)
+        self.violations += self.work.note(record)
+        self.violations += self._choices.note(record)
         twice = list(self._stretches.note(record))
         self.violations += twice if self._kept[ONCE] else ()
         self.violations += self._gaps.note(record)
@@ -148,6 +155,8 @@ class Checker:
                 self._broken(ORDER, record, f"number {last} of this publisher was delivered first")
             elif self._observer.visibility.longest_delay:
                 self.excuses.grant(Excuse.ORDER_WITH_DELAYS, [record])
+            elif self._observer.visibility.chooses:
+                self.excuses.grant(Excuse.ORDER_WITH_CHOICES, [record])
             else:
                 self.excuses.grant(Excuse.ORDER_AT_A_GATEWAY, [record])
         subscription.last[path] = max(last, record.publication)

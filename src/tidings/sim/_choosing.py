@@ -29,6 +29,8 @@ def says_yes(graph: Graph, use: PolicyUse | None, question: Question) -> bool:
     match use.name:
         case "full" | "delay":
             return True
+        case "one-of-n" | "single":  # it may: whoever is chosen is one of these
+            return candidate != publisher
         case "key-dispatch":
             rows = dict(row.rsplit("=", 1) for row in _listed(given["table"]))
             value = notification.get(given["attribute"])
@@ -60,6 +62,16 @@ def says_yes(graph: Graph, use: PolicyUse | None, question: Question) -> bool:
             known = _listed(graph.attributes(candidate).get(given["member"], ()))
             return value is not None and any(one in known for one in _listed(value))
     raise AssertionError(f"the checker does not know the policy {use}")
+
+
+def compares(use: PolicyUse | None) -> bool:
+    """Whether a policy gives something to one of several that might get it."""
+    return use is not None and use.name in ("one-of-n", "single")
+
+
+def takes_turns(use: PolicyUse | None) -> bool:
+    """Whether it gives to them in turn."""
+    return use is not None and use.name == "one-of-n" and use.parameters.get("by", "turn") == "turn"
 
 
 def delay_of(use: PolicyUse | None, notification: Notification) -> int:

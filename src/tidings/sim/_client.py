@@ -14,12 +14,27 @@ from tidings.aggregation.deploying.messages import Deploy, encode
 from tidings.broker import Link, LocalBroker, LocalSubscription
 from tidings.history import CacheLimits
 from tidings.history.caching import RememberingLocalBroker
-from tidings.model import ROOT_SCOPE, Bound, Duplicates, EventKey, Filter, Matches, Notification, Value
-from tidings.wire import Answer, Deliver, Extension, Frame, Gap, HistoryReport, Past, Quality, Refused, Settled
+from tidings.model import ROOT_SCOPE, Bound, Duplicates, EventKey, Filter, Identity, Matches, Notification, Value
+from tidings.wire import (
+    Answer,
+    Deliver,
+    Extension,
+    Frame,
+    Gap,
+    HistoryReport,
+    JobKey,
+    Past,
+    Quality,
+    Refused,
+    Settled,
+    Work,
+)
 
 from ._details import (
     Acknowledged,
     Attached,
+    Enlisted,
+    Given,
     Joined,
     Missing,
     Notified,
@@ -30,6 +45,7 @@ from ._details import (
     Subscribed,
     Unnoticed,
 )
+from ._habits import WORK_TERMS, Act, Habit, prompt
 from ._trace import Op, stretch
 from ._watch import FEATURE, SimWatch, read_result
 
@@ -86,6 +102,10 @@ class SimClient:
         """How often each subscription has begun anew at another place."""
         self.memberships: dict[str, str] = {}
         """The groups that it has joined, by the id of the subscription."""
+        self.working: dict[str, str] = {}
+        """The acknowledged groups that it has joined, by the id of the subscription."""
+        self.answers: list[tuple[JobKey, str]] = []
+        """What became of acknowledgements: the job, and why it does not count, if it does not."""
         self._reactions: list[Reaction] = []
         self._handling: int | None = None
         """The record of the notification that is being handled."""
@@ -232,6 +252,101 @@ class SimClient:
             self.settled_ids.discard(id)
             self._trace.add(Op.LEAVE, self.name, subscription=id)
 
+    def enlist(
+        self,
+        group: str,
+        filter: Matches | str,
+        *,
+        id: str | None = None,
+        work: Work = WORK_TERMS,
+        most: int = 10,
+        habit: Habit = prompt,
+    ) -> str:
+        """Join an acknowledged group; return the id of the subscription. `habit` says what becomes of each job."""
+        if isinstance(filter, str):
+            filter = Filter.parse(filter)
+        if id is None:
+            id = self._local.new_id()
+        self.settled_ids.discard(id)
+        self.working[id] = group
+        how = Enlisted(group, work.ack_within)
+        self._trace.add(Op.ENLIST, self.name, subscription=id, filter=filter, detail=how)
+        self._local.enlist(
+            group,
+            filter,
+            functools.partial(self._job, id, habit),
+            work=work,
+            max_in_flight=most,
+            answered=lambda job, refused: self.answers.append((job, refused)),
+            id=id,
+        )
+        return id
+
+    def quit(self, id: str) -> None:
+        """Leave an acknowledged group."""
+        self._local.quit(id)
+        if self.working.pop(id, None) is not None:
+            self.settled_ids.discard(id)
+            self._trace.add(Op.QUIT, self.name, subscription=id)
+
+    def ack(self, id: str, job: JobKey, notification: Notification, identity: Identity) -> None:
+        """Acknowledge a job."""
+        self._local.ack(id, job)
+        self._said(Op.DONE, id, job, notification, identity)
+
+    def nack(self, id: str, job: JobKey, notification: Notification, identity: Identity, delay: int = 0) -> None:
+        """Give a job back."""
+        self._local.nack(id, job, delay)
+        self._said(Op.BACK, id, job, notification, identity)
+
+    def die(self) -> None:
+        """Let the process die, with all that it knows of acknowledged groups; attach again to come back."""
+        self.detach()
+        self._local.forget_work()
+        self._trace.add(Op.DIED, self.name)
+
+    def _job(self, id: str, habit: Habit, notification: Notification) -> None:
+        identity, given = self._local.delivering, self._local.delivering_job
+        assert identity is not None
+        assert given is not None
+        job, deliveries = given
+        self.received.append(notification)
+        self._trace.add(
+            Op.JOB,
+            self.name,
+            subscription=id,
+            publication=identity.publisher_seq,
+            publisher=identity.publisher,
+            notification=notification,
+            detail=Given(*job, deliveries),
+        )
+        act = habit(self.name, job, deliveries)
+        if act.verb is None:
+            return
+        if act.after:
+            self._network.scheduler.after(act.after, lambda: self._act(id, act, job, notification, identity))
+        else:
+            self._act(id, act, job, notification, identity)
+
+    def _act(self, id: str, act: Act, job: JobKey, notification: Notification, identity: Identity) -> None:
+        if not self._local.holds(id, job):
+            return
+        if act.verb is Op.DONE:
+            self.ack(id, job, notification, identity)
+        else:
+            self.nack(id, job, notification, identity, act.delay)
+
+    def _said(self, op: Op, id: str, job: JobKey, notification: Notification, identity: Identity) -> None:
+        self._trace.add(
+            op,
+            self.name,
+            subscription=id,
+            publication=identity.publisher_seq,
+            publisher=identity.publisher,
+            notification=notification,
+            detail=Notified(*job),
+        )
+
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
         self._local.unsubscribe(id)
@@ -347,6 +462,8 @@ class SimClient:
         """Record that a subscription or advertisement has settled."""
         self.settled_ids.add(id)
         op = Op.JOINED if id in self.memberships and not advertisement else Op.SETTLED
+        if id in self.working and not advertisement:
+            op = Op.ENLISTED
         self._trace.add(op, self.name, subscription=self._id(id), detail=Settlement(advertisement, self._reach))
 
     def acknowledged(self, seq: int, key: EventKey, quality: Quality) -> None:
@@ -362,6 +479,8 @@ class SimClient:
         self.refusals.append(refusal)
         if refusal.reference in self.memberships:
             self.leave(refusal.reference)
+        if refusal.reference in self.working:
+            self.quit(refusal.reference)
         for answered in self.on_answer:
             answered(refusal.publication or 0)
         self._trace.add(Op.REFUSED, self.name, detail=Refusal(refusal.error, refusal.reason, refusal.reference))
@@ -391,5 +510,8 @@ class SimClient:
         for id in gap.subscriptions:
             where = Missing(gap.origin, gap.epoch, gap.first, gap.last)
             self._trace.add(
-                Op.MISSED if id in self.memberships else Op.GAP, self.name, subscription=self._id(id), detail=where
+                Op.MISSED if id in self.memberships or id in self.working else Op.GAP,
+                self.name,
+                subscription=self._id(id),
+                detail=where,
             )

@@ -111,6 +111,7 @@ class Connections:
         if process is not None:
             process.cables.append(cable)
         door.on_greeting = lambda: self._greeted(door)
+        cable.on_end = lambda end: self._hung_up(door) if end is cable.ends[0] else None
         door.connection_made(cable.ends[1])
         protocol.connection_made(cable.ends[0])
         return cable.ends[0], protocol
@@ -140,6 +141,8 @@ class Connections:
         return self._lives[client]
 
     def _left(self, guest: Guest, said_goodbye: bool) -> None:
+        if guest.parting in self._cables and self._cables[guest.parting][1].is_open:
+            return  # what was sent before still reaches the client
         for witness in list(self._witnesses):
             if witness.guest is guest:
                 if said_goodbye:
@@ -147,6 +150,12 @@ class Connections:
                     self._witnesses.remove(witness)
                 else:
                     witness.lost()
+
+    def _hung_up(self, door: Door) -> None:
+        """A client has no connection any more: if it was sent away, it knows it now."""
+        for witness in self._witnesses:
+            if witness.guest is not None and witness.guest.parting is door:
+                witness.lost()
 
     def _new_name(self) -> str:
         self._given += 1

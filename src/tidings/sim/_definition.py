@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 from tidings.model import ROOT_SCOPE, Filter, Notification
 from tidings.scopes import OPEN, Graph, Membership, PolicyUse, is_client
 
-from ._choosing import Question, delay_of, says_yes
+from ._choosing import Question, compares, delay_of, says_yes, takes_turns
 
 Chain: TypeAlias = tuple[Membership, ...]
 """Edges that lead up, each from the scope in which the one before it ends."""
@@ -58,6 +58,18 @@ class _Form(NamedTuple):
 
     notification: Notification
     delay: int
+    inside: Notification
+    """In the scope from which the reader gets it."""
+
+
+class Choice(NamedTuple):
+    """What a policy that compares readers decides about, and what one of them sees of it."""
+
+    scope: str
+    inside: Notification
+    """As it is in the scope: each of these is given to one of them."""
+    form: Notification
+    in_turn: bool
 
 
 class Definition:
@@ -78,17 +90,46 @@ class Definition:
         notification: Notification,
         reader: str,
         climbs: Callable[[Chain], bool] = lambda chain: True,
+        *,
+        sure: bool = False,
     ) -> dict[tuple[str, ...], Notification]:
         """In which form a reader sees a publication, by the nodes on its way; both are nodes of the graph.
 
-        `climbs`: up which chains of edges it goes, interfaces aside.
+        `climbs`: up which chains of edges it goes, interfaces aside. `sure`: whoever else might be chosen.
         """
         if publisher == reader:
             back = any(climbs((edge,)) for edge in self.returning(publisher, notification))
             return {(publisher,): notification} if back else {}
-        ways = [way for way in self.ways(publisher, reader) if climbs(way.up)]
+        ways = [way for way in self.ways(publisher, reader) if climbs(way.up) and not (sure and self._chooses(way))]
         seen = {way.nodes: self._along(way, notification) for way in ways}
         return {nodes: form.notification for nodes, form in seen.items() if form is not None}
+
+    def choices(self, publisher: str, notification: Notification, reader: str) -> frozenset[Choice]:
+        """What may be given to a reader, as one of several that might get it; it is another one than the publisher."""
+        found: set[Choice] = set()
+        for way in self.ways(publisher, reader) if publisher != reader else ():
+            if self._chooses(way) and (form := self._along(way, notification)) is not None:
+                found.add(
+                    Choice(way.down[0].scope, form.inside, form.notification, takes_turns(self._last_policy(way)))
+                )
+        return frozenset(found)
+
+    def _chooses(self, way: Way) -> bool:
+        return compares(self._last_policy(way))
+
+    def _last_policy(self, way: Way) -> PolicyUse | None:
+        """The policy that the scope has from which the reader gets something."""
+        kind = "internal" if len(way.down) == 1 else "delivery"
+        return self._scopes[way.down[0].scope].policies.get(kind)
+
+    def climbing_to(self, publisher: str, notification: Notification, scope: str) -> list[Notification]:
+        """In which forms a publication climbs into a scope, one for each way."""
+        found = []
+        for chain in self._chains(publisher):
+            if chain[-1].scope == scope:
+                form = self._climbed(chain, notification)
+                found += [] if form is None else [form.notification]
+        return found
 
     def delays(self, publisher: str, notification: Notification, reader: str) -> dict[Notification, int]:
         """For each form that a reader sees, how long after its publication, in microseconds, at the earliest."""
@@ -141,25 +182,34 @@ class Definition:
         form = self._along(way, notification)
         return None if form is None else form.notification
 
-    def _along(self, way: Way, notification: Notification) -> _Form | None:
+    def _climbed(self, chain: Chain, notification: Notification) -> _Form | None:
         delay = 0
-        nodes: tuple[str, ...] = (way.up[0].member,)
-        for edge in way.up:
+        nodes: tuple[str, ...] = (chain[0].member,)
+        for edge in chain:
             shown = self._up(edge, notification)
             use = self._graph.publishing(edge.member)
             if shown is None or not self._chosen(use, notification, edge.scope, nodes):
                 return None
             delay = max(delay, delay_of(use, notification))
             notification, nodes = shown, (*nodes, edge.scope)
-        kind = "internal"
+        return _Form(notification, delay, notification)
+
+    def _along(self, way: Way, notification: Notification) -> _Form | None:
+        climbed = self._climbed(way.up, notification)
+        if climbed is None:
+            return None
+        notification, delay, _ = climbed
+        nodes = (way.up[0].member, *(edge.scope for edge in way.up))
+        kind, inside = "internal", notification
         for edge in reversed(way.down):
+            inside = notification
             shown = self._down(edge, notification)
             use = self._scopes[edge.scope].policies.get(kind)
             if shown is None or not self._chosen(use, notification, edge.member, nodes):
                 return None
             delay = max(delay, delay_of(use, notification))
             notification, nodes, kind = shown, (*nodes, edge.member), "delivery"
-        return _Form(notification, delay)
+        return _Form(notification, delay, inside)
 
     def _chosen(self, use: PolicyUse | None, notification: Notification, candidate: str, way: tuple[str, ...]) -> bool:
         return says_yes(self._graph, use, Question(notification, candidate, way[0], way))

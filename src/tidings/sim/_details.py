@@ -80,6 +80,24 @@ class Joined(NamedTuple):
     group: str
 
 
+class Enlisted(NamedTuple):
+    """ENLIST."""
+
+    group: str
+    ack_within: int
+    """In microseconds."""
+
+
+class Given(NamedTuple):
+    """JOB: the event, its form, and how often it has been given to a member."""
+
+    origin: str
+    epoch: int
+    number: int
+    version: int = 0
+    deliveries: int = 1
+
+
 class Attached(NamedTuple):
     """ATTACH: the broker and its incarnation. HOSTED, RELEASED: the broker and the epoch of the client.
 
@@ -157,6 +175,8 @@ Detail: TypeAlias = (
     | Notified
     | Missing
     | Joined
+    | Enlisted
+    | Given
     | Attached
     | Unnoticed
     | Asked

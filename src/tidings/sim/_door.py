@@ -15,15 +15,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidings.broker import Link, LinkKind, Role
-from tidings.mobility import Admitted, Denied, Hosts, Newcomer, Verdict
+from tidings.mobility import Admitted, Denied, Evacuation, Hosts, Newcomer, Verdict
 from tidings.model import TidingsError
 from tidings.wire import (
     ARRIVALS,
     BEATS,
+    EVACUATED,
+    EVACUATION,
+    GROUP_LOOKS,
     GROUPS,
     REQUESTS,
     SERIALISERS,
     VERSION,
+    WORK,
     Frame,
     Hello,
     Part,
@@ -111,6 +115,9 @@ class Door(Stream):
             return
         if doors.role is Role.INNER:
             self.reject(Reject("role", f"'{doors.broker}' is an inner broker; clients use a border broker"))
+            return
+        if hello.evacuated and doors.is_evacuated:
+            self.reject(Reject(EVACUATED, f"'{doors.broker}' is being evacuated, too", retry=True))
             return
         self.client = hello.name or doors.new_name()
         if hello.silence:
@@ -225,7 +232,9 @@ class Doors:
         self._broke = broke
         hosts = self._broker.features.get("hosts")
         self._hosts = hosts if isinstance(hosts, Hosts) else None
-        self.features = tuple(one for one in (ARRIVALS, GROUPS, REQUESTS) if one in self._broker.features)
+        self.features = tuple(
+            one for one in (ARRIVALS, GROUPS, GROUP_LOOKS, REQUESTS, WORK) if one in self._broker.features
+        )
         """What clients may ask of it."""
         self.place = str(self._broker.place) if self._broker.place is not None else ""
         self._guests: dict[str, Guest] = {}
@@ -236,6 +245,12 @@ class Doors:
     def guests(self) -> list[Guest]:
         """Those who are connected or waited for."""
         return list(self._guests.values())
+
+    @property
+    def is_evacuated(self) -> bool:
+        """Whether this broker is about to stop."""
+        feature = self._broker.features.get(EVACUATION)
+        return isinstance(feature, Evacuation) and feature.running
 
     def is_cut_off(self, client: str) -> bool:
         """Whether this client cannot reach this broker now."""

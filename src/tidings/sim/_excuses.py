@@ -98,10 +98,21 @@ class Excuse(enum.Enum):
         "what waits is overtaken",
         "Where a policy delays, order is not promised.",
     )
+    ORDER_WITH_CHOICES = Ground(
+        "the order, where a policy gives something to one of several",
+        "what goes by a deciding point is overtaken",
+        "Where a policy chooses one of several, order is not promised.",
+    )
+    GAP_OF_A_CHOICE = Ground(
+        "a `Gap` told to a member of a scope that chooses one of several, unless nothing has ever changed",
+        "who decides may have died, or have come to be after something was published",
+        "the members are told a `Gap` without an end that may contain things that have arrived.",
+    )
     MAPPED_AND_DELAYED = Ground(
         "a `Gap` for what a policy kept back, if a mapping had changed it and the graph changed while it waited",
         "what was published is not there to be judged again",
-        "unless a mapping has changed it and an edge of its way has changed meanwhile: then it is a `Gap`.",
+        "unless a mapping has changed it and an edge of its way has changed meanwhile: then it is a `Gap`, "
+        "which another one may contain if its origin crashes.",
     )
     ID_USED_AGAIN = Ground(
         "the same again for a new subscription under an id, if it or an earlier one of this id reached into the past",
@@ -110,8 +121,8 @@ class Excuse(enum.Enum):
         "it may get again what the earlier one has got.",
     )
     DECIDED_APART = Ground(
-        "a second member of a group that gets the same, if brokers were apart when the first one got it and one died "
-        "since, or if the network had fallen into more than two parts",
+        "a second member of a group that gets the same, if brokers were apart when the first one got it and the one "
+        "that had decided so died since, or if it was in one of three parts and the two others became one without it",
         "who knows of the first one is dead, or in a third part",
         "If a part of the network is cut off, gives something to a member there, and the broker that decided so dies, "
         "another member may get it, too.",

@@ -6,7 +6,7 @@ longer, and so on. Only what breaks until it must have arrived bears on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -131,13 +131,25 @@ class Faults:
         reachability = self.reachability
         return reachability.apart(readers, reachability.brokers if scopes else (origin,), now.time)
 
-    def crashed_while_apart(self, since: Record, now: Record) -> bool:
-        """Whether something was broken at a time, and a broker has died since; or there were more than two parts."""
-        if self.reachability.parts(now.time) > 2:
+    def decided_apart(self, first: Record, broker: str, now: Record, *, anywhere: bool = False) -> bool:
+        """Whether what was given to a member at a broker may be decided again, by who cannot know of it.
+
+        It was decided by the smallest name of the part that the broker was in, or `anywhere` in that part. Either the
+        network was in several parts, and that one has died since; or it was in three at some time, and two became one
+        without it.
+        """
+        then = self.reachability.between(first.time - PAUSE, first.time)
+        parties = [_part(parts, broker) for parts in then if broker in parts]
+        deciders = set().union(*parties) if anywhere else set(map(min, parties))
+        if any(len(set(parts.values())) > 1 for parts in then) and any(
+            one.kind == "crash" and one.where in deciders and first.time - PAUSE < one.begun.time <= now.time
+            for one in self._outages
+        ):
             return True
-        apart = any(one.begun.seq < since.seq and one.end(now) + PAUSE > since.time for one in self._outages)
-        died = any(one.kind == "crash" and since.seq < one.begun.seq < now.seq for one in self._outages)
-        return apart and died
+        states = self.reachability.between(first.time - PAUSE, now.time)
+        return any(
+            _joined_without(one, decider, states[at + 1 :]) for decider in deciders for at, one in enumerate(states)
+        )
 
     def is_dead(self, origin: str) -> bool:
         """Whether a broker has died and is not back."""
@@ -151,6 +163,27 @@ class Faults:
                 yield OTHER_CRASH
             elif outage.begun.seq > publication.seq:
                 yield ORIGIN_CRASH if outage.ended is not None else ORIGIN_GONE
+            elif outage.ended is not None and publication.time <= outage.ended.time + PAUSE:
+                yield NEW_TREE  # its links have just come back
+
+
+def _part(parts: Mapping[str, int], broker: str) -> set[str]:
+    """The brokers that one reaches, itself included."""
+    return {one for one, part in parts.items() if part == parts[broker]}
+
+
+def _joined_without(before: Mapping[str, int], decider: str, later: Iterable[Mapping[str, int]]) -> bool:
+    """Whether two parts of three, in none of which a broker was, became one while it still was in another."""
+    if len(set(before.values())) < 3:
+        return False
+    for parts in later:
+        own = _part(parts, decider) if decider in parts else {decider}
+        others = {broker: part for broker, part in parts.items() if broker not in own and broker in before}
+        for part in set(others.values()):
+            joined = {before[broker] for broker, one in others.items() if one == part}
+            if len(joined - {before.get(decider)}) > 1:
+                return True
+    return False
 
 
 def _is_long(spans: Spans, publication: Record, until: int) -> bool:

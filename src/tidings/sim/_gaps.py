@@ -5,7 +5,8 @@
     memory exceeded            explains a gap in any epoch, if something there was not to be stored
 
 A gap without an end stands for everything that follows until something of that origin is delivered again. Two gaps of
-one subscription that share a number are one gap told twice.
+one subscription that share a number are one gap told twice, unless the first stands for one publication that a policy
+kept back and that a mapping had changed: whoever tells of a crash later does not know of it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ._details import Missing, Notified
+from tidings.scopes import Join, SetPolicy, client_node
+
+from ._choosing import compares
+from ._details import Asked, Missing, Notified
 from ._excuses import Excuse, Excuses
 from ._faults import MEMORY_EXCEEDED, ORIGIN_GONE, Faults
 from ._observer import Observer, Violation
@@ -53,12 +57,22 @@ class GapJudge:
         self._excuses = excuses
         self._told: dict[tuple[str, str], list[_Told]] = {}
         """By client and subscription."""
+        self._choosing: set[str] = set()
+        """The scopes that choose one of several, or will when the change has been made that was asked for."""
+        self._joined: set[tuple[str, str]] = set()
+        """Who was ever to be a member of which scope."""
 
     def note(self, record: Record) -> Iterator[Violation]:
         """Take one record into account; judge it if it is a gap."""
         key = (record.component, record.subscription)
         if record.op is Op.GAP:
             yield from self._judge(record, self._told.setdefault(key, []))
+        elif record.op is Op.CHANGE and isinstance(record.detail, Asked):
+            for change in record.detail.changes:
+                if isinstance(change, SetPolicy) and compares(change.policy):
+                    self._choosing.add(change.node)
+                elif isinstance(change, Join):
+                    self._joined.add((change.member, change.scope))
         elif record.op is Op.UNSUB:
             self._told.pop(key, None)
         elif record.op is Op.NOTIFY:
@@ -78,7 +92,11 @@ class GapJudge:
         )
         known = self._faults.reachability.is_known and not scopes
         gap = _Told(origin, epoch, first, last, gone=last is None and ORIGIN_GONE in faults)
-        if self._was_held(gap, record.component):
+        if self._has_changed and any((client_node(record.component), one) in self._joined for one in self._choosing):
+            self._excuses.grant(Excuse.GAP_OF_A_CHOICE, [gap])
+            return
+        held = self._was_held(gap, record.component)
+        if held:
             self._excuses.grant(Excuse.MAPPED_AND_DELAYED, [gap])
         elif reason := self._unexplained(gap, faults):
             yield Violation("gap", record, reason)
@@ -94,7 +112,14 @@ class GapJudge:
             yield Violation("gap", record, "some of it was told before")
         elif shared:
             self._excuses.grant(Excuse.GONE_AGAIN, [gap])
-        told.append(gap)
+        if not held:
+            told.append(gap)
+
+    @property
+    def _has_changed(self) -> bool:
+        """Whether there was a fault, or somebody has gone elsewhere, or the graph has another version."""
+        moved = any(one.interruptions for one in self._observer.clients.values())
+        return self._faults.happened or moved or len(self._observer.visibility.graphs) > 1
 
     def _was_held(self, gap: _Told, client: str) -> bool:
         """Whether a gap stands for one publication that a policy kept back and that a mapping had changed."""

@@ -49,6 +49,8 @@ class Guest:
         """Which brokers its broker reached, for each Settled that was sent."""
         self.attached = 0
         """The epoch under which its broker hosts it; 0: names have no host."""
+        self.parting: Door | None = None
+        """The connection of a guest that was sent away, and may not have heard it yet."""
         self.announced = False
         """Whether the client has said what it wants."""
         self.expiry: asyncio.TimerHandle | None = None
@@ -90,6 +92,7 @@ class Guest:
         """The broker sends the client away: another process uses its name."""
         if self.door is not None:
             self.door.write(part(Part.REJECT, encode_words(Reject(TAKEN_OVER, reason))))
+            self.parting = self.door
         self._doors.end(self)
 
     def _flush(self) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tidings.broker import Book, Broker, Entry, Gate, Link, Table
-from tidings.groups import Groups
-from tidings.mobility import Roaming
+from tidings.groups import Acknowledged, Groups
+from tidings.mobility import OwnRoom, Roaming
 from tidings.model import Filter, Matches, Notification
 from tidings.scopes import Scopes
 
@@ -228,6 +228,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
         "notifications for copies": len(keeping.buffer),
         "bytes for copies": keeping.buffer.bytes,
         "tombstones": len(keeping.tombstones),
+        "bytes that are counted for those": keeping.room.total if isinstance(keeping.room, OwnRoom) else 0,
         "transfers": len(feature.transfers) if feature.transfers is not None else 0,
     }
 
@@ -239,6 +240,17 @@ def _of_groups(feature: object) -> dict[str, int]:
     return {
         "groups with members": len(feature.members),
         "groups that it decides for": len(feature.groups) + len(feature.points),
+    }
+
+
+def _of_work(feature: object) -> dict[str, int]:
+    """What a broker holds of acknowledged groups, but for what they have handled: that stays."""
+    if not isinstance(feature, Acknowledged):
+        return {}
+    return {
+        "acknowledged groups with members": len(feature.members),
+        "acknowledged groups that it decides for": len(feature.groups) + len(feature.points),
+        "dead letters under way": len(feature.undertaker),
     }
 
 
@@ -257,6 +269,7 @@ def waste(network: Network) -> list[str]:
             "publications on their way to the disk": broker.publications.storing,
             "origins that are waited for": len(broker.recovery.suspended),
             **_of_groups(broker.features.get("groups")),
+            **_of_work(broker.features.get("work")),
             **_of_roaming(broker.features.get("roaming")),
         }
         found += [f"{name} holds {count} {what}" for what, count in held.items() if count]

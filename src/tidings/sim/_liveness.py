@@ -107,11 +107,10 @@ class Liveness:
         origin = _origin(publication)
         if origin is None:
             return  # it was made while its client had no broker, and none has taken it since
-        since = publication.acknowledged or publication.record
         for name, client in self._observer.clients.items():
             if not client.subscriptions:
                 continue
-            until = self._faults.arrived_by(since.time, client.absences(now), now)
+            until = self._faults.arrived_by(publication.since.time, client.absences(now), now)
             apart = self._faults.apart(origin, client.brokers, now, scopes=bool(self._observer.visibility.graphs))
             faults = self._faults.bearing_on(publication.record, origin, now, until, apart)
             faults |= self._own_faults(publication)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 
+from tidings.aggregation import Quenching
 from tidings.broker import Durables
 from tidings.mobility import Following
 from tidings.model import ArgumentRefused
@@ -111,6 +112,8 @@ class Mishaps:
         durables = Durables(self.network.brokers[broker], self.network.disk(broker))
         if isinstance(following := self.network.brokers[broker].features.get("following"), Following):
             following.serve(durables)
+        if isinstance(quenching := self.network.brokers[broker].features.get("quench"), Quenching):
+            quenching.kept_here = lambda: durables.filters
         self._connections.open(broker)
 
     def vanish(self, name: str) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tidings.model import Matches
 from tidings.wire import Quality
 
-from ._details import Acknowledged, Attached, Broken, Published, Refusal, Settlement, Subscribed, Unnoticed
+from ._details import Acknowledged, Attached, Broken, Published, Refusal, Settlement, Subscribed, Taken, Unnoticed
 from ._trace import Op, Record, describe
 from ._visibility import Visibility
 
@@ -120,6 +120,8 @@ class Publication:
     """What its acknowledgement said, if it said so."""
     acknowledged: Record | None = None
     """Its acknowledgement."""
+    fired: Record | None = None
+    """When its broker took it, if it asks for no answer: nobody is told, however long it has waited there."""
     resent: bool = False
     """Whether its client lost or left its broker before it was acknowledged, and handed it over again."""
     refused: str = ""
@@ -134,6 +136,11 @@ class Publication:
     def identity(self) -> tuple[str, int]:
         """Who published it, and under which number."""
         return self.record.publisher, self.record.publication
+
+    @property
+    def since(self) -> Record:
+        """What says that it has been taken; without that, its publication."""
+        return self.acknowledged or self.fired or self.record
 
     @property
     def asked(self) -> Quality:
@@ -223,7 +230,9 @@ class Observer:
             case Op.FAULT:
                 assert isinstance(record.detail, Broken)
                 self._broken(*record.detail)
-            case Op.CHANGE | Op.TAKEN | Op.REMEMBERED:
+            case Op.TAKEN:
+                self._taken(record)
+            case Op.CHANGE | Op.REMEMBERED:
                 pass
 
     def _subscribed(self, known: dict[str, Subscription], record: Record) -> None:
@@ -266,12 +275,23 @@ class Observer:
                 publication.judged.add(self.visibility.active[broker])
         self._may_forget(broker, publications)
 
+    def _taken(self, record: Record) -> None:
+        """What asks for no answer is taken once: by this broker, and under the version that it judges by."""
+        assert isinstance(record.detail, Taken)
+        publication = self.published.get((record.publisher, record.publication))
+        if publication is None or publication.asked is not Quality.FIRE:
+            return
+        publication.fired = record
+        if self.visibility.graphs:
+            publication.judged = {record.detail.graph_epoch}
+        self.client(record.publisher).unanswered.pop(record.publication, None)
+
     def _under_way(self, broker: str) -> Iterator[Publication]:
         """What this broker may be about to take."""
         for client in self._clients.values():
             if client.broker == broker:
                 yield from client.unanswered.values()
-            yield from client.left_behind.get(broker, ())
+            yield from (one for one in client.left_behind.get(broker, ()) if one.fired is None)
 
     def _may_forget(self, broker: str, publications: Iterable[Publication]) -> None:
         """A broker, if it lives, gives numbers to these."""

@@ -11,6 +11,9 @@ more nor fewer:
     unbroken         from the first that was delivered to the moment of settling, nothing is left out
     reported         everybody who asks is told in the end; that time was up is excused by faults only
 
+Of what a scope gives to one of its members, or to some, that is the past which the client was given: what reached it
+before it subscribed, by any subscription. The broker where it got that remembers it, until it crashes.
+
 What an origin had only in memory may be gone after its crash. A client that loses its broker in the middle of the past
 gets the rest unmarked: then only order, matching and repetitions are judged, by the checker.
 """
@@ -21,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidings.model import Bound, Matches, Position
+from tidings.model import Bound, Matches, Notification, Position
 from tidings.wire import Ending, Past, Quality
 
 from ._details import Broken, Missing, Notified, Remembered, Settlement, Subscribed, Taken
@@ -113,6 +116,8 @@ class PastJudge:
         """How many brokers have taken each publication: a publisher that is not sure hands it over again."""
         self._crashes: dict[str, list[int]] = {}
         """When each broker has died."""
+        self._given: dict[tuple[str, str, int, int], tuple[int, str]] = {}
+        """What each client got from scopes that choose: by its position, in which record first, and at which broker."""
 
     def note(self, record: Record) -> Iterator[Violation]:
         """Take one record into account."""
@@ -143,8 +148,10 @@ class PastJudge:
                 asked.gaps.append(record.detail)
             case Op.REMEMBERED if asked is not None:
                 asked.report = record
-            case Op.NOTIFY if asked is not None:
-                yield from self._notified(asked, record)
+            case Op.NOTIFY:
+                self._note_given(record)
+                if asked is not None:
+                    yield from self._notified(asked, record)
 
     def _subscribed(self, record: Record, asked: _Asked | None) -> None:
         past = record.detail.past if isinstance(record.detail, Subscribed) else None
@@ -168,6 +175,12 @@ class PastJudge:
             self._excuses.grant(Excuse.PAST_INTERRUPTED if asked.disturbed else Excuse.PAST_CHANGED, [found])
         else:
             yield found
+
+    def _note_given(self, record: Record) -> None:
+        if self._observer.visibility.chooses and not _from_past(record):
+            assert isinstance(record.detail, Notified)
+            where = self._observer.client(record.component).broker or ""
+            self._given.setdefault((record.component, *record.detail[:3]), (record.seq, where))
 
     def judge(self, now: Record) -> Iterator[Violation]:
         """What should have come from the past and did not, and the other way round."""
@@ -255,16 +268,18 @@ class PastJudge:
         for origin in sorted(reach):
             taken = [event for event in self._events.get(origin, ()) if event.record.seq < settled.seq]
             visible = [event for event in taken if self._shown(client, asked, event)]
-            live = [_live(got.get((origin, *event.position), ())) for event in visible]
+            came_live = {event for event in visible if _live(got.get((origin, *event.position), ()))}
+            given = {event for event in came_live if self._may_be_given(client, event)}  # whatever came before
+            live = [event in came_live - given for event in visible]
             first_live = live.index(True) if True in live else len(visible)
-            there += [(event, self._kept(event, asked)) for event in visible[:first_live]]
-            delivered = [(origin, *event.position) in got for event in visible]
+            there += [(event, self._kept(client, event, asked)) for event in visible[:first_live] if event not in given]
+            delivered = [(origin, *event.position) in got and event not in given for event in visible]
             if True in delivered:
                 for event, came in list(zip(visible, delivered, strict=True))[delivered.index(True) :]:
-                    if came or (origin, *event.position) in asked.had:
+                    if came or event in given or (origin, *event.position) in asked.had:
                         continue
                     left_out = Violation(EXACT, asked.record, f"{event.origin}#{event.position} is left out")
-                    if self._kept(event, asked):
+                    if self._kept(client, event, asked):
                         yield left_out
                     else:
                         self._excuses.grant(Excuse.PAST_LOST, [left_out])
@@ -321,17 +336,40 @@ class PastJudge:
             return False
         see = self._observer.visibility.unchanged
         forms = see(event.version, publication.record, client)
-        if forms != see(event.version, publication.record, client, possible=False):
-            return False  # a reaction, and it is left open where it appears
+        sure = see(event.version, publication.record, client, possible=False)
+        if forms != sure and not self._was_given(client, asked, event, forms):
+            return False  # a reaction, and it is left open where it appears; or it was given to somebody else
         return any(asked.filter.matches(form) for form in forms)
+
+    def _was_given(self, client: str, asked: _Asked, event: _Event, forms: frozenset[Notification]) -> bool:
+        """Whether a publication can only be visible to a client as what it was given, and it was, before it asked."""
+        publication = self._publication(event)
+        assert publication is not None
+        visibility = self._observer.visibility
+        choices = {one.form for one in visibility.choices(event.version, publication.record, client)}
+        other = visibility.forms(event.version, publication.record, client, possible=False)
+        given, _ = self._given.get((client, event.origin, *event.position), (asked.record.seq, ""))
+        return given < asked.record.seq and len(choices) == 1 and forms == choices and not forms & other
+
+    def _may_be_given(self, client: str, event: _Event) -> bool:
+        """Whether a scope that chooses may give a publication to a client; then it comes in no order."""
+        publication = self._publication(event)
+        assert publication is not None
+        return bool(self._observer.visibility.choices(event.version, publication.record, client))
 
     def _publication(self, event: _Event) -> Publication | None:
         return self._observer.published.get((event.record.publisher, event.record.publication))
 
-    def _kept(self, event: _Event, asked: _Asked) -> bool:
+    def _kept(self, client: str, event: _Event, asked: _Asked) -> bool:
         """Whether its origin is sure to have had it when it was asked, and while it was under way."""
         publication = self._publication(event)
         assert publication is not None
+        if self._may_be_given(client, event):
+            given, where = self._given.get((client, event.origin, *event.position), (0, ""))
+            if any(seq > given for seq in self._crashes.get(where, ())):
+                return False  # who knew that it was given has died
+            if where and asked.settled is not None and where not in _settlement(asked.settled).reach:
+                return False  # or cannot be reached
         if any(_contains(gap, event) for gap in asked.gaps):
             return False
         crashes = [seq for seq in self._crashes.get(event.origin, ()) if event.record.seq < seq]

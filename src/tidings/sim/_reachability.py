@@ -85,9 +85,10 @@ class Reachability:
                     stack += neighbours.get(reached, ())
         return parts
 
-    def parts(self, until: int) -> int:
-        """Into how many parts the living brokers have fallen at most, until then."""
-        return max((len(set(one.parts.values())) for one in self._history if one.time <= until), default=1)
+    def between(self, since: int, until: int) -> list[dict[str, int]]:
+        """For each living broker, in which part of the network it was: how it was at a time, and after each change."""
+        before = [one.parts for one in self._history if one.time <= since][-1:]
+        return before + [one.parts for one in self._history if since < one.time <= until]
 
     def together(self, one: str, two: str) -> bool:
         """Whether two brokers reach each other now."""

@@ -14,8 +14,7 @@ from ._trace import Op, Trace
 
 def record(trace: Trace, broker: Broker, couriers: Couriers) -> None:
     """Record what a broker does from now on."""
-    if "history" in broker.features:
-        _record_publications(trace, broker)
+    _record_publications(trace, broker)
     if isinstance(scopes := broker.features.get("scopes"), Scopes):
         _record_versions(trace, broker, scopes)
     if isinstance(hosts := broker.features.get("hosts"), Hosts):

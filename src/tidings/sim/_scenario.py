@@ -17,19 +17,21 @@ from dataclasses import dataclass, field
 from tidings.aggregation import Aggregation, AggregationOptions, Deployments, Riding
 from tidings.aggregation.deploying import Act
 from tidings.broker import Feature, RoutingOptions
-from tidings.groups import Groups
+from tidings.groups import Acknowledged, Choosing, Groups
 from tidings.history import HistoryOptions, Strict
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.model import Location
-from tidings.scopes import Scopes
+from tidings.scopes import Rules, Scopes, shut_down_policies
 
 from ._actions import Action, Verb, take
 from ._aggregates import broken_aggregates, kept_aggregates
 from ._burst_plan import Flicker, flicker, with_bursts
 from ._checker import Checker
+from ._choice_plan import ChoicePlan
 from ._code_workers import SimWorkers
 from ._deploying_plan import NETWORK, DeployingPlan, signer
 from ._excuses import Excuse, Excuses
+from ._firings import broken_rules
 from ._group_plan import GroupPlan
 from ._invariants import broken_invariants, overgrown, waste
 from ._network import Network
@@ -41,12 +43,14 @@ from ._policy_plan import with_policies
 from ._promises import Promises
 from ._return_plan import ReturnPlan
 from ._roaming_plan import paths, roaming, walking
+from ._rule_plan import Drawn, RulePlan
 from ._scope_plan import NAMES, ScopePlan
 from ._session_plan import SessionPlan
 from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._versions import Versions, broken_versions
 from ._watch_plan import WatchPlan
+from ._work_plan import WorkPlan
 from ._workload import random_notification
 
 ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfect-merging")
@@ -86,12 +90,18 @@ class Scenario:
     """What brokers do for clients that roam."""
     deciding: bool = False
     """Whether scopes and clients have policies."""
+    choosing: bool = False
+    """Whether scopes choose one of several members."""
     watching: bool = False
     """Whether clients watch aggregates."""
     grouped: bool = False
     """Whether clients join groups."""
+    working: bool = False
+    """Whether clients join acknowledged groups."""
     sessions: bool = False
     """Whether scopes are session scopes, and clients react to what they get."""
+    rules: Mapping[str, Drawn] = field(default_factory=dict)
+    """The rules that scopes have at some time, by their texts; empty: none have any."""
     deploying: bool = False
     """Whether clients deploy versions of an aggregate, and watch it by its name."""
     weaving: tuple[tuple[int, str], ...] = ()
@@ -103,11 +113,12 @@ class Scenario:
     def name(self) -> str:
         """The name of this scenario, for `make replay`."""
         kind = ("m" if self.mirrored else "p" if self.placed else "s") if self.authority else "r" * self.returning
-        asked = "g" * self.grouped + "d" * self.deploying + "a" * self.watching
+        asked = "q" * self.working + "g" * self.grouped + "d" * self.deploying + "a" * self.watching
         located = "l" * bool(self.places)
         moving = "c" * self.sessions + ("v" if self.paths else "w" * self.roaming)
-        before = f"{'b' * self.weather.bursts}{'t' * self.deciding}{asked}{'h' * self.history}"
-        return f"{before}{located}{moving}{kind}{self.seed}"
+        decided = "t" * self.deciding + "o" * self.choosing
+        before = f"{'b' * self.weather.bursts}{decided}{asked}{'h' * self.history}"
+        return f"{'u' * bool(self.rules)}{before}{located}{moving}{kind}{self.seed}"
 
     @classmethod
     def scoped(
@@ -143,13 +154,19 @@ class Scenario:
 
     @classmethod
     def named(cls, name: str) -> Scenario:
-        """Return the scenario that a report has named."""
+        """Return the scenario that a report has named; `ValueError` if a letter needs scopes that there are not."""
         if name.startswith("b"):
             return cls.named(name[1:]).with_bursts()
+        if name.startswith("u"):
+            return cls.named(name[1:]).with_rules()
         if name.startswith("t"):
             return cls.named(name[1:]).with_policies()
+        if name.startswith("o"):
+            return cls.named(name[1:]).with_choices()
         if name.startswith("g"):
             return cls.named(name[1:]).with_groups()
+        if name.startswith("q"):
+            return cls.named(name[1:]).with_work()
         if name.startswith("d"):
             return cls.named(name[1:]).with_deploying()
         if name.startswith("a"):
@@ -206,10 +223,18 @@ class Scenario:
 
     def with_policies(self) -> Scenario:
         """Return the same scenario, which must have scopes, but with policies that come and go."""
+        self._check_scopes("t")
         rng = random.Random(f"policies {self.seed}")
         clients = [client for client, _ in self.clients]
         steps = with_policies(rng, self.steps, clients, tuple(self.shape.brokers))
         return dataclasses.replace(self, steps=steps, deciding=True)
+
+    def with_choices(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with scopes that choose one of several members."""
+        self._check_scopes("o")
+        rng = random.Random(f"choices {self.seed}")
+        plan = ChoicePlan(rng, [client for client, _ in self.clients], tuple(self.shape.brokers), self.authority)
+        return dataclasses.replace(self, steps=plan.applied_to(self.steps), choosing=True)
 
     def with_places(self) -> Scenario:
         """Return the same scenario, but with brokers that stand somewhere, and clients that ask for what is there."""
@@ -219,11 +244,20 @@ class Scenario:
 
     def with_sessions(self) -> Scenario:
         """Return the same scenario, which must have scopes, but with sessions, and clients that react."""
+        self._check_scopes("c")
         rng = random.Random(f"sessions {self.seed}")
         plan = SessionPlan(rng, self.shape.brokers, [client for client, _ in self.clients], NAMES)
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), sessions=True)
+
+    def with_rules(self) -> Scenario:
+        """Return the same scenario, which must have scopes, but with rules that come and go."""
+        self._check_scopes("u")
+        plan = RulePlan(random.Random(f"rules {self.seed}"), self.shape.brokers, self.authority)
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), rules=plan.drawn)
 
     def with_watching(self) -> Scenario:
         """Return the same scenario, but with clients that watch aggregates."""
@@ -241,6 +275,14 @@ class Scenario:
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), grouped=True)
+
+    def with_work(self) -> Scenario:
+        """Return the same scenario, but with clients that join acknowledged groups."""
+        rng = random.Random(f"work {self.seed}")
+        plan = WorkPlan(rng, self.seed, [client for client, _ in self.clients], self.shape.borders)
+        length = max((step.at for step in self.steps), default=0)
+        together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
+        return dataclasses.replace(self, steps=tuple(together), working=True)
 
     def with_deploying(self) -> Scenario:
         """Return the same scenario, but with clients that deploy, upgrade and end code, and watch it by its name."""
@@ -275,6 +317,11 @@ class Scenario:
             new_edge_interval=0.0,
         )
         return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=mobility)
+
+    def _check_scopes(self, letter: str) -> None:
+        """Raise `ValueError` if there are no scopes, which what this letter stands for is about."""
+        if not self.authority:
+            raise ValueError(f"'{letter}' before '{self.name}' needs scopes; let s, m or p stand before the seed")
 
     @classmethod
     def random(cls, seed: int, *, faults: bool | None = None, routing: RoutingOptions | None = None) -> Scenario:
@@ -317,7 +364,10 @@ class Scenario:
         if self.weaving:
             yield Flicker()
         if self.authority:
-            yield Scopes(self.authority)
+            scopes = Scopes(self.authority)
+            yield scopes
+            if self.rules:
+                yield Rules(scopes)
         hosts = Hosts()
         if self.roaming:
             yield hosts
@@ -327,8 +377,13 @@ class Scenario:
                 yield Roaming(self.mobility, hosts, neighbourhood)
         if self.history:
             yield Strict(HistoryOptions(timer=PATIENCE))
-        if self.grouped:
-            yield Groups()
+        if self.grouped or self.working:
+            plain = Groups()
+            yield plain
+            if self.working:
+                yield Acknowledged(plain)
+        if self.choosing:
+            yield Choosing()
         if self.deploying:
             options = AggregationOptions(ride_on=self._riding, network=NETWORK, signer=(signer(),))
             deployments = Deployments(options, SimWorkers(network, broker))
@@ -371,6 +426,7 @@ class Scenario:
 
     def run(self, promises: Promises | None = None) -> Result:
         """Run the scenario, and judge what happened."""
+        shut_down_policies()  # what they keep lives as long as the process, and a run is a process of its own
         network = self.build()
         result = Result(self, network)
         try:
@@ -397,6 +453,8 @@ class Scenario:
             result.excuses.grant(Excuse.UNMENDED_SCOPES, broken)
         if self.watching:
             violations += broken_aggregates(network, promises)
+        if self.rules:
+            violations += broken_rules(network, self.authority, self.rules, promises)
         if versions is not None:
             violations += broken_versions(network, versions, promises)
         for client in network.clients.values():

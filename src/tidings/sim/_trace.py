@@ -19,6 +19,8 @@ from ._details import (
     Attached,
     Broken,
     Detail,
+    Enlisted,
+    Given,
     Joined,
     Missing,
     Nothing,
@@ -59,7 +61,7 @@ class Op(enum.Enum):
     ACTIVE = "active"
     """A broker judges what is published from now on by a version of the scope graph."""
     TAKEN = "taken"
-    """A broker has given a publication its identity. Recorded where there is history."""
+    """A broker has given a publication its identity."""
     REMEMBERED = "remembered"
     """The past of a subscription has been delivered."""
     HOSTED = "hosted"
@@ -77,6 +79,19 @@ class Op(enum.Enum):
     """A member gets a notification of its group."""
     MISSED = "missed"
     """A member is told that its group has lost something."""
+    ENLIST = "enlist"
+    """A client joins an acknowledged group."""
+    ENLISTED = "enlisted"
+    """Its broker says that it is a member."""
+    QUIT = "quit"
+    JOB = "job"
+    """A member gets a job."""
+    DONE = "done"
+    """It acknowledges the job."""
+    BACK = "back"
+    """It gives the job back."""
+    DIED = "died"
+    """The process of a client has died, with all jobs that it had, and comes back."""
     FAULT = "fault"
     QUIESCE = "quiesce"
 
@@ -111,6 +126,11 @@ TYPES: dict[Op, Callable[..., Detail]] = {
     Op.JOINED: Settlement,
     Op.SHARE: Notified,
     Op.MISSED: Missing,
+    Op.ENLIST: Enlisted,
+    Op.ENLISTED: Settlement,
+    Op.JOB: Given,
+    Op.DONE: Notified,
+    Op.BACK: Notified,
     Op.ATTACH: Attached,
     Op.HOSTED: Attached,
     Op.RELEASED: Attached,

@@ -9,8 +9,8 @@ from tidings.model import Notification
 from tidings.scopes import Graph, Placement, client_node
 from tidings.wire import Quality
 
-from ._choosing import longest_delay
-from ._definition import Definition
+from ._choosing import compares, longest_delay
+from ._definition import Choice, Definition
 from ._details import Activated, Published
 from ._reactions import Reactions
 from ._trace import Record
@@ -27,6 +27,7 @@ class Visibility:
         """When each version was first active anywhere."""
         self._definitions: dict[int, Definition] = {}
         self._forms: dict[tuple[int, str, int, str, bool], frozenset[Notification]] = {}
+        self._choices: dict[tuple[int, str, int, str], frozenset[Choice]] = {}
         self.reactions = Reactions(self.graphs, self._definitions)
 
     def activated(self, record: Record) -> int:
@@ -99,7 +100,34 @@ class Visibility:
         assert published.notification is not None
         definition = self._definition(version)
         climbs = self.reactions.climbing(version, published, possible=possible)
-        return definition.forms(client_node(published.publisher), published.notification, client_node(client), climbs)
+        publisher, reader = client_node(published.publisher), client_node(client)
+        return definition.forms(publisher, published.notification, reader, climbs, sure=not possible)
+
+    def choices(self, version: int, published: Record, client: str) -> frozenset[Choice]:
+        """What may be given to a client under one version, as one of several that might get it."""
+        assert published.notification is not None
+        if not version or version not in self.graphs or not self.graphs[version].policed:
+            return frozenset()
+        key = (version, published.publisher, published.publication, client)
+        if key not in self._choices:
+            publisher, reader = client_node(published.publisher), client_node(client)
+            self._choices[key] = self._definition(version).choices(publisher, published.notification, reader)
+        return self._choices[key]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some policy of some version gives something to one of several."""
+        return any(map(_chooses, self.graphs.values()))
+
+    def is_candidate(self, client: str, scope: str | None = None) -> bool:
+        """Whether a client was ever a member of a scope that chooses one of several; of this one, or of any."""
+        node = client_node(client)
+        return any(
+            edge.member == node and scope in (None, edge.scope) and _chooses(graph, edge.scope)
+            for graph in self.graphs.values()
+            if graph.policed
+            for edge in graph.memberships()
+        )
 
     def _definition(self, version: int) -> Definition:
         definition = self._definitions.get(version)
@@ -136,8 +164,14 @@ class Visibility:
         return frozenset.intersection(*(self.forms(version, published, client, possible=False) for version in versions))
 
 
+def _chooses(graph: Graph, of: str | None = None) -> bool:
+    """Whether a scope, or any, gives something to one of several."""
+    scopes = graph.scopes.items() if graph.policed else ()
+    return any(of in (None, id) and any(map(compares, scope.policies.values())) for id, scope in scopes)
+
+
 def _keeps_order(graph: Graph) -> bool:
-    if longest_delay(graph):
+    if longest_delay(graph) or _chooses(graph):
         return False
     if all(scope.ordered for scope in graph.scopes.values()):
         return True

@@ -24,13 +24,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from tidings.aggregation import Aggregation, AggregationOptions, Receivers
+from tidings.aggregation import Aggregation, AggregationOptions, Quenching, Receivers
 from tidings.broker import Feature, LocalBroker, Role, RoutingOptions
-from tidings.groups import Choosing, Groups
+from tidings.groups import Acknowledged, Choosing, Desk, Groups
 from tidings.history import HistoryOptions, Strict
-from tidings.mobility import Arrivals, Following, Hosts, Neighbourhood
+from tidings.mobility import Arrivals, Evacuation, Following, Hosts, Neighbourhood
 from tidings.model import ArgumentRefused, Location, TidingsError
-from tidings.scopes import Requests, Scopes
+from tidings.scopes import Requests, Rules, Scopes
 from tidings.wire import Frame
 
 from ._arguments import brokers_of, kinds_of, name_of, seconds_of, seed_of, shown
@@ -103,9 +103,12 @@ def _features(authority: str) -> tuple[Feature, ...]:
     hosts, aggregation = Hosts(), Aggregation()
     aggregation.serve(hosts)
     following, neighbourhood = Following(hosts.epoch_of), Neighbourhood(hosts)
-    counting = aggregation, Receivers(AggregationOptions())
-    moving = (hosts, following, neighbourhood, Arrivals())
-    return (Scopes(authority), Strict(HistoryOptions()), *counting, *moving, Groups(), Choosing(), Requests())
+    counting = aggregation, Receivers(AggregationOptions()), Quenching()
+    moving = (hosts, following, neighbourhood, Arrivals(), Evacuation(hosts))
+    scopes, plain = Scopes(authority), Groups()
+    work = Acknowledged(plain)
+    sharing = plain, work, Choosing(), Desk(plain, work)
+    return (scopes, Rules(scopes), Requests(), *sharing, Strict(HistoryOptions()), *counting, *moving)
 
 
 class World(Mishaps):

@@ -15,6 +15,7 @@ from ._judge import Finding, Kind, Verdict
 from ._mining import Judged, Mined, collect, mine
 from ._progress import progress
 from ._query import query_archive
+from ._series import Step, Windowed, series, windows
 from ._session import session
 from ._trace_audit import audit_trace
 from ._views import Visibility
@@ -37,9 +38,11 @@ __all__ = [
     "Report",
     "SourceError",
     "SparkError",
+    "Step",
     "TidingsSource",
     "Verdict",
     "Visibility",
+    "Windowed",
     "audit",
     "audit_trace",
     "backtest",
@@ -53,8 +56,10 @@ __all__ = [
     "read_archive",
     "register",
     "scope_graph",
+    "series",
     "session",
     "warm",
+    "windows",
 ]
 
 guard_log("tidings.spark")

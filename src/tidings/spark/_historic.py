@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidings.aggregation.definitions import JP, Aggregate, Measured, Record, pseudonym
+from tidings.aggregation.definitions import JP, Aggregate, Included, Measured, Record, pseudonym
 from tidings.aggregation.deploying import digest_of
 from tidings.aggregation.expressions import compiled
 from tidings.aggregation.workers import Code, loaded
@@ -41,15 +41,12 @@ from ._columns import column
 from ._errors import explained
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 log = logging.getLogger("tidings.spark")
 
 SAMPLE = 20_000
 """How many publications the two ways are compared on."""
-MISSING = "ingress, edge, filter, and a snapshot for each epoch and hour"
-"""What the journal lacks for definitions that count subscriptions and advertisements."""
-
 _PARTIALS = "key string, pane long, partial binary"
 _RESULTS = "key string, window long, partial binary, value string, error double"
 _proven: dict[str, bool] = {}
@@ -109,11 +106,14 @@ def historic(
     until: datetime | None = None,
     native: bool = True,
     secret: bytes = b"",
+    included: Iterable[Included] | None = None,
 ) -> DataFrame:
     """The windows of an aggregate over an archive: `key`, `window`, `ends_at`, `partial`, `value`, `error`, `complete`.
 
     `value` is JSON. A window is `complete` if it lies within `since` and `until`; without these, all are. `secret`
     is the network's, for definitions that tell publishers apart: with it, their pseudonyms are those of the brokers.
+    With `included`, of a value that a client was told, only these publications are looked at: the window of that value
+    is then the same, byte for byte, also if something came too late for the brokers.
 
     Raises `AggregateError` for a definition without a window, or one that the archive cannot answer.
     """
@@ -123,11 +123,16 @@ def historic(
     aggregate = sent.arrived()
     window = aggregate.window
     if aggregate.joinpoints != {JP.PUBLISHED}:
-        raise AggregateError(f"{aggregate.name} counts what the archive does not hold; the journal lacks {MISSING}")
+        raise AggregateError(
+            f"{aggregate.name} counts what the archive does not hold; the journals of brokers do: use series or "
+            "windows, or `tidings aggregate history --data DIR`"
+        )
     if window is None:
         raise AggregateError(f"{aggregate.name} has no window, and history has no present; give it a window")
     with explained():
         table = read_archive(spark, directory, since=since, until=until)
+        if included is not None:
+            table = table.where(_among(included))
         quick = native and aggregate.native and _equal(aggregate, sent, table, secret)
         panes = _native(aggregate, table) if quick else _generic(sent, table, secret)
         first, last = f.col("pane") + 1, f.col("pane") + window.panes
@@ -141,6 +146,16 @@ def historic(
         if end is not None:
             whole &= f.col("window") * window.slide_ms <= end // 1_000
         return merged.withColumn("ends_at", ends).withColumn("complete", whole)
+
+
+def _among(included: Iterable[Included]) -> Column:
+    """Whether a publication is one of these."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    chosen = f.lit(False)
+    for origin, epoch, first, last in included:
+        chosen |= (f.col("origin") == origin) & (f.col("epoch") == epoch) & f.col("seq").between(first, last)
+    return chosen
 
 
 def _generic(sent: Shipped, table: DataFrame, secret: bytes) -> DataFrame:

@@ -181,11 +181,14 @@ class Judge:
 
     def _judge(self, envelope: Envelope, deliveries: list[_Delivery], verdict: Verdict) -> None:
         verdict.publications += 1
+        deliveries = [one for one in deliveries if one.life not in self._viewers.seats]
         verdict.sent += len(deliveries)
         if not self._viewers.knows(envelope.identity.graph_epoch):
             verdict.unjudged += len(deliveries)
             return
         seen = self._viewers.seen(envelope)
+        decided = self._decided(envelope, deliveries, seen)
+        self._judge_decided(envelope, decided, verdict)
         come: dict[tuple[int, int], _Delivery] = {}
         for delivery in deliveries:
             key = (delivery.life, delivery.form)
@@ -196,14 +199,38 @@ class Judge:
             elif delivery.timeliness == Timeliness.AGAIN:
                 why = "its client had already got further, at another broker"
                 verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, why))
-            elif delivery.timeliness == Timeliness.LATE and self._case.ordered:
+            elif delivery.timeliness == Timeliness.LATE and self._case.ordered and delivery not in decided:
                 why = f"something that '{envelope.identity.origin}' published later had been sent before it"
                 verdict.find(self._finding(Kind.ORDER, envelope, delivery, why))
             come[key] = delivery
-            if delivery.form not in seen.get(delivery.life, ()) and delivery.life not in self._viewers.opaque:
+            wanted = delivery.form in seen.get(delivery.life, ()) or delivery in decided
+            if not wanted and delivery.life not in self._viewers.opaque:
                 self._unwanted(envelope, delivery, verdict)
         for place, forms in seen.items():
             self._owed(envelope, place, forms, come, verdict)
+
+    def _decided(self, envelope: Envelope, deliveries: list[_Delivery], seen: dict[int, Forms]) -> list[_Delivery]:
+        """Those that a deciding point has given to who might get them: nobody gets them without having been chosen."""
+        if all(one.form in seen.get(one.life, ()) for one in deliveries):
+            return []
+        eligible = self._viewers.eligible(envelope)
+        return [
+            one
+            for one in deliveries
+            if one.form not in seen.get(one.life, ()) and one.form in eligible.get(one.life, ())
+        ]
+
+    def _judge_decided(self, envelope: Envelope, decided: list[_Delivery], verdict: Verdict) -> None:
+        """What a scope gives to one of its members, the journals must have for one of them only."""
+        given: dict[tuple[str, int], str] = {}
+        for delivery in sorted(decided, key=lambda one: one.at):
+            scope, client = self._viewers.sharing(envelope, delivery.life), self._case.lives[delivery.life].client
+            if scope is None:
+                continue
+            first = given.setdefault((scope, delivery.form), client)
+            if first != client:
+                why = f"scope '{scope}' gives it to one of its members, and '{first}' had got it"
+                verdict.find(self._finding(Kind.DUPLICATE, envelope, delivery, why))
 
     def _owed(
         self,

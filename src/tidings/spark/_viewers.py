@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from tidings.broker import FLAT, Link, LinkKind, Registration, Tree, View, owed
+from tidings.broker import FLAT, SEAT, Link, LinkKind, Registration, Tree, View, owed
 from tidings.matching import Matcher, make_index
 from tidings.model import ROOT_SCOPE, Duplicates, Filter, FilterError
-from tidings.scopes import OPEN, Graph, client_node, reach
+from tidings.scopes import OPEN, Graph, PolicyKind, SetPolicy, apply, client_node, reach
 from tidings.scopes import Plan as GraphPlan
 from tidings.store import Life, form_of
 from tidings.wire import Envelope
@@ -22,6 +22,9 @@ Key: TypeAlias = tuple[int, int]
 """A life, and one of its filters."""
 Forms: TypeAlias = dict[int, set[int]]
 """The forms in which a life gets an event, each with the filters that it passes."""
+
+SHARING = frozenset(("one-of-n", "single"))
+"""The policies that give something to one member."""
 
 _TREE = Tree(0, frozenset(), {}, {"audit": None})
 _FLAT = FLAT.on("audit", _TREE)
@@ -35,7 +38,11 @@ class Viewers:
         self._filters: dict[Key, Filter] = {}
         self.opaque: set[int] = set()
         """Lives whose filter cannot be read: nothing is known of what they wanted."""
+        self.seats = {place for place, life in enumerate(lives) if life.client.startswith(SEAT)}
+        """Those of deciding points, which get what is in a scope to decide about it, and are no readers."""
         for place, life in enumerate(lives):
+            if place in self.seats:
+                continue
             try:
                 for number, text in enumerate(life.filters):
                     self._filters[place, number] = Filter.parse(text)
@@ -58,6 +65,16 @@ class Viewers:
         if plan is not None:
             return plan.seen(envelope)
         return self.given(self._flat.match(envelope.notification), envelope, _FLAT)
+
+    def eligible(self, envelope: Envelope) -> dict[int, Forms]:
+        """Every life that might get an event from a scope whose deciding point chooses among its members, and how."""
+        plan = self._plans.get(envelope.identity.graph_epoch)
+        return {} if plan is None else plan.eligible(envelope)
+
+    def sharing(self, envelope: Envelope, place: int) -> str | None:
+        """The one scope of a life's client that gives what it gets to one member; None: it is in none, or in more."""
+        plan = self._plans.get(envelope.identity.graph_epoch)
+        return None if plan is None else plan.sharing(self._lives[place].client)
 
     def given(self, candidates: Iterable[Key], envelope: Envelope, view: View) -> dict[int, Forms]:
         """What these get of an event under a version of the graph."""
@@ -82,7 +99,7 @@ class Viewers:
 
     def clients(self) -> set[str]:
         """Whoever has had a subscription."""
-        return {life.client for life in self._lives}
+        return {life.client for place, life in enumerate(self._lives) if place not in self.seats}
 
     def registration(self, key: Key) -> Registration:
         """A filter of a life, as its broker knew it."""
@@ -106,6 +123,8 @@ class _Plan:
         self._graph = graph
         self._eyes = eyes
         self._ready = False
+        self._undecided: _Plan | None = None
+        """The same, if everybody got what deciding points give to some."""
         self._exact: dict[str, Matcher[Key]] = {}
         """By scope: the filters of members who see everything in it as it is."""
         self._others: dict[str, list[Key]] = {}
@@ -120,6 +139,24 @@ class _Plan:
             if (index := self._exact.get(at.node)) is not None:
                 candidates.update(dict.fromkeys(index.match(at.notification)))
         return self._eyes.given(candidates, envelope, self._view)
+
+    def eligible(self, envelope: Envelope) -> dict[int, Forms]:
+        self._prepare()
+        if not self._view.comparing:
+            return {}
+        if self._undecided is None:
+            policies = (
+                (id, PolicyKind(kind)) for id in self._view.comparing for kind in self._graph.scopes[id].policies
+            )
+            changes = tuple(SetPolicy(id, kind) for id, kind in policies)
+            self._undecided = _Plan(apply(self._graph, changes), self._eyes)
+        return self._undecided.seen(envelope)
+
+    def sharing(self, client: str) -> str | None:
+        self._prepare()
+        scopes = [scope for scope in self._view.memberships(client) if scope in self._view.comparing]
+        policies = [use.name for scope in scopes for use in self._graph.scopes[scope].policies.values()]
+        return scopes[0] if len(scopes) == 1 and SHARING.issuperset(policies) else None
 
     def visible(self, envelope: Envelope, client: str) -> bool:
         self._prepare()

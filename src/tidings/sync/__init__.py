@@ -12,7 +12,9 @@ may share a client. Leaving the context manager ends the loop and the thread.
 from ._admin import Admin
 from ._aggregates import Aggregates, AggregateWatch
 from ._client import Client, connect
+from ._jobs import Job
 from ._receipt import Receipt
+from ._requests import Request
 from ._subscription import Subscription
 
-__all__ = ["Admin", "AggregateWatch", "Aggregates", "Client", "Receipt", "Subscription", "connect"]
+__all__ = ["Admin", "AggregateWatch", "Aggregates", "Client", "Job", "Receipt", "Request", "Subscription", "connect"]

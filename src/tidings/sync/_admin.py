@@ -27,6 +27,7 @@ class Admin:
     retract = waiting_for(asynchronous.Admin.retract)
     set_attributes = waiting_for(asynchronous.Admin.set_attributes)
     make_session = waiting_for(asynchronous.Admin.make_session)
+    guard_border = waiting_for(asynchronous.Admin.guard_border)
     end_session = waiting_for(asynchronous.Admin.end_session)
     set_roles = waiting_for(asynchronous.Admin.set_roles)
     set_administration = waiting_for(asynchronous.Admin.set_administration)
@@ -49,6 +50,7 @@ class Admin:
     who_sees = waiting_for(asynchronous.Admin.who_sees)
     what_sees = waiting_for(asynchronous.Admin.what_sees)
     log = waiting_for(asynchronous.Admin.log)
+    rules = waiting_for(asynchronous.Admin.rules)
 
     @property
     def on_scope_end(self) -> Callable[[ScopeEnded], None]:

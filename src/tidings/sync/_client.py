@@ -8,13 +8,14 @@ import itertools
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from tidings import client as asynchronous
 from tidings.client import (
     COUNT_WITHIN,
     MAX_UNACKNOWLEDGED,
     REQUEST_TIMEOUT,
+    Acks,
     AnyPast,
     AnyState,
     ClientStatistics,
@@ -29,6 +30,8 @@ from tidings.wire import Consistency, Gap, Page, Quality
 
 from ._admin import Admin
 from ._aggregates import Aggregates
+from ._groups import Groups
+from ._jobs import Job
 from ._moves import Moves
 from ._receipt import Receipt
 from ._subscription import Subscription
@@ -53,6 +56,8 @@ class Client:
         """The scope graph: who sees what."""
         self.aggregates = Aggregates(self._thread, self._twin.aggregates)
         """Questions about the traffic: how many would hear this?"""
+        self.groups = Groups(self._thread, self._twin.groups)
+        """Groups: who is in them, and what waits for them."""
 
     @property
     def name(self) -> str:
@@ -117,11 +122,13 @@ class Client:
         publisher_seq: int | None = None,
         count_receivers: bool | str = False,
         count_within: float = COUNT_WITHIN,
+        quench: bool = False,
         **attributes: object,
     ) -> Receipt | None:
         """Publish, wait until the publication has reached its quality, and return the key of the event.
 
-        Its `quality` says what was reached. Quality `fire` does not wait, and has no key. Use `publish_many` for many
+        Its `quality` says what was reached. Quality `fire` does not wait, and has no key;
+        nor has what is left out by `quench`. Use `publish_many` for many
         publications: it is faster. Everything else is as in `tidings.Client.publish`.
         """
 
@@ -133,6 +140,7 @@ class Client:
                 publisher_seq=publisher_seq,
                 count_receivers=count_receivers,
                 count_within=count_within,
+                quench=quench,
                 **attributes,
             )
             key = await receipt
@@ -187,6 +195,7 @@ class Client:
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: Literal[False] = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -203,11 +212,34 @@ class Client:
         self,
         filter: Matches | str,
         *,
+        callback: Callable[[Job], object] | None = None,
+        on_gap: Callable[[Gap], object] | None = None,
+        receive_own: bool = True,
+        durable: str | None = None,
+        group: str,
+        ack: Literal[True] | Acks,
+        past: AnyPast | None = None,
+        consistency: Consistency | str = Consistency.STRICT,
+        timeout: float | None = None,
+        respect_ttl: bool = False,
+        with_origin: bool = False,
+        duplicates: Duplicates | str = Duplicates.DEFAULT,
+        as_: None = None,
+        on_misfit: None = None,
+        keep_context: bool = False,
+    ) -> Subscription[Job]: ...
+
+    @overload
+    def subscribe(
+        self,
+        filter: Matches | str,
+        *,
         callback: Callable[[_T], object] | None = None,
         on_gap: Callable[[Gap], object] | None = None,
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: Literal[False] = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -228,6 +260,7 @@ class Client:
         receive_own: bool = True,
         durable: str | None = None,
         group: str | None = None,
+        ack: bool | Acks = False,
         past: AnyPast | None = None,
         consistency: Consistency | str = Consistency.STRICT,
         timeout: float | None = None,
@@ -250,6 +283,7 @@ class Client:
             "receive_own": receive_own,
             "durable": durable,
             "group": group,
+            "ack": ack,
             "past": past,
             "consistency": consistency,
             "timeout": timeout,
@@ -277,6 +311,7 @@ class Client:
     status = waiting_for(asynchronous.Client.status)
     browse = waiting_for(asynchronous.Client.browse)
     mobility = waiting_for(asynchronous.Client.mobility)
+    evacuate = waiting_for(asynchronous.Client.evacuate)
     import_neighbours = waiting_for(asynchronous.Client.import_neighbours)
     forget_neighbours = waiting_for(asynchronous.Client.forget_neighbours)
     move = waiting_for(asynchronous.Client.move)

@@ -6,12 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 from tidings import client as asynchronous
 from tidings.model import Matches, Notification
 from tidings.wire import Gap, HistoryReport
 
+from ._jobs import Job
+from ._requests import Request
 from ._thread import BATCH, LoopThread, waiting_for
 
 if TYPE_CHECKING:
@@ -106,14 +108,21 @@ class Subscription(Iterator[_T], Generic[_T]):
         """Bring what has come, at least one; False at the end. What came is kept here, so cancelling loses nothing."""
         try:
             async with asyncio.timeout(timeout):
-                self._here.append(await self._twin.taken())
+                self._here.append(self._for_threads(*await self._twin.taken()))
         except StopAsyncIteration:
             return False
         if self._twin.durable is not None:
             return True  # asking for more would say that this one has been handled
         for _ in range(min(self._twin.waiting, BATCH)):
-            self._here.append(await self._twin.taken())
+            self._here.append(self._for_threads(*await self._twin.taken()))
         return True
+
+    def _for_threads(self, item: _T, cause: asynchronous.Cause | None) -> tuple[_T, asynchronous.Cause | None]:
+        if isinstance(item, asynchronous.Job):
+            item = cast("_T", Job.of_twin(self._thread, item))
+        elif isinstance(item, asynchronous.Request):
+            item = cast("_T", Request.of_twin(self._thread, item))
+        return item, cause
 
     acknowledge = waiting_for(asynchronous.Subscription.acknowledge)
 
@@ -127,6 +136,7 @@ class Subscription(Iterator[_T], Generic[_T]):
 
     def unsubscribe(self) -> None:
         """End the subscription; notifications that wait can still be read. Ending it again does nothing."""
+        self._twin.leave()
         self._thread.visit(self._twin.unsubscribe)
 
     def __enter__(self) -> Subscription[_T]:

@@ -14,6 +14,7 @@ from tidings.model import (
     MAX_TEXT,
     Location,
     Notification,
+    Value,
     ValueRefused,
     has_plain_kinds,
     known_names,
@@ -26,6 +27,7 @@ MAX_BODY = 1_048_576
 """The most bytes of an encoded notification."""
 
 _SCALARS = frozenset({bool, int, float, str, bytes, datetime, Location})
+_INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _LOCATION = 1  # the code of a Location among msgpack's extension types
 
 
@@ -72,6 +74,22 @@ def encode_body(notification: Notification | Mapping[str, object]) -> bytes:
     if len(body) > MAX_BODY:
         raise ValueRefused(f"a notification of {len(body):,} bytes is too large: at most {MAX_BODY:,}")
     return body
+
+
+def canonical_body(notification: Notification) -> bytes:
+    """The same bytes for notifications that are equal, in whatever order and as whatever kind of number they hold it.
+
+    >>> canonical_body(Notification(a=1, b=2)) == canonical_body(Notification(b=2.0, a=1.0))
+    True
+    """
+    content = {name: _canonical(value) for name, value in sorted(notification.attributes.items())}
+    return encode_body(_trusted(content))
+
+
+def _canonical(value: Value) -> Value:
+    if type(value) is float and value.is_integer() and abs(value) < _INTEGERS:
+        return int(value)
+    return tuple(map(_canonical, value)) if type(value) is tuple else value  # type: ignore[arg-type]
 
 
 def decode_body(body: bytes) -> Notification:

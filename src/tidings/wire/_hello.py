@@ -76,6 +76,9 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     silence: float = 0.0
     """Of a client: after how many seconds without a sign of life either side gives the connection up; 0: as the broker
     says."""
+    evacuated: bool = False
+    """Of a client: whether it comes because its broker is about to stop, and can still stay there. A broker that is
+    about to stop itself refuses it."""
 
     def __repr__(self) -> str:
         return f"Hello({self.role.value} {self.name!r})"  # never the token or the session

@@ -148,15 +148,15 @@ class StatusReply(Message, frozen=True):
 
 
 class MobilityRequest(Message, frozen=True):
-    """An administrator asks about clients that roam, or changes the neighbour graph. Answered by `MobilityReply`."""
+    """An administrator asks about clients that roam, or changes something. Answered by `MobilityReply`."""
 
     id: str
     action: str = "look"
-    """"look", "import" or "forget"."""
+    """"look", "import", "forget"; "evacuate", and "evacuation" to ask how far that is."""
     client: str = ""
     """Tell of this client only; "": of all."""
     old: str = ""
-    """Forget the edges of this broker,"""
+    """Evacuate this broker, or forget its edges,"""
     new: str = ""
     """or only the one between the two."""
     file: bytes = b""
@@ -166,7 +166,7 @@ class MobilityRequest(Message, frozen=True):
 
 
 class MobilityReply(Message, frozen=True):
-    """The answer, once all brokers were asked: JSON, see `tidings.wire.MobilityStatus`."""
+    """The answer: JSON, a `tidings.wire.MobilityStatus` once all brokers were asked, or an `EvacuationStatus`."""
 
     id: str
     body: bytes

@@ -65,6 +65,7 @@ class Carry(Said, frozen=True):
 
     number: Number
     id: Tag
+    """The key of the session."""
     replier: str
     body: bytes
     cause: Causes = ()

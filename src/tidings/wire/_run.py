@@ -6,6 +6,8 @@ identity of the first says all that others ask for, and the envelopes are decode
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from tidings.model import Identity
@@ -15,6 +17,7 @@ from ._envelope import Envelope, Quality
 MAX_RUN = 500
 """The most publications in a run."""
 
+_decode_one = msgspec.msgpack.Decoder(Envelope).decode
 _decode = msgspec.msgpack.Decoder(list[Envelope]).decode
 
 
@@ -64,6 +67,14 @@ class Run:
         """All of them, but for the first few."""
         found = _decode(array_head(len(self)) + self.data)
         return found[skip:] if skip else found
+
+    def some(self, places: Sequence[int]) -> list[Envelope]:
+        """Those at these places, counted from 0."""
+        data, bodies, found = self.data, self._places, []
+        for place in places:
+            start = bodies[2 * place - 2] + bodies[2 * place - 1] + 1 if place else 0  # behind a body is its quality
+            found.append(_decode_one(data[start : bodies[2 * place] + bodies[2 * place + 1] + 1]))
+        return found
 
 
 def array_head(count: int) -> bytes:

@@ -85,6 +85,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
     unstored: int = 0
     """Publications that asked for no quality and went on as `accepted`, because the store did not take them."""
+    border_refusals: dict[str, int] = {}
+    """What the borders of scopes did not let pass, by the reason."""
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):

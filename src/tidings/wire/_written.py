@@ -25,6 +25,9 @@ class Written(NamedTuple):
     """How many parts."""
     largest: int
     """The size of the largest part, as peers count it."""
+    numbers: bytes = b""
+    """The numbers that the broker of their origin has given to the notifications in them, if they are of one origin and
+    for the same subscriptions: 64 bits each, in the order of this machine."""
 
     @classmethod
     def joined(cls, written: Sequence[Self]) -> Self:
@@ -33,6 +36,11 @@ class Written(NamedTuple):
             return written[0]
         data = b"".join([one.data for one in written])
         return cls(data, sum(one.length for one in written), max(one.largest for one in written))
+
+    @property
+    def first(self) -> Frame:
+        """What is in the first of them."""
+        return MSGPACK.decode(self.data[HEADER.size : 4 + HEADER.unpack_from(self.data, 0)[0]])
 
     def parts(self) -> list[bytes]:
         """Its parts, each with its header."""

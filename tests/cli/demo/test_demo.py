@@ -104,7 +104,7 @@ def test_the_recording_is_what_it_shows_and_nothing_is_left(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("scene", ["history", "network"])
+@pytest.mark.parametrize("scene", ["history", pytest.param("network", marks=pytest.mark.soak)])
 def test_one_scene_can_be_played_alone_and_in_letters_that_every_terminal_knows(tmp_path: Path, scene: str) -> None:
     with demonstration(tmp_path, "--fast", "--scene", scene, PYTHONIOENCODING="ascii", PYTHONUTF8="0") as demo:
         assert demo.end() == (0, "")
@@ -136,6 +136,7 @@ def test_its_brokers_end_with_it_even_if_it_is_killed(tmp_path: Path) -> None:
     assert gone(demo.brokers)
 
 
+@pytest.mark.soak
 def test_a_scene_that_does_not_show_what_it_should_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def wrong(stage: Stage, net: object, where: str) -> bool:
         return False

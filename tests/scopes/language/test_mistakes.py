@@ -96,9 +96,34 @@ def message(problem: str, line: str, column: int, remedy: str, number: int = 1) 
             "DEFINE SCOPE x AS UPDATE ON pub(OUTPUT(y)) DO CREATE NOW",
             29,
             "this is not how the event pub is written",
-            "Write pub(n: OUTPUT(x)) or con(n: INPUT(x)); sub, unsub, adv or unadv(INPUT(x)); join(member, scope) or "
-            "leave(*, scope); other events take values.",
+            "Write pub(n: OUTPUT(x)) or con(n: INPUT(x)); sub or unsub(INPUT(x)); adv or unadv(OUTPUT(x)); "
+            "join(member, scope) or leave(*, scope); other events take values.",
         ),
+        (
+            "DEFINE SCOPE x AS UPDATE ON pub(n: OUTPUT(y)) DO ALTER SCOPE self ADD",
+            50,
+            "an action must change something",
+            "Write what it adds, takes away or sets: ADD ALL FROM trigger.",
+        ),
+        (
+            "DEFINE SCOPE x AS UPDATE ON pub(n: OUTPUT(y)) DO (ALTER SCOPE self)",
+            51,
+            "an action must change something",
+            "Write what it adds, takes away or sets: ADD ALL FROM trigger.",
+        ),
+        (
+            "DEFINE SCOPE x AS UPDATE ON pub(n: OUTPUT(y)) IF n.a > DO CREATE NOW",
+            56,
+            "a value is missing after >",
+            "Write a number, a text in quotes, or an attribute.",
+        ),
+        (
+            "DEPLOY AS x ALL FROM y WHERE a = INTEGRATED_ROUTING",
+            34,
+            "a value is missing after =",
+            "Write a number, a text in quotes, or an attribute.",
+        ),
+        ("DEFINE SCOPE x AS SET a = ALL", 27, "ALL is a keyword", 'Write a thing of that name in quotes: "ALL".'),
         (
             "DEFINE SCOPE x AS FROM y WHERE c MATCHES '('",
             32,
@@ -268,8 +293,9 @@ def test_size_and_nesting_have_limits(text: str, problem: str, column: int, reme
             f"DEPLOY AS a POLICY DELIVERY one_of {R}",
             "POLICY",
             "no policy 'one_of' is registered here",
-            "A definition may hold it; to deploy it, call register_policy, or write one of chain, credentials, delay, "
-            "full, key-dispatch, one-of-n, parameters, producer, single, window.",
+            "A definition may hold it; to deploy it, call register_policy, or write one of acknowledged, chain, "
+            "credentials, delay, full, key-dispatch, one-of-n, parameters, producer, rate-limit, release, single, "
+            "state, top-k, window.",
         ),
         (
             f"DEPLOY AS b {R};\n",

@@ -52,9 +52,8 @@ def test_an_alter_changes_one_kind_and_leaves_the_others() -> None:
     ("clause", "message"),
     [
         (
-            "POLICY INTERNAL DELIVERY top-k",
-            "a scope cannot have the policy 'top-k': it chooses several members, and a deciding point hands each "
-            "notification to one",
+            "POLICY INTERNAL DELIVERY release",
+            "the policy 'release' of a scope cannot be set up: commit is not given",
         ),
         (
             "POLICY PUBLISH delay (seconds = -1)",

@@ -116,13 +116,13 @@ def plain_features() -> SearchStrategy[object]:
     )
 
 
-def alters(features: SearchStrategy[object]) -> SearchStrategy[s.AlterScope]:
+def alters(features: SearchStrategy[object], *, selects: int = 0, says: int = 0) -> SearchStrategy[s.AlterScope]:
     return st.builds(
         s.AlterScope,
         refs,
         st.sampled_from(s.Change),
-        st.lists(selections(), max_size=2).map(tuple),
-        st.lists(features, max_size=2).map(tuple),
+        st.lists(selections(), min_size=selects, max_size=2).map(tuple),
+        st.lists(features, min_size=says, max_size=2).map(tuple),
         st.sampled_from(s.Kind),
     )
 
@@ -146,7 +146,8 @@ events = st.one_of(
 
 
 def updates(nested: SearchStrategy[object]) -> SearchStrategy[s.Update]:
-    actions = alters(nested) | st.builds(s.Create, st.none() | st.sampled_from(["trigger", "other"]))
+    changing = alters(nested, selects=1) | alters(nested, says=1)
+    actions = changing | st.builds(s.Create, st.none() | st.sampled_from(["trigger", "other"]))
     return st.builds(s.Update, events, st.lists(actions, min_size=1, max_size=2).map(tuple), st.none() | conditions)
 
 

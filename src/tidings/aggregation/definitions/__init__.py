@@ -13,7 +13,7 @@ from ._frequent import Frequent, Summary
 from ._measured import Attribute, Measured, group_key, group_of, peer
 from ._panes import Panes
 from ._quantile import Quantile
-from ._record import JP, SECRET_BYTES, Record, pseudonym
+from ._record import JP, SECRET_BYTES, Included, Record, pseudonym
 from ._supplied import (
     ActivePublishers,
     PublicationRate,
@@ -22,6 +22,7 @@ from ._supplied import (
     SubscriptionCount,
     SubscriptionRate,
 )
+from ._touching import PAIR_STEPS, Key, touches
 from ._windows import LATENESS, Sliding, Tumbling
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "LATENESS",
     "MAX_PARTIAL",
     "MAX_PARTS",
+    "PAIR_STEPS",
     "SECRET_BYTES",
     "ActivePublishers",
     "Aggregate",
@@ -41,7 +43,9 @@ __all__ = [
     "Distinct",
     "Frequent",
     "Histogram",
+    "Included",
     "Intersection",
+    "Key",
     "Kind",
     "Max",
     "Mean",
@@ -71,4 +75,5 @@ __all__ = [
     "peer",
     "plain",
     "pseudonym",
+    "touches",
 ]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
 
 from tidings.model import Value
 
@@ -30,8 +32,7 @@ class JP(enum.StrEnum):
     AD_DEL = "ad_del"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened.
 
     `edge` is 1 if the peer has its first subscription (or advertisement) of this key with it, -1 if it has lost its
@@ -50,7 +51,16 @@ class Record:
     """Whether it came from a client of this broker; what came from a neighbour has been counted there."""
     edge: int = 0
     filter: str = ""
-    attrs: Mapping[str, Value] = field(default_factory=lambda: _NOTHING)
+    attrs: Mapping[str, Value] = msgspec.field(default_factory=lambda: _NOTHING)
+
+
+class Included(NamedTuple):
+    """What a window includes of one origin: those of its publications with these numbers that fall into it."""
+
+    origin: str
+    epoch: int
+    first: int
+    last: int
 
 
 def pseudonym(secret: bytes, aggregate: str, client: str) -> str:

@@ -267,9 +267,15 @@ class Registry:
         return installs[0] if len(installs) == 1 else None
 
     def versions(self, name: str) -> list[Place]:
-        """The versions of a name that run, the newest first."""
+        """The versions of a name that run, the newest first: beside it the one that it replaces, else the next newest.
+
+        Upgrades of one version that meet leave that one running, which serves until the newest can.
+        """
         running = [place for place in self._taken if place.name == name and self._runs(place)]
         running.sort(key=lambda place: (-self._issued(place), place.version))
+        if len(running) > SIDE_BY_SIDE and (newest := self.statement(running[0])) is not None:
+            replaced = Place(name, newest.manifest.replaces)
+            running[1:] = sorted(running[1:], key=lambda place: place != replaced)
         return running[:SIDE_BY_SIDE]
 
     def runs(self, place: Place) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import CodeType
 from typing import Any, Final
+
+import msgspec
 
 from tidings.aggregation.definitions import JP, Aggregate, Attribute, Composite, Measured, Record
 from tidings.model import EVERYTHING, Filter, Location, Notification, TidingsError, Value
@@ -117,7 +119,7 @@ class Generator:
         asked: dict[str, None] = dict.fromkeys(self._names)
         for case in [*cases, *self._examples]:
             plain = case.record()
-            curious = replace(plain, attrs=Curious(plain.attrs, asked))
+            curious = msgspec.structs.replace(plain, attrs=Curious(plain.attrs, asked))
             for look in (aggregate.key, aggregate.lift):
                 try:
                     look(curious)

@@ -26,13 +26,14 @@ Copies with the same body that take the same link share one frame (combined deli
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from tidings.broker._causes import climbs, told_of
 from tidings.broker._links import Link, LinkKind
-from tidings.broker.interest import Entry, Gate, Passage, Registration, View
-from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState, Value
-from tidings.wire import Envelope, WireError, encode_body
+from tidings.broker.interest import DECIDED, Border, Entry, Gate, Passage, Registration, View
+from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Duplicates, Notification, Route, RouteState
+from tidings.wire import Envelope, WireError, canonical_body, encode_body
 
 from ._host import Host
 
@@ -53,7 +54,6 @@ Told: TypeAlias = tuple[int, tuple[str, ...]]
 _DETOURED = (ONE_OF_SEVERAL, DETOUR)
 _ROOT_ONLY = (ROOT_ROUTE,)
 _ONLY_ROOT = (ROOT_SCOPE,)
-_INTEGERS = 2**63  # an integer lies below, so no larger float is equal to one
 _HERE = Link("here", LinkKind.SCOPE)  # where a copy comes from that has crossed in this broker
 
 
@@ -132,7 +132,7 @@ class Crossing:
                     self._down(view, copy, link)
                 elif link.principal != envelope.identity.publisher:
                     handed.note(view, copy, link, entries)
-                elif inbound is not source or not source.is_client:
+                elif link is not source or inbound is not source:  # somebody who stands for the publisher, too
                     handed.moved(view, copy, link)
             if route.state is not RouteState.DOWNWARD:
                 self._up(view, copy, frames)
@@ -157,7 +157,7 @@ class Crossing:
                 if passage.chooses:
                     due = passage.sends(envelope.notification, envelope.identity, route.path)
                 if due is not None:
-                    self._cross(copy, scope, RouteState.UPWARD, shown, due)
+                    self._cross(copy, scope, RouteState.UPWARD, shown, due, border=view.borders.get(route.scope))
             else:
                 self._towards(gateway, copy, frames)
 
@@ -175,16 +175,34 @@ class Crossing:
         if copy.inbound.is_broker and view.admits(sub, scope, copy.inbound.name):
             return
         shown = passage.inward(copy.envelope.notification)
-        if shown is not None and (due := _taken(passage, copy)) is not None:
+        if shown is None or (due := _taken(passage, copy)) is None:
+            return
+        border = view.borders.get(sub)
+        if border is None or not border.check or self._broker.borders.admits(copy.route, copy.envelope, sub, border):
             self._cross(copy, sub, RouteState.DOWNWARD, shown, due)
 
-    def _cross(self, copy: Copy, scope: str, state: RouteState, shown: Notification, due: int) -> None:
+    def _cross(
+        self,
+        copy: Copy,
+        scope: str,
+        state: RouteState,
+        shown: Notification,
+        due: int,
+        *,
+        border: Border | None = None,
+    ) -> None:
+        """`border`: how the scope that it leaves guards its border."""
         old = copy.route
         envelope, version, tags = _mapped(copy.envelope, shown, old)
         if due or old.tags:
             tags = _timed(tags, max(due, _due(old)))
         # What is published in an open root scope has no path yet, and has been there all the same.
         route = Route(scope, state, old.scope, (*(old.path or (old.scope,)), scope), version, tags)
+        if border is not None and border.sign:
+            sealed = self._broker.borders.sealed(route, envelope, border)
+            if sealed is None:
+                return
+            route = _in_form(route, version, sealed)
         self._broker.at_cross(route, envelope, scope)
 
     def cross(self, route: Route, envelope: Envelope, scope: str) -> None:
@@ -251,6 +269,8 @@ class _Handed:
                 if then is None:
                     continue  # it is a member now, or was one, but not when this was published
                 passage = then
+                if passage.chooses and passage.compares(incoming=copy.route.state is RouteState.DOWNWARD):
+                    continue  # whatever it wants
             elif passage.exact:
                 told = _told_of(copy.route.version, copy.route.path, registration, passage)
                 form = _at(_Form(told, copy.route.version, passage.ordered), copy.route, 0)
@@ -280,12 +300,24 @@ class _Handed:
         if tags:
             self._causes.setdefault((link, form), {}).update(tags)
 
+    def _earliest(self, forms: dict[_Form, dict[Registration, None]]) -> Iterator[tuple[_Form, Iterable[Registration]]]:
+        """What a client gets: of a form that comes at once, nothing waits that comes by another way."""
+        if not any(form.due for form in forms):
+            yield from forms.items()
+            return
+        now = self._broker.runtime.now()
+        at_once = {(form.told, one) for form, some in forms.items() if form.due <= now for one in some}
+        for form, some in forms.items():
+            wanting = [one for one in some if form.due <= now or (form.told, one) not in at_once]
+            if wanting:
+                yield form, wanting
+
     def send(self) -> None:
         """Hand it over. Clients are told nothing of the graph, only which form and which path this is."""
         shown: dict[tuple[_Form, bool, tuple[str, ...]], Envelope] = {}
         publisher = self._published.identity.publisher
         for link, forms in self._got.items():
-            for form, registrations in forms.items():
+            for form, registrations in self._earliest(forms):
                 waits = form.ordered and self._broker.ordering.applies(link, publisher)
                 causes = tuple(self._causes.get((link, form), ()))
                 envelope = shown.get((form, waits, causes))
@@ -317,7 +349,13 @@ def shown_to(view: View, envelope: Envelope, passage: Passage, registration: Reg
     mapped, version, _ = _mapped(envelope, shown, route)
     causes = told_of(route.path, route.tags, view) if route.tags or view.sessions else {}
     told = _told_of(version, route.path, registration, passage)
-    return _with_routes(mapped, (_anonymous(told, (*_DETOURED, *causes)),))
+    return _with_routes(mapped, (_anonymous(told, (*_DETOURED, DECIDED, *causes)),))
+
+
+def version_in(envelope: Envelope, passage: Passage) -> int:
+    """The version of the form in which a member sees a copy that a deciding point has given to it."""
+    shown = passage.inward(envelope.notification)
+    return 0 if shown is None else _mapped(envelope, shown, envelope.routes[0])[1]
 
 
 def _aim(frames: _Frames, link: Link, copy: Copy) -> None:
@@ -419,15 +457,8 @@ def version_of(shown: Notification, published: Notification) -> int:
 
 
 def _digest(notification: Notification) -> int:
-    """The same for notifications that are equal, in whatever order and as whatever kind of number they hold it."""
-    content = {name: _canonical(value) for name, value in sorted(notification.attributes.items())}
-    return _hashed(encode_body(Notification.trusted(content)))
-
-
-def _canonical(value: Value) -> Value:
-    if type(value) is float and value.is_integer() and abs(value) < _INTEGERS:
-        return int(value)
-    return tuple(map(_canonical, value)) if type(value) is tuple else value  # type: ignore[arg-type]
+    """The same for notifications that are equal."""
+    return _hashed(canonical_body(notification))
 
 
 def _hashed(content: bytes) -> int:

@@ -8,24 +8,28 @@ by marks alone where policies delay. So whatever breaks while something waits, t
 again, here or elsewhere, and it waits again until the same time: the time follows from the publication.
 
     waiting    it is not due; the client has no mark behind it
-    released   it is due: handed over, if the graph of now leaves its way open, too
-    abandoned  its client or its subscription has gone
+    released   it is due: handed over, if the graph of now shows it, too
+    abandoned  its client or its subscription has gone, or what the subscription gets of the past begins behind it
 
-Its way is open if the version by which this broker judges now shows it on that way. A copy that a mapping has changed
-is not what was published, and cannot be judged again by interfaces: it is handed over if every edge of its way is as it
-was, otherwise its reader is told a `Gap`.
+It is shown if the version by which this broker judges now lets its reader see it, on its own way or on another. If the
+other way has a later time, it waits until then. A copy that a mapping has changed is not what was published, and cannot
+be judged again by interfaces: it is handed over if every edge of its way is as it was, otherwise its reader is told a
+`Gap`.
+
+A debt of its origin does not keep back what is released: a debt is about what follows a position, and this lies before
+it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from tidings.broker._links import Link
 from tidings.broker.interest import Passage, Registration, View
-from tidings.model import Position
+from tidings.model import NOWHERE, Position
 from tidings.wire import Envelope, Gap
 
 from ._host import Host
@@ -36,11 +40,16 @@ MAX_DELAYED = 100_000
 
 class _Waiting(NamedTuple):
     envelope: Envelope
-    subscriptions: tuple[str, ...]
-    """Their ids: the filter of one may change meanwhile."""
+    subscriptions: tuple[Registration, ...]
+    """As they were when it came: the filter of one may change meanwhile."""
     due: int
     path: tuple[str, ...]
     """The scopes that it came through."""
+
+
+class _Way(NamedTuple):
+    due: int
+    path: tuple[str, ...]
 
 
 class Delaying:
@@ -69,8 +78,7 @@ class Delaying:
         if self._count >= MAX_DELAYED:
             self._lost(envelope, kept)
             return True
-        ids = tuple(one.id for one in kept)
-        self._put(link, _Waiting(envelope, ids, due, path), wait)
+        self._put(link, _Waiting(envelope, tuple(kept), due, path), wait)
         return True
 
     def _put(self, link: Link, waiting: _Waiting, wait: int) -> None:
@@ -84,12 +92,16 @@ class Delaying:
         if waiting is None:
             return  # its client has gone, or others have it
         current = self._broker.registrations.subscriptions(link)
-        wanting = [current[id] for id in waiting.subscriptions if id in current]
-        match self._is_open(waiting, link.principal):
-            case True:
+        wanting = [current[one.id] for one in waiting.subscriptions if one.id in current]
+        shown = self._shown(waiting, link.principal)
+        if shown is None:
+            self._lost(waiting.envelope, wanting)
+            return
+        for due, path in shown[:1]:
+            if (wait := due - self._broker.runtime.now()) > 0:
+                self._put(link, waiting._replace(due=due, path=path), wait)
+            else:
                 self._broker.delivery.deliver_held(waiting.envelope, wanting)
-            case None:
-                self._lost(waiting.envelope, wanting)
 
     def _taken(self, link: Link, number: int) -> _Waiting | None:
         waiting = self._waiting.get(link, {}).pop(number, None)
@@ -99,25 +111,27 @@ class Delaying:
                 del self._waiting[link]
         return waiting
 
-    def _is_open(self, waiting: _Waiting, client: str) -> bool | None:
-        """Whether the way of a copy is open now as well as it was then; None: nobody can tell."""
+    def _shown(self, waiting: _Waiting, client: str) -> list[_Way] | None:
+        """The ways by which the graph of now shows a copy to its reader, its own first; None: nobody can tell."""
         scoping, identity = self._broker.scoping, waiting.envelope.identity
-        now = scoping.active
+        now, own = scoping.active, _Way(waiting.due, waiting.path)
         if now.version <= identity.graph_epoch:
-            return True
+            return [own]
         then = scoping.view(identity.graph_epoch)
         if then is None:
             return None
         if not waiting.envelope.routes[0].version:
-            seen = now.sightings(identity.publisher, waiting.envelope.notification, client, identity=identity)
-            return any(one.path == waiting.path for one in seen)
-        ways = [list(_edges(view, identity.publisher, waiting.path, client)) for view in (then, now)]
-        if None in ways[1]:
-            return False
+            notification = waiting.envelope.notification
+            seen = now.sightings(identity.publisher, notification, client, identity=identity)
+            ways = sorted(_Way(one.due, one.path) for one in seen if one.notification == notification)
+            return [own] if any(way.path == own.path for way in ways) else ways
+        ways_of = [list(_edges(view, identity.publisher, waiting.path, client)) for view in (then, now)]
+        if None in ways_of[1]:
+            return []
         same = all(
-            old is not None and new is not None and old.since == new.since for old, new in zip(*ways, strict=True)
+            old is not None and new is not None and old.since == new.since for old, new in zip(*ways_of, strict=True)
         )
-        return True if same else None
+        return [own] if same else None
 
     def _lost(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
         identity = envelope.identity
@@ -136,6 +150,28 @@ class Delaying:
         return found
 
     # --- clients --------------------------------------------------------------------------------------
+
+    def ended(self, registration: Registration) -> None:
+        """A subscription has ended: one that takes its id is another."""
+        self._forget(registration.link, lambda waiting, one: one.id == registration.id)
+
+    def reached(self, registration: Registration, positions: Mapping[str, Position]) -> None:
+        """A subscription has been asked for its past: what came for it up to these positions is in that, or too old."""
+
+        def is_in_past(waiting: _Waiting, one: Registration) -> bool:
+            identity = waiting.envelope.identity
+            return one is registration and identity.position <= positions.get(identity.origin, NOWHERE)
+
+        self._forget(registration.link, is_in_past)
+
+    def _forget(self, link: Link, whose: Callable[[_Waiting, Registration], bool]) -> None:
+        """Let nothing wait any longer for subscriptions of a client."""
+        for number, waiting in list(self._waiting.get(link, {}).items()):
+            left = tuple(one for one in waiting.subscriptions if not whose(waiting, one))
+            if not left:
+                self._taken(link, number)
+            elif len(left) < len(waiting.subscriptions):
+                self._waiting[link][number] = waiting._replace(subscriptions=left)
 
     def adopt(self, old: Link, new: Link) -> None:
         """What waits for one client waits for another, too: some of its subscriptions may stay."""

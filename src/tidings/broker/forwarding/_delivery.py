@@ -18,7 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Set
 from typing import Protocol
 
+import msgspec
+
 from tidings.broker._bounds import check_publication
+from tidings.broker._causes import kept
 from tidings.broker._links import Link
 from tidings.broker.interest import Entry, Passage, Registration, advertises
 from tidings.model import (
@@ -49,7 +52,8 @@ from tidings.wire import (
 
 from ._answers import Answers
 from ._apart import NOBODY_APART, Apart, Left
-from ._crossing import Copy, shown_to
+from ._crossing import DETOUR, Copy, shown_to, version_in
+from ._decisions import Decision, Decisions
 from ._feeding import Feeding, Passed
 from ._following import Begin, Following
 from ._host import Host
@@ -69,11 +73,11 @@ _FIRE, _STORED, _DEFAULT = Quality.FIRE, Quality.STORED, Quality.DEFAULT  # as n
 class Opener(Protocol):
     """Opens sessions for requests."""
 
-    def opening(self, link: Link, opening: Opening) -> None:
-        """A client asks for a session; `TidingsError` if it cannot have it."""
+    def opening(self, link: Link, opening: Opening) -> Opening:
+        """A client asks for a session: the same, by the key that replies name. `TidingsError` if it cannot have it."""
         ...
 
-    def unheard(self, id: str) -> None:
+    def unheard(self, key: str) -> None:
         """The request that has opened a session goes to nobody whom this broker knows of."""
         ...
 
@@ -91,6 +95,7 @@ class Delivery:
         doors = broker.doors
         self._apart = Apart(broker.held, broker.owing, broker.owed, doors.attached, doors.riding)
         self.following = Following()
+        self.decisions = Decisions()
         self.lanes = Lanes(
             self._surroundings(broker), broker.scoping, floods=self._floods, followed=self.following.awaited
         )
@@ -119,6 +124,7 @@ class Delivery:
             standing_for=broker.standing_for,
             hop=lambda: broker.adjacency.hop,
             announced=self._is_announced if self._advertised else None,
+            advertised=self._advertisements if self._advertised else None,
         )
 
     def woven(self, *, matches: bool, sends: bool, advised: tuple[Set[Link], ...] | None) -> None:
@@ -131,6 +137,7 @@ class Delivery:
         self.lanes.plain = matches and sends and advised is not None
         self.lanes.matches = matches and not self._floods
         self.lanes.around.observed = self._broker.at_published
+        self.lanes.around.watching = self._broker.watching
         self.lanes.changed()
 
     def published(self, link: Link, message: Publish) -> None:
@@ -155,9 +162,10 @@ class Delivery:
         Who has not published yet has no lane, and gets one when its bytes begin with a publication.
         """
         if link.is_broker:
-            if ROOT_SCOPE not in self.lanes.passing and data.startswith(_NOTIFY, _TAG_AT):
-                self.lanes.for_scope(ROOT_SCOPE)
-            passing = self.lanes.passing.get(ROOT_SCOPE)
+            scope = self.lanes.brought.get(link, ROOT_SCOPE)
+            if scope not in self.lanes.passing and data.startswith(_NOTIFY, _TAG_AT):
+                self.lanes.for_scope(scope)
+            passing = self.lanes.passing.get(scope)
             return None if passing is None else passing.feeding
         lanes = self.lanes.publishing
         if link not in lanes and data.startswith(_TAG, _TAG_AT):
@@ -167,7 +175,8 @@ class Delivery:
 
     def feed(self, link: Link, data: bytes, at: int) -> Passed | None:
         """Take what a client or neighbour has sent, from this place on, as far as it is plain; None: it is not."""
-        lane = self.lanes.passing.get(ROOT_SCOPE) if link.is_broker else self.lanes.publishing.get(link)
+        lanes = self.lanes
+        lane = lanes.passing.get(lanes.brought.get(link, ROOT_SCOPE)) if link.is_broker else lanes.publishing.get(link)
         if lane is None or lane.feeding is None or link in self.waiting:
             return None
         if link.is_broker:
@@ -183,6 +192,8 @@ class Delivery:
             runtime.send(link, passed.answer)
         for links, written in passed.written:
             runtime.send_written(links, written)
+        if passed.left is not None:
+            self._send_alone(passed.left)
         return passed
 
     def _carry_out(self, link: Link, taken: Taken) -> None:
@@ -212,10 +223,12 @@ class Delivery:
             self._answers.repeated(link, message)
             return
         notification = self._checked(link, message)
+        if message.cause:
+            message = msgspec.structs.replace(message, cause=kept(message.cause))
         if message.opens is not None:
             if self.opener is None:
                 raise TidingsError("this broker carries out no requests; publish, and subscribe to the answer")
-            self.opener.opening(link, message.opens)
+            message = msgspec.structs.replace(message, opens=self.opener.opening(link, message.opens))
         if link in self.waiting or not self._goes(link, message, notification):
             self.waiting.add(link, message)
 
@@ -369,6 +382,7 @@ class Delivery:
         """A notification has come from a neighbour."""
         routes = message.envelope.routes
         if len(routes) == 1:
+            self.lanes.brought[link] = routes[0].scope
             try:
                 lane = self.lanes.passing[routes[0].scope]
             except KeyError:
@@ -462,29 +476,38 @@ class Delivery:
     def deliver(self, route: Route, envelope: Envelope, link: Link, subscriptions: list[Registration]) -> None:
         """Hand a notification to a client."""
         if self._broker.recovery.active:
-            subscriptions = self._broker.recovery.hold(envelope, subscriptions)
+            subscriptions = self._broker.recovery.hold(envelope, subscriptions, late=DETOUR in route.tags)
         if subscriptions:
             self.following.reached(link, sent=True)
             self._broker.send(link, Deliver(envelope, tuple([subscription.id for subscription in subscriptions])))
 
-    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> None:
-        """Deliver a publication that was missed before, to the subscriptions that were owed it."""
+    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> dict[Registration, None]:
+        """Deliver a publication that was missed before, to the subscriptions that were owed it.
+
+        Returned are those that do not get it, because it had to cross a border that checks, and nothing vouches for it.
+        """
+        unproven: dict[Registration, None] = {}
         view = self._broker.scoping.view(envelope.identity.graph_epoch)
         if view is None:
             self._broker.statistics.unjudged += 1
             identity = envelope.identity
             self.report_gap(Gap(identity.origin, identity.epoch, identity.seq, identity.seq), owed)
-            return
+            return unproven
         handed: dict[tuple[Link, Route, bytes], tuple[Envelope, list[Registration]]] = {}
         for subscription in owed:
             if self._broker.registrations.is_current(subscription):
-                for form, due, path in owed_when(subscription, envelope, view):
+                for form, due, path, is_unproven in owed_when(subscription, envelope, view):
+                    if is_unproven:
+                        unproven[subscription] = None
+                        self._broker.borders.late(envelope.identity, path)
+                        continue
                     if due and self._broker.delaying.keeps(subscription.link, form, (subscription,), due, path):
                         continue
                     key = (subscription.link, form.routes[0], form.body)
                     handed.setdefault(key, (form, []))[1].append(subscription)
         for (link, route, _), (form, subscriptions) in handed.items():
             self._broker.at_deliver(route, form, link, subscriptions)
+        return unproven
 
     def deliver_decided(self, envelope: Envelope, link: Link) -> bool:
         """Deliver what a deciding point has given to a client of this broker; False: the client does not want it."""
@@ -496,6 +519,9 @@ class Delivery:
         for subscription in self._broker.registrations.subscriptions(link).values():
             if (shown := shown_to(view, envelope, passage, subscription)) is not None:
                 forms.setdefault(shown.routes[0], (shown, []))[1].append(subscription)
+        if forms:
+            version = version_in(envelope, passage)
+            self.decisions.note(link.principal, Decision.about(envelope.routes[0].scope, envelope.identity, version))
         for route, (shown, subscriptions) in forms.items():
             self._broker.at_deliver(route, shown, link, subscriptions)
         return bool(forms)

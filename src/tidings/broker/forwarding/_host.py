@@ -15,6 +15,8 @@ from tidings.model import Route, TidingsError
 from tidings.wire import AnyMessage, Envelope
 
 if TYPE_CHECKING:
+    from ._borders import Borders
+    from ._checks import Watching
     from ._crossing import Crossing
     from ._delaying import Delaying
     from ._delivery import Delivery
@@ -31,7 +33,7 @@ class Outlets(Protocol):
         """Whether anything may be held back from anybody."""
         ...
 
-    def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> list[Registration]:
+    def hold(self, envelope: Envelope, subscriptions: list[Registration], *, late: bool = False) -> list[Registration]:
         """Hold a notification back from those that are owed earlier ones; the others get it at once."""
         ...
 
@@ -66,6 +68,11 @@ class Host(Protocol):
     """A broker, as forwarding sees it."""
 
     at_published: Callable[[Envelope, Link], None] | None
+
+    @property
+    def watching(self) -> Watching | None:
+        """Whoever observes publications, if all of them take many at once."""
+        ...
 
     @property
     def name(self) -> str:
@@ -112,6 +119,9 @@ class Host(Protocol):
 
     @property
     def crossing(self) -> Crossing: ...
+
+    @property
+    def borders(self) -> Borders: ...
 
     @property
     def ordering(self) -> Ordering: ...

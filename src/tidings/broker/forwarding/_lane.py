@@ -18,20 +18,21 @@ path. Where there are scopes, a notification with such a receiver goes the full 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_NUMBER
 from tidings.broker._links import Link
 from tidings.broker._statistics import Statistics
-from tidings.broker.interest import Passage, Table, View
+from tidings.broker.interest import Passage, Registration, Table, View
 from tidings.model import ROOT_ROUTE, Notification, Route, RouteState
 from tidings.wire import Deliver, Envelope, Frame, Hop, Notify, Publish, PublishAck, Quality, checked_body
 
 from ._apart import Apart, Left
+from ._checks import Watching, why_not
 from ._crossing import told
-from ._feeding import Feeding
+from ._feeding import Feeding, Terms
 from ._publications import Publications
 from ._targets import NOBODY, Forwarding, Targets
 
@@ -95,8 +96,12 @@ class Surroundings:
     """What goes to neighbours belongs to the current tree."""
     announced: Callable[[Link, Notification], bool] | None
     """Whether a client has announced what it publishes; None: it need not."""
+    advertised: Callable[[Link], Iterable[Registration]] | None = None
+    """What a client advertises; None: it need not."""
     observed: Callable[[Envelope, Link], None] | None = None
     """Who observes publications, if anybody does."""
+    watching: Watching | None = None
+    """The same, if all who observe take many publications at once."""
 
 
 class Lane:
@@ -144,18 +149,19 @@ class Lane:
         self._looked_into = not flat or self._announced is not None
         self._decoded = self._looked_into or woven or self._observed is not None
         plane = self.table.plane
-        self.unfed = self._why_unfed(flat=flat, woven=woven) if plane is not None else "the engine is pure Python"
-        self.feeding = None if plane is None or self.unfed else Feeding(self.table, plane, around, view.version)
+        self.unfed = self._why_unfed(woven=woven) if plane is not None else "the engine is pure Python"
+        terms = Terms(view.version, not flat, self._shown, self._supers, self._gateways, view.several)
+        self.feeding = None
+        if plane is not None and not self.unfed:
+            self.feeding = Feeding(self.table, plane, around, terms, self._publishers)
 
-    def _why_unfed(self, *, flat: bool, woven: bool) -> str:
+    def _why_unfed(self, *, woven: bool) -> str:
         """Why publications are to come one by one; empty: they need not."""
-        if not flat or self._gateways:
-            return "there are scopes"
         if woven:
             return "steps are advised, or notifications flood"
-        if self._announced is not None:
-            return "publications must be advertised"
-        return "publications are observed" if self._observed is not None else ""
+        if self._observed is not None and self._around.watching is None:
+            return "publications are observed one by one"
+        return why_not(self._supers)
 
     def disarm(self) -> None:
         """Everything goes the full path."""
@@ -170,6 +176,8 @@ class Lane:
     def dismiss(self, link: Link) -> None:
         """A client publishes no more."""
         self._publishers.pop(link, None)
+        if self.feeding is not None:
+            self.feeding.judges.forget(link)
 
     # --- what others ask ------------------------------------------------------------------------------
 

@@ -72,6 +72,8 @@ class Lanes:
         """The lane by which a client publishes, once that is known; None: none."""
         self.passing: dict[str, Lane | None] = {}
         """The lane that takes what neighbours bring in a scope, once that is known; None: none."""
+        self.brought: dict[Link, str] = {}
+        """The scope of what each neighbour has brought last: most often the next is in the same."""
 
     def changed(self) -> None:
         """Something has changed on which it depends whether lanes may be taken."""
@@ -80,6 +82,7 @@ class Lanes:
                 lane.disarm()
             self.publishing.clear()
             self.passing.clear()
+            self.brought.clear()
             tables = self._graph.tables
             self._lanes = {scope: lane for scope, lane in self._lanes.items() if tables.get(scope) is lane.table}
 

@@ -12,14 +12,17 @@ that chooses or delays has its place between the two: it is asked what it *has* 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tidings.broker._causes import climbs, told_of
-from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, View
+from tidings.broker.interest import OPEN_PASSAGE, Climbing, Registration, Sighting, View
 from tidings.model import ROOT_ROUTE, ROOT_SCOPE, Route
 from tidings.wire import Envelope
 
+from ._borders import is_checked
 from ._crossing import _anonymous, _Form, _mapped, _tags, _told_of, _with_routes, whole
+from ._decisions import Decision
 
 
 class Owed(NamedTuple):
@@ -30,6 +33,8 @@ class Owed(NamedTuple):
     """The time before which it should not, in microseconds since 1970 UTC; 0: at once."""
     path: tuple[str, ...] = ()
     """The scopes that it comes through."""
+    unproven: bool = False
+    """Whether it comes into a scope that checks what comes in, and nothing vouches for it here."""
 
 
 def owed(outlet: Registration, envelope: Envelope, then: View, now: View | None = None) -> list[Envelope]:
@@ -41,8 +46,17 @@ def owed(outlet: Registration, envelope: Envelope, then: View, now: View | None 
     return [one.envelope for one in owed_when(outlet, envelope, then, now)]
 
 
-def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | None = None) -> list[Owed]:
-    """Return what `owed` does, and when it is due; of ways by which the same form comes, the earliest counts."""
+def owed_when(
+    outlet: Registration,
+    envelope: Envelope,
+    then: View,
+    now: View | None = None,
+    given: Collection[Decision] = (),
+) -> list[Owed]:
+    """Return what `owed` does, and when it is due; of ways by which the same form comes, the earliest counts.
+
+    `given`: what deciding points have given to the client. That it was owed, too, and nobody else can say so.
+    """
     publisher, client = envelope.identity.publisher, outlet.link.principal
     if client == publisher and not outlet.receive_own:
         return []
@@ -52,10 +66,17 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
     causes: dict[_Form, dict[str, None]] = {}
     open_ways = None
     if now is not None:
-        seen_now = now.sightings(publisher, notification, client, _climbing(envelope, now), identity=identity)
+        seen_now = now.sightings(
+            publisher, notification, client, _climbing(envelope, now), identity=identity, possible=True
+        )
         open_ways = {_way(seen.path) for seen in seen_now}
     climbing = _climbing(envelope, then)
-    for sighting in then.sightings(publisher, notification, client, climbing, identity=identity):
+    seen_then = list(then.sightings(publisher, notification, client, climbing, identity=identity))
+    if given:
+        possible = then.sightings(publisher, notification, client, climbing, identity=identity, possible=True)
+        sure = {one.path for one in seen_then}
+        seen_then += [one for one in possible if one.path not in sure and _decided(envelope, one) in given]
+    for sighting in seen_then:
         if open_ways is not None and _way(sighting.path) not in open_ways:
             continue
         if outlet.filter.matches(sighting.notification):
@@ -65,8 +86,9 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
             if passage.decides:
                 form = form._replace(whole=Route(sighting.path[-1], path=sighting.path, version=version, tags=tags))
             known = forms.get(form)
-            if known is None or sighting.due < known.due:
-                forms[form] = Owed(mapped, sighting.due, sighting.path)
+            unproven = bool(then.borders) and is_checked(sighting.path, then)
+            if known is None or (unproven, sighting.due) < (known.unproven, known.due):
+                forms[form] = Owed(mapped, sighting.due, sighting.path, unproven)
             if tags or then.sessions:
                 for path in (sighting.path,) if sighting.path else _returned(envelope, then):
                     causes.setdefault(form, {}).update(told_of(path, tags, then))
@@ -74,6 +96,12 @@ def owed_when(outlet: Registration, envelope: Envelope, then: View, now: View | 
         one._replace(envelope=_with_routes(one.envelope, (_route(form, _tags(then), causes.get(form, {})),)))
         for form, one in forms.items()
     ]
+
+
+def _decided(envelope: Envelope, sighting: Sighting) -> Decision:
+    """The decision by which a client was given what it might see."""
+    version = _mapped(envelope, sighting.notification, ROOT_ROUTE)[1]
+    return Decision.about(sighting.path[-1], envelope.identity, version)
 
 
 def _route(form: _Form, tags: tuple[str, ...], causes: dict[str, None]) -> Route:

@@ -14,18 +14,35 @@ from ._registration import Foreseen, Registration
 from ._registrations import LEAVING_COST, Registrations
 from ._scoping import Scoping
 from ._settling import Settling
-from ._table import Gate, Table, advertises
-from ._visibility import FLAT, OPEN_PASSAGE, SEAT, Climbing, Passage, Plan, Sighting, View, joint, same_passage
+from ._table import Gate, Table, Tap, advertises
+from ._visibility import (
+    DECIDED,
+    FLAT,
+    OPEN_PASSAGE,
+    SEAT,
+    Border,
+    Choice,
+    Climbing,
+    Passage,
+    Plan,
+    Sighting,
+    View,
+    joint,
+    same_passage,
+)
 
 __all__ = [
     "ALGORITHMS",
     "COMPARED_COST",
+    "DECIDED",
     "FLAT",
     "LEAVING_COST",
     "OPEN_PASSAGE",
     "SEAT",
     "Announcement",
     "Book",
+    "Border",
+    "Choice",
     "Climbing",
     "Covering",
     "Delta",
@@ -45,6 +62,7 @@ __all__ = [
     "Settling",
     "Sighting",
     "Table",
+    "Tap",
     "View",
     "advertises",
     "joint",

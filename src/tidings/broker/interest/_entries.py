@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 from tidings.broker._bounds import check_readable
 from tidings.broker._links import Link
-from tidings.model import Matches
+from tidings.model import ROOT_SCOPE, Matches
 from tidings.wire import Advertise, Settled, Subscribe, Unadvertise, Unsubscribe
 
 from ._book import Book, Entry
 from ._host import Host
 from ._reduction import Announcement, Delta, algebraic
-from ._table import Gate, Table
+from ._table import Gate, Table, Tap
 
 
 class _Steps(NamedTuple):
@@ -167,6 +167,11 @@ class Entries:
         self._announce(table.advertisements, link, table.advertisements.open(link))
         self._announce(table.subscriptions, link, table.subscriptions.open(link))
 
+    def tell_tap(self, tap: Tap) -> None:
+        """Tell a tap everything in the root scope."""
+        book = self._tables[ROOT_SCOPE].subscriptions
+        self._announce(book, tap, book.open(tap))
+
     def retranslate(self, table: Table, gate: Gate) -> None:
         """The passage to a superscope has changed: what was told there means something else now."""
         for book in table.books:
@@ -201,16 +206,23 @@ class Entries:
             return
         steps = self._steps(book)
         book.tell(changes)
-        for announcement, targets, gates in _announcements(changes):
+        for announcement, targets, inside in _announcements(changes):
             if targets:
                 steps.send(book.scope, announcement, source, targets)
-            for gate in gates:
-                self._tell_scope(book, gate, announcement.id, announcement.filter, book.number(gate, announcement.id))
-        for id, targets, gates in _withdrawals(changes):
+            for one in inside:
+                number = book.number(one, announcement.id)
+                if isinstance(one, Tap):
+                    one.told(announcement.id, announcement.filter, number)
+                else:
+                    self._tell_scope(book, one, announcement.id, announcement.filter, number)
+        for id, targets, inside in _withdrawals(changes):
             if targets:
                 steps.withdraw(book.scope, id, source, targets)
-            for gate in gates:
-                self._end(self.book(gate.passage.scope, book.advertisement), gate, id)
+            for one in inside:
+                if isinstance(one, Tap):
+                    one.withdrawn(id)
+                else:
+                    self._end(self.book(one.passage.scope, book.advertisement), one, id)
 
     def _tell_scope(self, book: Book, gate: Gate, id: str, filter: Matches, number: int) -> None:
         """What a table announces to the table of a superscope becomes an entry there, translated."""
@@ -255,26 +267,26 @@ class Entries:
             self._host.send(link, Unadvertise(id, scope))
 
 
-def _announcements(changes: dict[Link, Delta]) -> Iterator[tuple[Announcement, list[Link], list[Gate]]]:
-    """Each announcement once, with all the links that it goes to, and all the superscopes."""
-    targets: dict[str, tuple[Announcement, list[Link], list[Gate]]] = {}
+def _announcements(changes: dict[Link, Delta]) -> Iterator[tuple[Announcement, list[Link], list[Gate | Tap]]]:
+    """Each announcement once, with all the links that it goes to, and all superscopes and taps."""
+    targets: dict[str, tuple[Announcement, list[Link], list[Gate | Tap]]] = {}
     for link, delta in changes.items():
         for id, filter in delta.announce.items():
-            _, links, gates = targets.setdefault(id, (Announcement(id, filter), [], []))
-            if isinstance(link, Gate):
-                gates.append(link)
+            _, links, inside = targets.setdefault(id, (Announcement(id, filter), [], []))
+            if isinstance(link, Gate | Tap):
+                inside.append(link)
             else:
                 links.append(link)
     yield from targets.values()
 
 
-def _withdrawals(changes: dict[Link, Delta]) -> Iterator[tuple[str, list[Link], list[Gate]]]:
-    targets: dict[str, tuple[list[Link], list[Gate]]] = {}
+def _withdrawals(changes: dict[Link, Delta]) -> Iterator[tuple[str, list[Link], list[Gate | Tap]]]:
+    targets: dict[str, tuple[list[Link], list[Gate | Tap]]] = {}
     for link, delta in changes.items():
         for id in delta.withdraw:
-            links, gates = targets.setdefault(id, ([], []))
-            if isinstance(link, Gate):
-                gates.append(link)
+            links, inside = targets.setdefault(id, ([], []))
+            if isinstance(link, Gate | Tap):
+                inside.append(link)
             else:
                 links.append(link)
     yield from ((id, *both) for id, both in targets.items())

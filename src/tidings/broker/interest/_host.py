@@ -61,6 +61,10 @@ class Holding(Protocol):
         """A subscription has ended."""
         ...
 
+    def replace(self, old: Registration, new: Registration) -> None:
+        """A subscription has a new filter, under which it is not held."""
+        ...
+
     def end_turn(self) -> None:
         """At the end of a turn: let every holder look."""
         ...
@@ -95,6 +99,14 @@ class Owing(Protocol):
         ...
 
     def ended(self, entry: Registration) -> None:
+        """A subscription has ended."""
+        ...
+
+
+class Delayed(Protocol):
+    """What a policy keeps back until it is due."""
+
+    def ended(self, registration: Registration) -> None:
         """A subscription has ended."""
         ...
 
@@ -150,6 +162,9 @@ class Host(Protocol):
 
     @property
     def recovery(self) -> Owing: ...
+
+    @property
+    def delaying(self) -> Delayed: ...
 
     @property
     def delivery(self) -> Publishing: ...

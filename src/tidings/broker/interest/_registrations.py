@@ -73,6 +73,8 @@ class Registrations:
     def subscribed(self, link: Link, message: Subscribe) -> None:
         """A client wants what passes a filter from now on."""
         check_filter(message.filter)
+        if (waited := self.returning.waits(link, message.id)) is not None and not message.after:
+            message = msgspec.structs.replace(message, after=waited.after, early=waited.early)
         asked, located = message, is_located(message.filter)
         if located:
             here = resolved(message.filter, self._host.place, self._host.name)
@@ -143,11 +145,12 @@ class Registrations:
     def _replaced(self, known: Registration, new: Registration) -> None:
         """A subscription has a new filter; if its past has to come first, it begins anew."""
         recovery, holds = self._host.recovery, self._host.holds
-        holds.end(known)
         if new in holds:
+            holds.end(known)
             recovery.ended(known)
         else:
             recovery.replaced(known, new)
+            holds.replace(known, new)
 
     def unsubscribed(self, link: Link, message: Unsubscribe) -> None:
         """A subscription has ended."""
@@ -213,6 +216,7 @@ class Registrations:
         if not advertisement:
             self._host.holds.end(registration)
             self._host.recovery.ended(registration)
+            self._host.delaying.ended(registration)
 
     def _take_out(self, registration: Registration, *, advertisement: bool) -> None:
         """Remove it from the tables."""
@@ -314,9 +318,10 @@ class Registrations:
                 del mine[old][id]
                 if not mine[old]:
                     del mine[old]
-                size = _size(registration)
-                self._host.register(old, -size)
-                self._host.register(new, size)
+                if old.owner != new.owner:
+                    size = _size(registration)
+                    self._host.register(old, -size)
+                    self._host.register(new, size)
                 registration.link = new
                 mine.setdefault(new, {})[id] = registration
                 for scope, entry in registration.entries.items():
@@ -346,10 +351,12 @@ def _chosen(known: Mapping[str, Registration], only: frozenset[Registration] | N
 
 def _size(registration: Registration) -> int:
     """About how many bytes it takes, with its share of the tables."""
-    told = sum(len(key) + len(value) for key, value in registration.meta.items())
+    told = sum([len(key) + len(value) for key, value in registration.meta.items()])
     filter, comparisons = registration.filter, _cost(registration)
     if isinstance(filter, Filter):  # the values of an IN count by their characters
-        comparisons -= sum(one.cost - 1 for each in filter.conjunctions for one in each if isinstance(one, Member))
+        comparisons -= sum(
+            [one.cost - 1 for each in filter.conjunctions for one in each.constraints if type(one) is Member]
+        )
     return comparisons * COMPARISON_BYTES + len(str(filter)) * CHARACTER_BYTES + len(registration.id) + told
 
 

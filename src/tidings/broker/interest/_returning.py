@@ -53,6 +53,10 @@ class Returning:
         self._line[link, message.id] = message
         self.room_again()
 
+    def waits(self, link: Link, id: str) -> Subscribe | None:
+        """What waits for a client under an id. If the client changes it now, it still wants to go on from there."""
+        return self._line.get((link, id))
+
     def drop(self, link: Link, id: str) -> None:
         """A client no longer wants it, or wants something else under this id."""
         message = self._line.pop((link, id), None)

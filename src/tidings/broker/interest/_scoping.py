@@ -25,7 +25,7 @@ from tidings.model import ROOT_SCOPE
 
 from ._book import Book, Entry
 from ._host import Host
-from ._table import Gate, Table
+from ._table import Gate, Table, Tap
 from ._visibility import FLAT, OPEN_PASSAGE, Passage, Plan, View, joint, same_passage
 
 _FLAT_PASSAGES = (OPEN_PASSAGE,)
@@ -158,6 +158,7 @@ class Scoping:
             self.ready = True
             self.refresh()
             self._host.delivery.release()
+            self._host.at_graph(self.active.version, self.newest.version)
 
     def detached(self, client: Link) -> None:
         self._passages.pop(client, None)
@@ -256,8 +257,22 @@ class Scoping:
         floor = self._floors.get(link, 0) if scope else 0
         return any(link.name in view.neighbours(scope) for version, view in self._views.items() if version >= floor)
 
-    def _wanted_links(self, table: Table) -> list[Link]:
-        return [*self.links(table.scope), *table.gates.values()]
+    def _expect(self, table: Table) -> None:
+        """Let what is in a table settle only when all of these know it."""
+        links = [*self.links(table.scope), *table.gates.values()]
+        table.advertisements.expect_also(links)
+        table.subscriptions.expect_also([*links, *table.taps])
+
+    def add_tap(self, tap: Tap) -> None:
+        """Let somebody know every subscription in the root scope before it settles; it is told nothing yet."""
+        self.root.taps[tap] = None
+        self._expect(self.root)
+
+    def remove_tap(self, tap: Tap) -> None:
+        """Nothing waits for it any more."""
+        if self.root.taps.pop(tap, self) is not self:
+            self.root.subscriptions.close(tap)
+            self._expect(self.root)
 
     def _admits(self, neighbour: str, passage: Passage) -> bool:
         """Whether a neighbour lets into a subscope itself what passes there, in every version in which this one can."""
@@ -314,8 +329,7 @@ class Scoping:
     def _link(self, table: Table) -> None:
         """Tell the neighbours that have come to carry the scope everything, and forget those that no longer do."""
         links = self.links(table.scope)
-        for book in table.books:
-            book.expect_also([*links, *table.gates.values()])
+        self._expect(table)
         for link in [link for link in table.subscriptions.opened if link.is_broker and link not in links]:
             self._host.entries.forget_in(table, link)
         for link in links:
@@ -360,8 +374,7 @@ class Scoping:
             if gate is None:
                 gate = table.gates[scope] = Gate(passage, designated=self._designated(table.scope, scope))
                 table.supers[scope] = self.tables[scope]
-                for book in table.books:
-                    book.expect_also(self._wanted_links(table))
+                self._expect(table)
                 self._host.entries.tell(table, gate)
                 continue
             if not same_passage(gate.passage, passage):
@@ -382,7 +395,7 @@ class Scoping:
             del table.supers[scope]
             for book in table.books:
                 book.close(gate)
-                book.expect_also(self._wanted_links(table))
+            self._expect(table)
             self._host.entries.end_in(self.tables[scope], gate)
 
     def _dissolve(self, table: Table) -> None:

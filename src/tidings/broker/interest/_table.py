@@ -27,6 +27,19 @@ class Gate(Link):
         """Whether everything that crosses between the two scopes crosses here."""
 
 
+class Tap(Link):
+    """Somebody inside the broker who must know what is wanted before it has settled, as a neighbour does."""
+
+    __slots__ = ("told", "withdrawn")
+
+    def __init__(self, name: str, told: Callable[[str, Matches, int], None], withdrawn: Callable[[str], None]) -> None:
+        super().__init__(name, LinkKind.SCOPE)
+        self.told = told
+        """Called with the id, the filter and the number of what is announced."""
+        self.withdrawn = withdrawn
+        """Called with the id of what is withdrawn."""
+
+
 class Table:
     """Subscriptions and advertisements of one scope at one broker."""
 
@@ -69,6 +82,8 @@ class Table:
         """To the tables of the superscopes, by scope."""
         self.supers: dict[str, Table] = {}
         """The tables of the superscopes."""
+        self.taps: dict[Tap, None] = {}
+        """Who else must know the subscriptions."""
 
     @property
     def books(self) -> tuple[Book, Book]:

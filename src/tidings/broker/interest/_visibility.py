@@ -9,7 +9,7 @@ Without scopes there is one version, `FLAT`: everybody is a member of the root s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tidings.broker._bounds import MAX_COST
@@ -26,6 +26,8 @@ from tidings.model import (
     Route,
 )
 
+DECIDED = "decided"
+"""The tag of what a deciding point has given to a client: nobody else gives it, whatever origins owe."""
 SEAT = "/~seat/"
 """What the name of a client begins with that is the deciding point of a scope; the id of the scope follows. It is a
 member of nothing else. No other client may have such a name: servers refuse it."""
@@ -79,6 +81,11 @@ class Passage(Protocol):
         """Whether the member is the deciding point of the scope, which gets what is to be decided, as it is there."""
         ...
 
+    @property
+    def outward_filters(self) -> tuple[Filter, ...] | None:
+        """What the scope gets of the member: all that passes each of these, as it is; None: it may be changed."""
+        ...
+
     def outward(self, notification: Notification) -> Notification | None:
         """What the scope gets of a notification of the member; the same object if it is not changed."""
         ...
@@ -90,6 +97,10 @@ class Passage(Protocol):
     def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> int | None:
         """When a policy of the member lets the scope have what passes: a time in microseconds since 1970 UTC, 0 for at
         once, None for not at all. It judges what the member has, and the scopes that this came through."""
+        ...
+
+    def compares(self, *, incoming: bool) -> bool:
+        """Whether the deciding point of the scope says what the member gets, so that `takes` lets nothing pass."""
         ...
 
     def takes(
@@ -117,9 +128,11 @@ class JointPassage:
         self.member, self.scope, self.since, self.route = newest.member, newest.scope, newest.since, newest.route
         self.duplicates, self.ordered = newest.duplicates, newest.ordered
         self.exact = False
+        self.outward_filters = newest.outward_filters
         self.decides = newest.decides
         self.outward, self.inward = newest.outward, newest.inward
-        self.chooses, self.sends, self.takes = newest.chooses, newest.sends, newest.takes
+        self.chooses, self.compares = newest.chooses, newest.compares
+        self.sends, self.takes = newest.sends, newest.takes
 
     def wanted(self, filter: Matches) -> Matches:
         """What must be asked for in the scope, so that the member gets all that the filter accepts in some version."""
@@ -159,6 +172,15 @@ def _either(filters: list[Matches]) -> Matches:
     return either
 
 
+class Border(NamedTuple):
+    """The names of the keys by which a scope guards its border."""
+
+    sign: str = ""
+    """What leaves it is signed by this one; "": it is not signed."""
+    check: str = ""
+    """What comes in must be signed by this one; "": it need not be."""
+
+
 Climbing: TypeAlias = Callable[[tuple[str, ...], str], bool]
 """Whether what has climbed through these scopes may climb into the next one, interfaces aside."""
 
@@ -170,6 +192,18 @@ class Sighting(NamedTuple):
     path: tuple[str, ...]
     due: int = 0
     """The time before which a policy does not let it be seen, in microseconds since 1970 UTC; 0: at once."""
+
+
+class Choice(NamedTuple):
+    """Whom a policy gives a notification."""
+
+    clients: tuple[str, ...]
+    again: bool = False
+    """Whether it is asked again, about others, if none of these is there any more."""
+    waits: bool = False
+    """Whether it cannot be decided yet."""
+    wakes: bool = False
+    """Whether what waits may be decided now."""
 
 
 class View(Protocol):
@@ -210,6 +244,11 @@ class View(Protocol):
         """Those of the tags whose sessions keep reactions to themselves."""
         ...
 
+    @property
+    def borders(self) -> Mapping[str, Border]:
+        """The scopes that guard their borders."""
+        ...
+
     def knows(self, scope: str) -> bool:
         """Whether there is such a scope."""
         ...
@@ -220,6 +259,10 @@ class View(Protocol):
 
     def memberships(self, client: str) -> Mapping[str, Passage]:
         """The scopes that a client is a member of."""
+        ...
+
+    def trusts(self, client: str, broker: str) -> bool:
+        """Whether a broker may know what a client wants: every scope above the client trusts it."""
         ...
 
     @property
@@ -238,11 +281,22 @@ class View(Protocol):
         identity: Identity,
         path: tuple[str, ...],
         load: Callable[[str], tuple[int, int]],
-    ) -> str | None:
-        """Decide which of these clients gets a notification in the scope that ends its path; None: nobody does.
+        *,
+        waited: bool = False,
+    ) -> Choice:
+        """Decide which of these clients get a notification in the scope that ends its path.
 
-        To be asked once, at the deciding point. `load` is what is under way to a client, and what it was given before.
+        To be asked once, at the deciding point. `load` is what is under way to a client, and what it was given before;
+        `waited`: whether it could not be decided before.
         """
+        ...
+
+    def remembered(self, scope: str) -> dict[str, bytes]:
+        """What the policies of a scope must know at its next deciding point, by their kinds."""
+        ...
+
+    def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
+        """Let the policies of a scope begin here with what other deciding points have remembered, the latest first."""
         ...
 
     def supers(self, scope: str) -> Mapping[str, Passage]:
@@ -277,11 +331,12 @@ class View(Protocol):
         climbing: Climbing | None = None,
         *,
         identity: Identity | None = None,
+        possible: bool = False,
     ) -> Iterable[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path.
 
         `climbing`: where it may climb, if not wherever interfaces let it. With the `identity` of the publication, those
-        that policies choose.
+        that policies choose; and if `possible`, those that a deciding point may have given to the client.
         """
         ...
 
@@ -324,6 +379,7 @@ class _Open:
     exact = True
     chooses = False
     decides = False
+    outward_filters: tuple[Filter, ...] | None = ()
 
     def outward(self, notification: Notification) -> Notification:
         return notification
@@ -332,6 +388,9 @@ class _Open:
 
     def sends(self, notification: Notification, identity: Identity, path: tuple[str, ...]) -> int:
         return 0
+
+    def compares(self, *, incoming: bool) -> bool:
+        return False
 
     def takes(self, notification: Notification, identity: Identity, path: tuple[str, ...], *, incoming: bool) -> int:
         return 0
@@ -357,6 +416,7 @@ class _FlatView:
     confined: frozenset[str] = frozenset()
     scopes = frozenset((ROOT_SCOPE,))
     sessions: Mapping[str, str] = {}
+    borders: Mapping[str, Border] = {}
     _root: Mapping[str, Passage] = {ROOT_SCOPE: OPEN_PASSAGE}
     _none: Mapping[str, Passage] = {}
 
@@ -372,6 +432,9 @@ class _FlatView:
     def memberships(self, client: str) -> Mapping[str, Passage]:
         return self._none if client.startswith(SEAT) else self._root
 
+    def trusts(self, client: str, broker: str) -> bool:
+        return True
+
     def point(self, scope: str) -> str:
         return ""
 
@@ -382,8 +445,16 @@ class _FlatView:
         identity: Identity,
         path: tuple[str, ...],
         load: Callable[[str], tuple[int, int]],
-    ) -> str | None:
-        return None
+        *,
+        waited: bool = False,
+    ) -> Choice:
+        return Choice(())
+
+    def remembered(self, scope: str) -> dict[str, bytes]:
+        return {}
+
+    def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
+        """Nobody decides here."""
 
     def supers(self, scope: str) -> Mapping[str, Passage]:
         return self._none
@@ -407,6 +478,7 @@ class _FlatView:
         climbing: Climbing | None = None,
         *,
         identity: Identity | None = None,
+        possible: bool = False,
     ) -> Iterable[Sighting]:
         return (Sighting(notification, ()),)
 

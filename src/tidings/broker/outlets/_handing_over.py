@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tidings.broker.interest import Registration
 from tidings.model import Position
 from tidings.wire import Envelope, Gap
 
@@ -36,10 +37,23 @@ def hand_over(
         if at <= since:
             continue
         if at in fetched:
-            delivery.deliver_late(fetched[at], suspension.owed)
+            if unproven := delivery.deliver_late(fetched[at], suspension.owed):
+                _tell_of(delivery, suspension.origin, at, unproven, kept.get(at, ()))
         else:
             for one in kept.get(at, ()):
                 delivery.deliver_held(*one)
+
+
+def _tell_of(
+    delivery: Handing, origin: str, at: Position, unproven: dict[Registration, None], kept: Iterable[Kept]
+) -> None:
+    """What came by itself was checked at the border; who has nothing of it, and may not have it late, is told."""
+    for envelope, subscriptions in kept:
+        if served := [one for one in subscriptions if one in unproven]:
+            delivery.deliver_held(envelope, served)
+            unproven = {one: None for one in unproven if one not in served}
+    if unproven:
+        delivery.report_gap(Gap(origin, at.epoch, at.seq, at.seq), unproven)
 
 
 def give_up(delivery: Handing, suspension: Suspension) -> None:

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from tidings.broker._links import Link
-from tidings.broker.interest import Registration
-from tidings.model import Position, TidingsError
+from tidings.broker.interest import DECIDED, Registration
+from tidings.model import NOWHERE, Identity, Position, TidingsError
 from tidings.wire import Envelope
 
 from ._backlog import Backlog, position_of
@@ -70,13 +70,24 @@ class Hold:
         """How many notifications are kept."""
         return len(self.backlog)
 
+    @property
+    def decided(self) -> set[tuple[Identity, int]]:
+        """What deciding points have given to the client among it, each with its form."""
+        return {
+            (envelope.identity, envelope.routes[0].version)
+            for envelope, _ in self.backlog
+            if DECIDED in envelope.routes[0].tags
+        }
+
     def behind(self, positions: Mapping[str, Position]) -> Iterator[Envelope]:
         """What was kept and lies behind these positions, in the order in which it came."""
         incomplete = self.incomplete(positions)
         for envelope, _ in self.backlog:
             origin = envelope.identity.origin
             reached = positions.get(origin)
-            if origin not in incomplete and (reached is None or position_of(envelope) > reached):
+            if DECIDED in envelope.routes[0].tags:
+                yield envelope  # its past leaves it out
+            elif origin not in incomplete and (reached is None or position_of(envelope) > reached):
                 yield envelope
 
     def incomplete(self, positions: Mapping[str, Position]) -> dict[str, Position]:
@@ -138,6 +149,7 @@ class Holds:
 
     def hand_over(self, hold: Hold, positions: Mapping[str, Position]) -> None:
         """Deliver what was kept of a hold that is released, as far as it lies behind these positions."""
+        self._broker.ordering.begins_at(hold.registration, positions)
         for envelope in hold.behind(positions):
             self._broker.delivery.deliver_held(envelope, (hold.registration,))
         if lost := hold.incomplete(positions):
@@ -153,13 +165,39 @@ class Holds:
         if hold is not None:
             hold.holder.ended()
 
+    def replace(self, old: Registration, new: Registration) -> None:
+        """A subscription has a new filter, under which it is not held.
+
+        If its client went on with it from elsewhere, it is owed what its holder was to bring first: from where the
+        client is, and what was kept of others.
+        """
+        hold = self.all.get(old)
+        self.end(old)
+        if hold is None or not old.after:
+            return
+        kept: dict[str, list[Envelope]] = {}
+        for envelope, _ in hold.backlog:
+            kept.setdefault(envelope.identity.origin, []).append(envelope)
+        since = {origin: _before(envelopes[0]) for origin, envelopes in kept.items()}
+        since |= dict.fromkeys(hold.backlog.forgotten, NOWHERE)
+        for origin, position in {**since, **old.after}.items():
+            self._broker.recovery.owe(new, origin, position, kept.get(origin, ()))
+
     def restart(self) -> None:
         """What was under way is lost."""
         for hold in list(self.all.values()):
+            decided = [kept.envelope for kept in hold.backlog if DECIDED in kept.envelope.routes[0].tags]
             hold.backlog.clear()
+            for envelope in decided:
+                hold.backlog.keep(envelope)  # no origin gives it again
             hold.holder.restarted()
 
     def end_turn(self) -> None:
         """At the end of a turn: let every holder look."""
         for hold in list(self.all.values()):
             hold.holder.turn_ended()
+
+
+def _before(envelope: Envelope) -> Position:
+    epoch, seq = position_of(envelope)
+    return Position(epoch, seq - 1)

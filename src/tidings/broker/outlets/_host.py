@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from tidings.broker._links import Link
@@ -42,8 +42,9 @@ class Published(Protocol):
 class Handing(Protocol):
     """How something reaches a client after all."""
 
-    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> None:
-        """Deliver a publication that was missed before, to the subscriptions that were owed it."""
+    def deliver_late(self, envelope: Envelope, owed: dict[Registration, None]) -> dict[Registration, None]:
+        """Deliver a publication that was missed before, to the subscriptions that were owed it; those that may not have
+        it late, because it had to cross a border that checks, are returned."""
         ...
 
     def deliver_held(self, envelope: Envelope, subscriptions: Iterable[Registration]) -> None:
@@ -69,6 +70,18 @@ class Delayed(Protocol):
 
     def oldest(self, link: Link) -> dict[str, Position]:
         """For each origin of which something waits for a client, the position before the oldest."""
+        ...
+
+
+class Ordered(Protocol):
+    """What waits for what its publisher published before."""
+
+    def begins_at(self, registration: Registration, positions: Mapping[str, Position]) -> None:
+        """A subscription has got its past, which speaks for everything up to these positions."""
+        ...
+
+    def begun(self, registration: Registration) -> Mapping[str, Position]:
+        """Up to where the past of a subscription speaks for each origin, if it has got its past lately."""
         ...
 
 
@@ -125,6 +138,9 @@ class Host(Protocol):
 
     @property
     def delaying(self) -> Delayed: ...
+
+    @property
+    def ordering(self) -> Ordered: ...
 
     @property
     def doors(self) -> Doors: ...

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tidings.broker._links import Link
-from tidings.broker.interest import Registration
+from tidings.broker.interest import DECIDED, Registration
 from tidings.model import Position, TidingsError
 from tidings.wire import Envelope, Fetched, Mark
 
@@ -56,6 +56,8 @@ class Recovery:
         self._holds = broker.holds.all
         self._debts = Debts()
         self._owing = self._debts.origins
+        self._ahead: dict[str, Position] = {}
+        """By origin, how far somebody here has got while it owed others something, and its marks stood still."""
         self.fetching = Fetching(broker, self._take, self._fetch)
         self._trees = 0
         self.seen = Seen(broker, self._debts)
@@ -72,6 +74,14 @@ class Recovery:
     def owing(self) -> Collection[str]:
         """The origins that owe something now; not a copy."""
         return self._owing
+
+    def ahead(self) -> set[str]:
+        """The origins of which somebody here may have got more than the marks say."""
+        for origin, position in list(self._ahead.items()):
+            known = self._broker.progress.of(origin)
+            if known is not None and known >= position:
+                del self._ahead[origin]
+        return {*self._owing, *self._ahead}
 
     def owed(self, origin: str) -> Mapping[Registration, Suspension]:
         """The subscriptions that an origin owes something."""
@@ -101,26 +111,40 @@ class Recovery:
         """Everything of another origin up to this number has come."""
         if origin not in self._owing:
             self._broker.progress.advance(origin, epoch, seq)
+        else:
+            self._gets_ahead(origin, Position(epoch, seq))
+
+    def _gets_ahead(self, origin: str, position: Position) -> None:
+        self._ahead[origin] = max(position, self._ahead.get(origin, position))
 
     def marked(self, mark: Mark) -> None:
         """A mark of another origin has come."""
         if mark.origin not in self._owing:
             self._broker.progress.advance(mark.origin, mark.epoch, mark.seq)
 
-    def hold(self, envelope: Envelope, subscriptions: list[Registration]) -> list[Registration]:
-        """Hold a notification back from those that are owed earlier ones; the others get it at once."""
+    def hold(self, envelope: Envelope, subscriptions: list[Registration], *, late: bool = False) -> list[Registration]:
+        """Hold a notification back from those that are owed earlier ones; the others get it at once.
+
+        `late`: others that follow it may have come before it, so it may lie before what somebody is owed. What a
+        deciding point has given to somebody is owed by nobody else: an answer of its origin does not contain it.
+        """
         if self._holds:
             subscriptions = self._broker.holds.keep(envelope, subscriptions)
         owed = self._debts.owed(envelope.identity.origin)
-        if not owed:
+        if not owed or DECIDED in envelope.routes[0].tags:
             return subscriptions
-        held: dict[Suspension, list[Registration]] = {}
+        position = envelope.identity.position
+        held: dict[Suspension, dict[Registration, None]] = {}
         for subscription in subscriptions:
-            if (suspension := owed.get(subscription)) is not None:
-                held.setdefault(suspension, []).append(subscription)
+            suspension = owed.get(subscription)
+            if suspension is not None and not (late and position <= suspension.since):
+                held.setdefault(suspension, {})[subscription] = None
+        if not held:
+            return subscriptions
         for suspension, some in held.items():
             suspension.held.keep(envelope, some)
-        return [subscription for subscription in subscriptions if subscription not in owed] if held else subscriptions
+        kept = {subscription for some in held.values() for subscription in some}
+        return [subscription for subscription in subscriptions if subscription not in kept]
 
     # --- suspending -----------------------------------------------------------------------------------
 
@@ -139,7 +163,7 @@ class Recovery:
             if owed := [entry for entry in clients if entry not in owed_already]:
                 self._suspend(origin, mark, *owed)
         self._trees += 1
-        self.seen.tree_marks = {}
+        self.seen.tree_marks, self.seen.gathered = {}, {}
         self.baseline = not self._broker.adjacency.tree_links
 
     def resume(self, entry: Registration, after: dict[str, Position], *, early: bool = False) -> None:
@@ -194,9 +218,10 @@ class Recovery:
             return
         owed_already = set(self._debts.to(entry))
         marks = {**self.seen.everything(), broker.name: Position(broker.epoch, broker.publications.last)}
+        begun = broker.ordering.begun(entry)  # where there are gateways, marks are believed late
         for origin, mark in marks.items():
             if origin not in owed_already:
-                self._suspend(origin, mark, entry)
+                self._suspend(origin, max(mark, begun.get(origin, mark)), entry)
 
     def ended(self, entry: Registration) -> None:
         """A subscription has ended: nobody waits for what it is owed."""
@@ -274,6 +299,7 @@ class Recovery:
         # With advertisements, filters may have followed them to the origin only after it had told its mark.
         advertised = self._broker.routing.advertisements
         detours = bool(self._broker.scoping.gateways)
+        self.seen.gathered = dict(tree_marks)
         if not detours:
             del tree_marks[self._broker.name]
         self.seen.tree_marks = {} if detours else tree_marks
@@ -328,9 +354,12 @@ class Recovery:
 
     def _complete(self, suspension: Suspension, message: Fetched) -> None:
         self._end(suspension)
-        if suspension.origin not in self._owing and message.upto:
-            epoch = max(message.upto)
-            self._broker.progress.advance(suspension.origin, epoch, message.upto[epoch])
+        if message.upto:
+            upto = Position(*max(message.upto.items()))
+            if suspension.origin not in self._owing:
+                self._broker.progress.advance(suspension.origin, *upto)
+            else:
+                self._gets_ahead(suspension.origin, upto)
         fetched, held, since = suspension.fetched, suspension.held, suspension.since
         hand_over(self._broker.delivery, suspension, fetched, held, lost=message.lost, since=since)
 

@@ -25,6 +25,17 @@ class Seen:
         self.tree_marks: dict[str, Position] = {}
         """The marks of the current tree; none as long as they are not known, or where they mean nothing."""
 
+        self.gathered: dict[str, Position] = {}
+        """The same, wherever: how far each origin was when the tree began. What it published earlier may come later."""
+
+    def origins(self) -> dict[str, Position]:
+        """How far each origin is at least, this broker included. By a gateway, something of that may still come."""
+        broker = self._broker
+        marks = {**self.everything(), broker.name: Position(broker.epoch, broker.publications.last)}
+        for origin, mark in self.gathered.items():
+            marks[origin] = max(mark, marks.get(origin, mark))
+        return marks
+
     def everything(self) -> dict[str, Position]:
         """How far a subscription that is owed nothing has seen each other origin."""
         known = self._broker.progress.seen

@@ -85,6 +85,10 @@ class Adjacency:
         """Whether a frame of this tree epoch from this neighbour is meant for the current generation."""
         return tree_epoch == self.tree.epoch and link in self._accepting
 
+    def awaits(self, link: Link) -> bool:
+        """Whether the tree uses this link, and the neighbour behind it has not finished its handshake."""
+        return link.name in self.tree.neighbours and not (link in self._peers and link in self._accepting)
+
     def hop_towards(self, broker: str) -> Link | None:
         """The open link in whose direction a broker lies."""
         link = self.neighbours.get(self.tree.hops.get(broker, ""))

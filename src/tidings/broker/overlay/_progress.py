@@ -134,6 +134,8 @@ class Progress:
     def tell(self) -> None:
         """Tell neighbours and clients how far everything has come."""
         host, last = self._host, self._sources.last
+        if self._sources.gateways:
+            self.advance(host.name, host.epoch, last)
         if last > self._emitted:
             self._emitted = last
             mark = Mark(host.name, host.epoch, last)

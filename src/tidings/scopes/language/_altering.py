@@ -17,6 +17,7 @@ from tidings.scopes.policies._policy import PUBLISHING
 from ._edges import put_edge, said_of
 from ._maps import edge_mapping_of
 from ._mistakes import Misfit
+from ._rules import creates, rule_of
 from ._syntax import AlterScope, Block, Change, PolicyClause, PolicyKind, Roles, Selection, Settings
 from ._terms import EdgeTerms, ScopeTerms, block_of, edge_terms, scope_terms
 
@@ -48,6 +49,7 @@ class Alteration:
             self._interfaces(terms)
             self._system(terms)
             self._own(terms)
+            self._rules(terms)
         for superscope in (True, False):
             self._selections([one for one in statement.selections if one.superscope == superscope], superscope)
         if not is_client(self._node):
@@ -162,6 +164,26 @@ class Alteration:
                     f"'{self._node}' cannot become {word} or cease to be", self._statement.at, "Deploy another scope."
                 )
         self._describe(scope, **fields)
+
+    def _rules(self, terms: ScopeTerms) -> None:
+        if not terms.rules:
+            return
+        run, scope = self._run, self._run.graph.scopes[self._node]
+        if self._change is Change.DEL:
+            texts = [rule_of(rule).text for rule in terms.rules]
+            for rule, text in zip(terms.rules, texts, strict=True):
+                if run.command and all(known.text != text for known in scope.rules):
+                    raise Misfit(f"'{self._node or 'root'}' has no such rule", rule.at, "Write it as `export` does.")
+            self._describe(scope, rules=tuple(rule for rule in scope.rules if rule.text not in texts))
+            return
+        for rule in terms.rules:
+            if creates(rule):
+                raise Misfit(
+                    "CREATE NOW makes a scope of the definition that the rule is in, and this is none",
+                    rule.at,
+                    "DEFINE SCOPE with this rule, then DEPLOY the definition.",
+                )
+        run.put_rules(self._node, map(rule_of, terms.rules), instead=self._change is Change.REPLACE)
 
     def _publishing(self, terms: ScopeTerms) -> None:
         """The publishing policy of a client."""

@@ -33,6 +33,7 @@ from tidings.scopes._audit import described
 from tidings.scopes._changes import AnyChange, Define, Redefine
 from tidings.scopes._difference import difference
 from tidings.scopes._graph import Graph, is_client
+from tidings.scopes._rules import Rule
 
 from ._altering import Alteration
 from ._checking import check_statement, misfits_in
@@ -93,7 +94,7 @@ def compile_script(
     run = Run(world, (extensions or Extensions()).with_defaults(), command=command)
     if not run.carry_out_all(sources) and prune:
         run.warnings.append("there is no statement in the files, and --prune removes everything else")
-    target = _labelled(pruned(run.graph, run.mentioned) if prune else run.graph)
+    target = labelled(pruned(run.graph, run.mentioned) if prune else run.graph)
     try:
         changes = difference(world.graph, target)
         target = apply(world.graph, changes).numbered(world.graph.version)
@@ -122,7 +123,7 @@ def _unsettled(sources: Sequence[Source], world: World, extensions: Extensions |
         )
 
 
-def _labelled(graph: Graph) -> Graph:
+def labelled(graph: Graph) -> Graph:
     """The graph with labels as the authority keeps them: none for what has left, none for nothing."""
     for scope in graph.scopes.values():
         labels = kept_labels(graph, scope)
@@ -162,6 +163,8 @@ class Run:
         self.warnings: list[str] = []
         self._failed: set[str] = set()
         """What statements that cannot be carried out would have made: it is not missed a second time."""
+        self.creating = False
+        """Whether DEPLOY makes a scope also of a definition whose rules create scopes: a rule does so."""
         self.deployed: dict[str, int] = {}
         """How often each definition was deployed without a name for the scope."""
 
@@ -196,6 +199,11 @@ class Run:
         for selection in statement.selections:
             if selection.legacy:
                 self.warn(selection.at, "INTERFACES after WHERE stands without braces; write : { INTERFACES ... }")
+
+    def perform(self, statement: Statement) -> None:
+        """Carry out a statement that stands in no text; `ScopeError` says what is wrong with it."""
+        for misfit in self._misfits(statement):
+            raise misfit.as_error()
 
     def _misfits(self, statement: Statement) -> list[Misfit]:
         """Carry out a statement in which nothing is wrong in itself; what is wrong."""
@@ -319,6 +327,16 @@ class Run:
         if not nodes and not stays_open and not self.lenient and not _asks_for_nothing(selection):
             self.warn(selection.at, f"nothing is picked for '{id}' by {selection_text(selection)}")
         return nodes
+
+    def put_rules(self, id: str, rules: Iterable[Rule], *, instead: bool = False) -> None:
+        """Give rules to a scope, with those that it has; `instead`: in place of those that create nothing."""
+        scope = self.graph.scopes[id]
+        known = {rule.key: rule for rule in scope.rules}
+        given = {rule.key: known.get(rule.key, rule) for rule in rules}
+        self.mentioned.rules.setdefault(id, set()).update(given)
+        kept = {key: rule for key, rule in known.items() if key not in given and (rule.deploys or not instead)}
+        listed = (*given.values(), *kept.values()) if instead else ({**known, **given}).values()
+        self.graph = self.graph.with_scope(msgspec.structs.replace(scope, rules=tuple(listed)))
 
     def warn(self, at: int, text: str) -> None:
         """Say what is allowed, and should be written in another way."""

@@ -68,6 +68,15 @@ def _words_in(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text))
 
 
+def may_mean(text: str, name: str) -> bool:
+    """Whether a text may speak of a component of this name, or of one that is called so in some scope.
+
+    It is not read: a word may stand for something else.
+    """
+    words = {part for word in _words_in(text) for part in (word, word.rpartition("/")[2])}
+    return all(word in words for word in _WORD.findall(name.rpartition("/")[2]))
+
+
 @functools.lru_cache(maxsize=MAX_REMEMBERED)
 def _names_in(text: str) -> frozenset[str]:
     try:

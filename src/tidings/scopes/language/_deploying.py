@@ -7,6 +7,7 @@ nothing of who may join a scope does not open it.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -21,11 +22,17 @@ from ._definitions import definition_of, merged
 from ._edges import Edges
 from ._extensions import carrying
 from ._mistakes import Misfit
-from ._syntax import ROOT, WORLD, DeployScope, Feature, Members, Name, Selection
+from ._rules import creates, rule_of
+from ._syntax import ROOT, WORLD, DeployScope, Feature, Members, Name, Path, Selection, Setting, Settings
 from ._terms import ScopeTerms, misfit_of, scope_terms
+from ._world import resolved
 
 if TYPE_CHECKING:
     from ._compiling import Run
+
+
+ARM = "arm"
+"""The attribute that names the scopes which watch for what creates scopes of a definition."""
 
 
 class Deployment:
@@ -42,10 +49,55 @@ class Deployment:
         selections, features = merged(base, statement.selections, statement.features)
         id = self._instance(definition)
         terms = scope_terms(features, run.extensions)
+        if any(map(creates, terms.rules)) and not run.creating:
+            self._arm(definition, selections, terms)
+            return
+        if run.creating:
+            terms.attributes.pop(ARM, None)
         self._claim(id, terms)
         self._make(id, definition, terms)
         self._mention(id, terms)
         self._join(id, selections, self._edges(id, features, terms))
+        if rules := [rule_of(rule) for rule in terms.rules if not creates(rule)]:
+            run.put_rules(id, rules, instead=True)
+
+    def _arm(self, definition: str, selections: tuple[Selection, ...], terms: ScopeTerms) -> None:
+        """Let the scopes that the definition is to be in watch for what creates scopes of it; none is made now."""
+        run, statement = self._run, self._statement
+        if not definition:
+            raise Misfit(
+                "CREATE NOW makes a scope of a definition, and this has none",
+                statement.at,
+                "DEFINE SCOPE it with the rule, then DEPLOY the definition.",
+            )
+        if statement.name:
+            raise Misfit(
+                f"'{definition}' creates its scopes when its event happens, and they are called by themselves",
+                statement.at,
+                f"Leave out AS {statement.name}.",
+            )
+        for scope in self._armed_at(definition, selections, terms):
+            named = Settings((Setting(Path((ARM,)), scope),))
+            kept = (one for one in statement.features if not _is_arm(one))
+            deploys = dataclasses.replace(statement, features=(*kept, named), comments=(), note="")
+            run.put_rules(scope, [rule_of(rule, deploys) for rule in terms.rules if creates(rule)])
+
+    def _armed_at(self, definition: str, selections: tuple[Selection, ...], terms: ScopeTerms) -> list[str]:
+        run, at = self._run, self._statement.at
+        named = terms.attributes.get(ARM)
+        if named is not None:
+            texts = named if isinstance(named, tuple) else (named,)
+            scopes = [resolved(run.world, run.graph, Name(str(one), at=at)) for one in texts]
+        else:
+            above = [one for one in selections if one.superscope and one.sources is not None]
+            scopes = [node for one in above for node in run.pick(one, definition, ())]
+        if not scopes and not run.lenient:
+            raise Misfit(
+                f"no scope is named that would watch for what creates '{definition}'",
+                at,
+                f'Write SUPERSCOPE ALL FROM ..., or SET {ARM} = "the scope".',
+            )
+        return list(dict.fromkeys(scopes))
 
     def _definition(self) -> tuple[str, tuple[tuple[Selection, ...], tuple[Feature, ...]]]:
         run, ref = self._run, self._statement.definition
@@ -176,6 +228,10 @@ class Deployment:
                 f"the members that * picks for '{id}' are members of its superscopes, too: what they publish may reach "
                 "these on two ways; close its OUTPUT, or name the members",
             )
+
+
+def _is_arm(feature: Feature) -> bool:
+    return isinstance(feature, Settings) and [str(one.path) for one in feature.settings] == [ARM]
 
 
 _Clauses = TypeVar("_Clauses", bound=tuple[object, ...])

@@ -20,6 +20,7 @@ from ._definitions import definition_of
 from ._filters import FILTER_MODEL
 from ._maps import clauses_of
 from ._printing import COMPONENT, NAME, print_script
+from ._rules import deploys_of, update_of
 from ._syntax import (
     ROOT,
     AlterScope,
@@ -53,6 +54,7 @@ from ._syntax import (
     Side,
     Statement,
     Types,
+    Update,
 )
 from ._terms import SYSTEM
 from ._tokens import KEYWORDS, MAX_TEXT
@@ -109,7 +111,9 @@ def _script(graph: Graph) -> Script:
             return Id(node.name) if node.name in short else node  # type: ignore[return-value]
         if isinstance(node, tuple):
             return tuple(map(written, node))  # type: ignore[return-value]
-        if isinstance(node, Node) and not isinstance(node, DefineScope):
+        if isinstance(node, Update | DefineScope) or (isinstance(node, DeployScope) and node.definition is not None):
+            return node  # it is kept as it was written
+        if isinstance(node, Node):
             changed = {field.name: written(getattr(node, field.name)) for field in dataclasses.fields(node)}
             return dataclasses.replace(node, **changed)
         return node
@@ -175,7 +179,8 @@ def _deployed(graph: Graph, scope: Scope, later: list[Statement]) -> DeployScope
         *_grouped(scope, _clients(graph, scope.id), labels, later),
     ]
     later += _remaining(graph, scope)
-    features = (*_interfaces(scope.interface, CLOSED), *_imposed(scope), *_described(scope))
+    features = (*_interfaces(scope.interface, CLOSED), *_imposed(scope), *_described(scope), *_rules(scope))
+    later += _armed(scope)
     return DeployScope(None, scope.id, tuple(selections), features)
 
 
@@ -335,7 +340,7 @@ def _path(name: str) -> AnyPath:
 def _root(graph: Graph) -> Iterator[Statement]:
     """The root scope is there always, so what is said of it is altered."""
     scope = graph.scopes[ROOT_SCOPE]
-    features = (*_imposed(scope), *_described(scope))
+    features = (*_imposed(scope), *_described(scope), *_rules(scope))
     if features:
         yield AlterScope(Name(ROOT), Change.REPLACE, (), features, Kind.INSTANCE)
     later: list[Statement] = []
@@ -344,6 +349,16 @@ def _root(graph: Graph) -> Iterator[Statement]:
         yield AlterScope(Name(ROOT), Change.ADD, selections, (), Kind.INSTANCE)
     yield from later
     yield from _remaining(graph, scope)
+    yield from _armed(scope)
+
+
+def _rules(scope: Scope) -> tuple[Feature, ...]:
+    return tuple(update_of(rule.text) for rule in scope.rules if not rule.deploys)
+
+
+def _armed(scope: Scope) -> list[Statement]:
+    """What lets the scope create others."""
+    return [deploys_of(text) for text in dict.fromkeys(rule.deploys for rule in scope.rules if rule.deploys)]
 
 
 def ref(node: str) -> AnyRef:

@@ -26,6 +26,13 @@ class Misfit(Exception):
         self.kind = kind
         super().__init__(problem)
 
+    def as_error(self) -> ScopeError:
+        """The same of a statement that stands in no text."""
+        remedy = self.remedy.removesuffix(".")
+        if remedy[1:2].islower():
+            remedy = remedy[:1].lower() + remedy[1:]
+        return self.kind(f"{self.problem}; {remedy}" if remedy else self.problem)
+
 
 class Source:
     """A text, and the file that it came from."""

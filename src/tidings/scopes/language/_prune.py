@@ -31,6 +31,8 @@ class Mentioned:
     """For each node the attributes that are set."""
     settings: dict[str, set[str]] = field(default_factory=dict)
     """For each scope the settings of the system that are set."""
+    rules: dict[str, set[str]] = field(default_factory=dict)
+    """For each scope the keys of the rules that are given to it."""
     roles: set[str] = field(default_factory=set)
     """The nodes whose roles are set."""
 
@@ -48,7 +50,8 @@ def pruned(graph: Graph, mentioned: Mentioned) -> Graph:
         scope = graph.scopes[id]
         attributes = {name: value for name, value in scope.attributes.items() if name in named}
         roles = scope.roles if id in mentioned.roles else ()
-        said = msgspec.structs.replace(scope, attributes=attributes_of(attributes), roles=roles)
+        rules = tuple(rule for rule in scope.rules if rule.key in mentioned.rules.get(id, ()))
+        said = msgspec.structs.replace(scope, attributes=attributes_of(attributes), roles=roles, rules=rules)
         fresh, kept = Scope(id), mentioned.settings.get(id, set())
         usual = {word: getattr(fresh, word) for word in SETTINGS if word not in kept}
         graph = graph.with_scope(msgspec.structs.replace(said, **usual))

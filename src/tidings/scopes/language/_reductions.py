@@ -323,7 +323,15 @@ def _update(children: Children, at: int) -> Update:
     for index, child in enumerate(children):
         if isinstance(child, Token) and child.type == "IF":
             condition = children[index + 1]
-    return Update(children[2], _nodes(children, AlterScope, Create), condition, at=at)
+    actions = _nodes(children, AlterScope, Create)
+    for action in actions:
+        if isinstance(action, AlterScope) and not action.selections and not action.features:
+            raise Misfit(
+                "an action must change something",
+                action.at,
+                "Write what it adds, takes away or sets: ADD ALL FROM trigger.",
+            )
+    return Update(children[2], actions, condition, at=at)
 
 
 def _event(children: Children, at: int) -> Event:
@@ -343,8 +351,8 @@ def _event(children: Children, at: int) -> Event:
         raise Misfit(
             f"this is not how the event {name} is written",
             at,
-            "Write pub(n: OUTPUT(x)) or con(n: INPUT(x)); sub, unsub, adv or unadv(INPUT(x)); join(member, scope) or "
-            "leave(*, scope); other events take values.",
+            "Write pub(n: OUTPUT(x)) or con(n: INPUT(x)); sub or unsub(INPUT(x)); adv or unadv(OUTPUT(x)); "
+            "join(member, scope) or leave(*, scope); other events take values.",
         )
     return Event(name, parts, at=at)
 

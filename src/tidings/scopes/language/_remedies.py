@@ -110,6 +110,15 @@ def _no_condition(place: _Place) -> Misfit | None:
     return None
 
 
+def _no_value(place: _Place) -> Misfit | None:
+    """`IF n.price > DO ...`."""
+    if place.before() in {"EQ", "COMPARISON"} and place.token.type in {"DO", "AND", "OR", END, *_ARCHITECTURES}:
+        return place.says(
+            f"a value is missing after {place.read[-1].text}", "Write a number, a text in quotes, or an attribute."
+        )
+    return None
+
+
 def _too_late(place: _Place) -> Misfit | None:
     """A selection behind a feature."""
     if place.token.type in _SELECTING and not _SELECTING & place.expected and _FEATURES & place.expected:
@@ -188,6 +197,7 @@ _MISTAKES: tuple[_Recognise, ...] = (
     _lower_case,
     _no_architecture,
     _no_condition,
+    _no_value,
     _too_late,
     _one_interface,
     _filter,

@@ -199,6 +199,18 @@ def holds(condition: Condition, node: str, world: World, graph: Graph, extension
     """Whether a condition is true of a component; an attribute that it does not have makes a test false."""
     component = world.component(graph, node)
 
+    def covers(one: InterfaceTest) -> bool:
+        filter = Reading(extensions, component.attributes.get("filter-model")).side(one.side)
+        return world.covers(graph, node, filter, output=one.side.output)
+
+    return satisfies(condition, component, covers, extensions)
+
+
+def satisfies(
+    condition: Condition, component: Component, covers: Callable[[InterfaceTest], bool], extensions: Extensions
+) -> bool:
+    """Whether a condition is true of something that has these attributes and roles."""
+
     def test(one: Condition) -> bool:
         match one:
             case And():
@@ -210,8 +222,7 @@ def holds(condition: Condition, node: str, world: World, graph: Graph, extension
             case RoleTest():
                 return one.role in component.roles
             case InterfaceTest():
-                filter = Reading(extensions, component.attributes.get("filter-model")).side(one.side)
-                return world.covers(graph, node, filter, output=one.side.output)
+                return covers(one)
             case Comparison():
                 return compared(one, component)
             case Likeness():

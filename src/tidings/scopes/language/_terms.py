@@ -10,13 +10,14 @@ from tidings.model import Duplicates, Filter, ScopeError, TidingsError, Value
 from tidings.scopes._written_names import DIGEST
 from tidings.scopes.mappings._mapping import EdgeMapping
 from tidings.scopes.policies import PolicyKind, PolicyUse
-from tidings.scopes.policies._registry import CATALOGUE, NOT_YET, check_use, is_known
+from tidings.scopes.policies._registry import CATALOGUE, check_use, is_known
 
 from ._extensions import NOWHERE, Carrying, Extensions, carrying
 from ._filters import FILTER_MODEL, Reading, interfaces_in
 from ._literals import written
 from ._maps import edge_mapping_of
 from ._mistakes import Misfit
+from ._rules import check_rule
 from ._syntax import (
     Block,
     CodeClause,
@@ -62,6 +63,7 @@ class ScopeTerms:
     imposed: EdgeTerms
     """What is imposed on all members."""
     maps: tuple[MapClause, ...]
+    rules: tuple[Update, ...] = ()
 
 
 def filter_model(features: Iterable[Feature], default: object = "type") -> object:
@@ -108,6 +110,7 @@ def scope_terms(features: tuple[Feature, ...], extensions: Extensions, model: ob
         tuple(roles) if any(isinstance(one, Roles) for one in features) else None,
         imposed,
         tuple(one for one in features if isinstance(one, MapClause)),
+        tuple(one for one in features if isinstance(one, Update)),
     )
 
 
@@ -119,11 +122,7 @@ def refuse_unknown(feature: Feature | Property, extensions: Extensions) -> None:
         case CodeClause() if feature.code not in extensions.code:
             raise Misfit("DO is reserved, and nothing carries it out", feature.at, "Leave it out to deploy the scope.")
         case Update():
-            raise Misfit(
-                "rules are not carried out yet",
-                feature.at,
-                "A definition may hold this one, but it cannot be deployed until brokers carry out rules.",
-            )
+            check_rule(feature, extensions)
 
 
 _KINDS = {
@@ -138,7 +137,7 @@ def _policy(clause: PolicyClause) -> tuple[PolicyKind, PolicyUse]:
     """What a POLICY means; raises `Misfit` for one that cannot be carried out."""
     kind = _KINDS[clause.kind]
     parameters: dict[str, Value] = {}
-    if not is_known(clause.code) and clause.code not in NOT_YET:
+    if not is_known(clause.code):
         raise Misfit(
             f"no policy '{clause.code}' is registered here",
             clause.at,

@@ -17,18 +17,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
+import msgspec
+
 from tidings.model import Notification, ScopeError
 
 from ._policy import Policy, PolicyContext, only, text
 
 MAX_TURNS = 10_000
 """Of how many members `one-of-n` remembers when it chose them last."""
+MAX_REMEMBERED = 1_000
+"""Of how many of them the next deciding point is told."""
 
 _Pick: TypeAlias = Callable[[Notification, list[str], PolicyContext], str]
 
 
 class OneOfN(Policy):
     """One of the candidates."""
+
+    asks_again = True
 
     def init(self, context: PolicyContext) -> None:
         only(context, "by", "attribute", "point")
@@ -52,6 +58,13 @@ class OneOfN(Policy):
     def select(self, notification: Notification, eligible: Collection[str], context: PolicyContext) -> Collection[str]:
         return [self._pick(notification, sorted(eligible), context)] if eligible else ()
 
+    def remember(self) -> bytes:
+        return msgspec.msgpack.encode(list(self._chosen)[-MAX_REMEMBERED:])
+
+    def recall(self, state: bytes) -> None:
+        known = msgspec.msgpack.decode(state, type=list[str])
+        self._chosen = OrderedDict.fromkeys([*(one for one in known if one not in self._chosen), *self._chosen])
+
     def _next(self, notification: Notification, eligible: list[str], context: PolicyContext) -> str:
         turns = {node: number for number, node in enumerate(self._chosen)}
         chosen = min(eligible, key=lambda node: turns.get(node, -1))
@@ -68,6 +81,8 @@ class OneOfN(Policy):
 
 class Single(Policy):
     """The first of the candidates."""
+
+    asks_again = True
 
     def init(self, context: PolicyContext) -> None:
         only(context, "point")

@@ -13,8 +13,9 @@ Most policies decide *per candidate*: by the notification and one candidate, so 
 attached or the edge is crossed, and the answer is the same wherever and whenever they are asked. They are asked again
 for what comes late, from an origin or from the past.
 
-A policy that *compares* candidates is asked once for each notification, about all of them, at the deciding point of its
-scope. Nobody else is asked, and nothing is decided again.
+A policy that *compares* candidates, or whose answers depend on earlier ones, is asked once for each notification, about
+all candidates, at the deciding point of its scope. Nobody else is asked, and nothing is decided again. So it may keep a
+state, which the next deciding point is told.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_POLICY_NAME = 128
 """The most characters of the name of a policy."""
+MAX_STATE = 262_144
+"""The most bytes of what one deciding point tells the next about a policy."""
 
 
 class PolicyKind(enum.Enum):
@@ -78,7 +81,7 @@ Load: TypeAlias = tuple[int, int]
 class PolicyContext:
     """What a policy may know besides the notification: what filters cannot see."""
 
-    __slots__ = ("_graph", "_load", "component", "identity", "kind", "parameters", "path")
+    __slots__ = ("_graph", "_load", "component", "identity", "kind", "parameters", "path", "waited", "woken")
 
     def __init__(
         self,
@@ -99,6 +102,10 @@ class PolicyContext:
         """Whose publication it is, of when and where; None while the policy is set up."""
         self.path = path
         """The scopes that the notification has come through, the last one is where it is now."""
+        self.waited = False
+        """Whether the policy has raised `Wait` for it before, here."""
+        self.woken = False
+        """Whether `wake` has been called."""
         self._graph = graph
         self._load = load
 
@@ -127,6 +134,10 @@ class PolicyContext:
         """What is under way to a candidate, and what it was given before; for a policy that compares."""
         return (0, 0) if self._load is None else self._load(node)
 
+    def wake(self) -> None:
+        """Have the policy asked again about everything for which it has raised `Wait`."""
+        self.woken = True
+
     def roles(self, node: str) -> tuple[str, ...]:
         """The roles of a client or scope."""
         if self._graph is None or (not node.startswith("@") and node not in self._graph.scopes):
@@ -138,12 +149,20 @@ class PolicyContext:
         return () if self._graph is None else tuple(self._graph.superscopes(node))
 
 
+class Wait(Exception):
+    """Raised by a policy at a deciding point: it cannot decide yet, and says `wake` when it can."""
+
+
 class Policy:
     """What a policy of your own derives from. One object serves one component, from `init` to `shutdown`.
 
     It keeps nothing between calls on which an answer depends: several brokers ask it about the same notification, and
-    one may ask it twice.
+    one may ask it twice. If it has the parameter `point`, it is asked at the deciding point of its scope, once, in the
+    order in which notifications come there; then it may keep what it likes.
     """
+
+    asks_again = False
+    """Whether what has reached nobody of those it chose is decided again, perhaps for others."""
 
     def init(self, context: PolicyContext) -> None:
         """It has been given to a component. Raises `ScopeError` for parameters that it cannot work with."""
@@ -155,6 +174,13 @@ class Policy:
     def not_before(self, notification: Notification, context: PolicyContext) -> int:
         """The time before which they do not get it, in microseconds since 1970 UTC; 0: they get it at once."""
         return 0
+
+    def remember(self) -> bytes:
+        """What the next deciding point has to know, at most `MAX_STATE` bytes."""
+        return b""
+
+    def recall(self, state: bytes) -> None:
+        """Go on with what another deciding point remembered. After a cut there may be several: the latest first."""
 
     def shutdown(self) -> None:
         """No component has it any longer."""

@@ -15,9 +15,14 @@ from ._one_of_n import OneOfN, Single
 from ._parameters import Parameters
 from ._policy import MAX_POLICY_NAME, Policy, PolicyContext, PolicyKind, PolicyUse
 from ._producer import Producer
+from ._rate_limit import RateLimit
+from ._release import Acknowledged, Release
+from ._state import State
+from ._top_k import TopK
 from ._window import Window
 
 CATALOGUE: Mapping[str, Callable[[], Policy]] = {
+    "acknowledged": Acknowledged,
     "chain": Chain,
     "credentials": Credentials,
     "delay": Delay,
@@ -26,28 +31,23 @@ CATALOGUE: Mapping[str, Callable[[], Policy]] = {
     "one-of-n": OneOfN,
     "parameters": Parameters,
     "producer": Producer,
+    "rate-limit": RateLimit,
+    "release": Release,
     "single": Single,
+    "state": State,
+    "top-k": TopK,
     "window": Window,
 }
 """What every broker knows."""
 
 _SET = "it compares what is at several places, and no deciding point carries that out yet"
-_SEVERAL = "it chooses several members, and a deciding point hands each notification to one"
-_STATE = "its answer depends on what it answered before, and nothing keeps that for it yet"
-NOT_YET: Mapping[str, str] = {
-    "top-k": _SEVERAL,
-    "rate-limit": _STATE,
-    "release": _STATE,
-    "acknowledged": _STATE,
-    "state": _STATE,
-}
-"""Names that are reserved for policies of the catalogue that brokers do not carry out, and why."""
+
+COMPARING = frozenset(("acknowledged", "one-of-n", "rate-limit", "release", "single", "state", "top-k"))
+"""The policies of the catalogue that compare candidates, or whose answers depend on earlier ones."""
 
 _KINDS = {
     "chain": frozenset((PolicyKind.INTERNAL,)),
-    "key-dispatch": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
-    "one-of-n": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
-    "single": frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL)),
+    **dict.fromkeys(COMPARING, frozenset((PolicyKind.DELIVERY, PolicyKind.INTERNAL))),
 }
 _registered: dict[str, Callable[[], Policy]] = {}
 forgotten: list[Callable[[str], None]] = []
@@ -61,7 +61,7 @@ def register_policy(name: str, make: Callable[[], Policy]) -> None:
 
     >>> register_policy("quiet", Policy)
     """
-    if name in CATALOGUE or name in NOT_YET:
+    if name in CATALOGUE:
         raise ScopeError(f"'{name}' is a policy of the catalogue; register yours under another name")
     if not name or len(name) > MAX_POLICY_NAME or not name.isprintable():
         raise ScopeError(
@@ -77,13 +77,12 @@ def is_known(name: str) -> bool:
     return name in CATALOGUE or name in _registered
 
 
-COMPARING = frozenset(("one-of-n", "single"))
-"""The policies of the catalogue that compare candidates."""
-
-
 def compares(use: PolicyUse) -> bool:
-    """Whether a policy compares candidates, so that it is asked at a deciding point."""
-    return use.name in COMPARING
+    """Whether a policy is asked at a deciding point: one that compares candidates, or keeps a state.
+
+    That must not depend on what is registered where: of a policy that is not of the catalogue, a parameter says it.
+    """
+    return use.name in COMPARING or (use.name not in CATALOGUE and "point" in use.parameters)
 
 
 def may_delay(use: PolicyUse) -> bool:
@@ -120,11 +119,9 @@ def check_use(use: PolicyUse, kind: PolicyKind, whose: str, component: str = "")
             f"{whose} cannot have the traverse policy '{name}': {_SET}; "
             "leave it out, then everything is delivered at every level"
         )
-    if name in NOT_YET:
-        raise ScopeError(
-            f"{whose} cannot have the policy '{name}': {NOT_YET[name]}; choose one of {', '.join(CATALOGUE)}"
-        )
     kinds = _KINDS.get(name)
+    if kinds is None and compares(use):
+        kinds = _KINDS["one-of-n"]
     if kinds is not None and kind not in kinds:
         words = " or ".join(sorted(one.value for one in kinds))
         raise ScopeError(f"'{name}' is no {kind.value} policy of {whose}; give it as {words} policy")

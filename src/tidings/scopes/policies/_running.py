@@ -1,4 +1,4 @@
-"""A policy at work: asked about one candidate at a time, and trusted with nothing.
+"""A policy at work: asked about one candidate at a time, or, at a deciding point, about all; and trusted with nothing.
 
 A policy that raises, or names somebody who is no candidate, denies; the log says why, at most once a minute for each
 policy, and the broker counts it. One that takes longer than `SLOW` is logged and counted, too; its answer counts.
@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, TypeAlias
 
+from tidings.broker import Choice
 from tidings.model import Identity, Notification
 from tidings.scopes._graph import Graph
 
-from ._policy import Load, Policy, PolicyContext, PolicyKind, PolicyUse
+from ._policy import MAX_STATE, Load, Policy, PolicyContext, PolicyKind, PolicyUse, Wait
 from ._registry import compares, forgotten, made
 
 SLOW = 0.05
@@ -24,6 +25,8 @@ QUIET = 60.0
 """Seconds for which the same policy is not logged again."""
 MAX_RUNNING = 4_096
 """The most policies that are set up at a time in one process; the one that was asked least recently is shut down."""
+
+NOBODY = Choice(())
 
 log = logging.getLogger("tidings.scopes")
 
@@ -95,27 +98,55 @@ class Running:
         path: tuple[str, ...],
         *,
         load: Callable[[str], Load],
-    ) -> str | None:
-        """The one candidate that gets a notification, of all that would; None: nobody does. For one that compares."""
+        waited: bool = False,
+    ) -> Choice:
+        """The candidates that get a notification, of all that would. For a policy that compares."""
         if self._policy is None and not self._unfit:
             self._set_up()
         if self._policy is None:
             self._denied(self._unfit)
-            return None
+            return NOBODY
         context = PolicyContext(
             self._kind, self._component, self._use.parameters, graph=graph, identity=identity, path=path, load=load
         )
+        context.waited = waited
         began = self.clock()
         try:
-            chosen = list(self._policy.select(notification, eligible, context))
+            chosen = tuple(dict.fromkeys(self._policy.select(notification, eligible, context)))
+        except Wait:
+            return Choice((), waits=True)
         except Exception as error:  # whatever it raises, nobody gets anything
             self._denied(f"it raised {type(error).__name__}: {error!s:.200}")
-            return None
+            return NOBODY
         self._timed(began)
-        if len(chosen) > 1 or not set(eligible).issuperset(chosen):
-            self._denied(f"it chose {chosen!r:.60}, and could only choose one of {len(eligible):,} candidates")
-            return None
-        return chosen[0] if chosen else None
+        if not set(eligible).issuperset(chosen):
+            self._denied(f"it chose {list(chosen)!r:.60}, and could only choose of {len(eligible):,} candidates")
+            return NOBODY
+        return Choice(chosen, self._policy.asks_again, wakes=context.woken)
+
+    def remember(self) -> bytes:
+        """What the next deciding point has to know."""
+        try:
+            state = b"" if self._policy is None else self._policy.remember()
+        except Exception as error:  # the next one begins as at first
+            self._say(f"raised {type(error).__name__} when it was to remember: {error!s:.200}")
+            return b""
+        if len(state) > MAX_STATE:
+            self._say(
+                f"remembers {len(state):,} bytes, more than {MAX_STATE:,}; the next deciding point begins as at first"
+            )
+            return b""
+        return state
+
+    def restart(self, states: Iterable[bytes]) -> None:
+        """Begin as at first, and then go on with what other deciding points have remembered."""
+        self.shutdown()
+        self._set_up()
+        for state in states if self._policy is not None else ():
+            try:
+                self._policy.recall(state)  # type: ignore[union-attr]
+            except Exception as error:  # it comes from another broker
+                self._say(f"cannot go on with what another broker remembered: {type(error).__name__}: {error!s:.200}")
 
     def _timed(self, began: float) -> None:
         if (took := self.clock() - began) > SLOW:
@@ -146,12 +177,13 @@ class Running:
 
 PolicyKey: TypeAlias = tuple[str, PolicyKind, PolicyUse]
 """Whose policy it is, of which kind, and which."""
-_running: OrderedDict[PolicyKey, Running] = OrderedDict()
+_running: OrderedDict[tuple[PolicyKey, str], Running] = OrderedDict()
+"""By policy and, of one that keeps a state, the broker that asks it."""
 
 
-def running(use: PolicyUse, kind: PolicyKind, component: str) -> Running:
-    """The policy of a component, set up when it is first asked for."""
-    key = (component, kind, use)
+def running(use: PolicyUse, kind: PolicyKind, component: str, at: str = "") -> Running:
+    """The policy of a component, set up when it is first asked for; at a deciding point, that of this broker."""
+    key = ((component, kind, use), at)
     known = _running.get(key)
     if known is None:
         while len(_running) >= MAX_RUNNING:
@@ -168,9 +200,14 @@ def counted() -> Counted:
 
 def shut_down(uses: Iterable[PolicyKey]) -> None:
     """Shut down policies that no component has any longer. One that is asked again is set up again."""
-    for key in uses:
-        if (known := _running.pop(key, None)) is not None:
-            known.shutdown()
+    ended = set(uses)
+    for key in [key for key in _running if key[0] in ended] if ended else ():
+        _running.pop(key).shutdown()
+
+
+def shut_down_all() -> None:
+    """Shut down every policy of this process: whoever asks next begins without a state, as after a start."""
+    shut_down([key for key, _ in _running])
 
 
 def uses_in(graph: Graph) -> set[PolicyKey]:
@@ -184,7 +221,7 @@ def uses_in(graph: Graph) -> set[PolicyKey]:
 
 
 def _forget(name: str) -> None:
-    shut_down([key for key in _running if key[2].name == name])
+    shut_down([key for key, _ in _running if key[2].name == name])
 
 
 forgotten.append(_forget)

@@ -6,13 +6,16 @@ from ._rights import Admission, Decision, credential, shown_to
 from ._service import Scopes
 from ._versions import Versions
 from ._view import Plan, View
+from ._watching import OUTCOMES, Rules
 
 __all__ = [
     "GRAPH_TABLE",
+    "OUTCOMES",
     "Admission",
     "Decision",
     "Plan",
     "Requests",
+    "Rules",
     "Scopes",
     "Versions",
     "View",

@@ -41,8 +41,12 @@ class Anchors:
     def new_tree(self) -> None:
         """The authority may be in reach again."""
         self._asked.clear()
-        self._service.context.call_later(SETTLING_TIME, self.seek)
+        self._service.context.call_later(SETTLING_TIME, self._settled)
         self.retreat_later()
+
+    def _settled(self) -> None:
+        self._give_way()
+        self.seek()
 
     def client_changed(self, client: str) -> None:
         """Somebody has come or gone."""
@@ -93,6 +97,17 @@ class Anchors:
         self._retreating = False
         if self._service.scoping.ready:
             self._ask_for([Unanchor(scope, self._service.context.name) for scope in self._idle()])
+
+    def _give_way(self) -> None:
+        """Give up what only copies need here, where a scope stands still: the way to here may lead over strangers."""
+        view, here = self._service.scoping.newest, self._service.context.name
+        if not isinstance(view, View) or not view.plan.careful or not self._service.scoping.ready:
+            return
+        graph = view.plan.graph
+        still = {one for one, brokers in graph.anchors.items() if here in brokers and view.stands_still(one)}
+        there = (link.principal for link in self._service.context.clients if not link.is_inside)
+        needed = {scope for client in there for scope in view.memberships(client)} if still else set()
+        self._ask_for([Unanchor(scope, here) for scope in sorted(still - needed)])
 
     def _ask_for(self, changes: list[AnyChange]) -> None:
         new = tuple(change for change in changes if change not in self._asked)

@@ -23,6 +23,7 @@ from tidings.scopes._changes import (
     SetInterface,
     SetMapping,
     SetPlacement,
+    SetRules,
     SetSelective,
     Unanchor,
 )
@@ -30,11 +31,12 @@ from tidings.scopes._graph import CLIENT, Graph, is_client
 from tidings.scopes._messages import Answer, Ask, Mode, Transaction, encode
 from tidings.scopes._warnings import warnings
 from tidings.scopes._written_names import check_names
-from tidings.scopes.language import check_definition
+from tidings.scopes.language import check_definition, check_written
 
+from ._firing import Firings, check_rehearsed, signed, unsigned
 from ._graph_waves import missing_anchors
 from ._log import ScopeLog
-from ._rights import admitted, check_origins, check_rights, shown_to
+from ._rights import Admission, admitted, check_origins, check_rights, shown_to
 from ._view import Plan
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ _NO_NODE = CLIENT
 class _Request(NamedTuple):
     ask: Ask
     reply: Callable[[Answer], None]
+    prepare: Callable[[], Ask] | None = None
+    """Of a rule: works out what is to be done when its turn has come."""
 
 
 UNSEEN = (
@@ -74,21 +78,26 @@ UNSEEN = (
 class Authority:
     """The order of changes."""
 
-    def __init__(self, service: Scopes, hook: object = None) -> None:
+    def __init__(self, service: Scopes, hook: Admission | None = None) -> None:
         self._service = service
         self._hook = hook
         self._queue: deque[_Request] = deque()
         self._busy = False
+        self._untold = False
+        """Whether the tree has changed meanwhile: then what was told last may not have reached everybody."""
         self._answers: dict[str, Answer] = {}
         self.log = ScopeLog(service)
+        self.firings = Firings(service, self)
 
     def start(self) -> None:
         """The broker is built, and what its disk holds has been read."""
         self.log.start()
+        self.firings.start()
         self.tell_again()
 
     def tell_again(self) -> None:
         """What was decided before a crash, or under another tree, may not have reached everybody: it is told again."""
+        self._untold = self._busy
         if self._service.versions.newest and not self._busy:
             self._busy = True
             self._service.context.call_later(RESTART_DELAY, self._complete)
@@ -102,9 +111,15 @@ class Authority:
                 return
             self._service.retire(version)
             self._busy = False
-            self._next()
+            self._go_on()
 
         self._service.context.wave("activate", version.to_bytes(8, "big"), done)
+
+    def _go_on(self) -> None:
+        """Begin with what waits."""
+        if self._untold and not self._busy:
+            self.tell_again()
+        self._next()
 
     def asked(self, ask: Ask, reply: Callable[[Answer], None]) -> None:
         """A change is asked for; it is answered when it has taken effect everywhere, or cannot be."""
@@ -118,11 +133,33 @@ class Authority:
             self._queue.append(_Request(ask, reply))
             self._next()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many changes wait that no more are taken."""
+        return len(self._queue) >= MAX_QUEUE
+
+    def perform(self, ask: Ask, prepare: Callable[[], Ask], reply: Callable[[Answer], None]) -> None:
+        """Carry out what a rule asks for, when its turn has come."""
+        self._queue.append(_Request(ask, reply, prepare))
+        self._next()
+
     def _next(self) -> None:
         if self._busy or not self._queue:
             return
         request = self._queue.popleft()
         self._busy = True
+        if request.prepare is not None:
+            try:
+                request = request._replace(ask=request.prepare())
+            except ScopeError as error:
+                self._refuse(request, type(error).__name__, str(error))
+                return
+            except Exception as error:  # whatever a rule says, others can go on
+                self._refuse(request, "ScopeError", f"this cannot be carried out: {error!r:.200}")
+                return
+            if not request.ask.changes:
+                self._end(request, Answer(request.ask.request))
+                return
         self._check(request, self._checks(request.ask))
 
     def _check(self, request: _Request, checks: Generator[None, None, tuple[AnyChange, ...]]) -> None:
@@ -151,9 +188,13 @@ class Authority:
             if isinstance(change, Define | Redefine):
                 check_definition(change.name, change.text)
                 size += len(change.text)
-                if size >= PORTION:
-                    size = 0
-                    yield
+            elif isinstance(change, SetRules):
+                for rule in change.rules:
+                    check_written(rule)
+                    size += len(rule.text) + len(rule.deploys)
+            if size >= PORTION:
+                size = 0
+                yield
         return self._checked(ask)
 
     def _check_asker(self, ask: Ask) -> None:
@@ -167,11 +208,12 @@ class Authority:
         """What will be done: what was asked, narrowed by those who admit members; or `ScopeError`."""
         self._check_asker(ask)  # once more: other turns may have come in between
         graph = self._service.graph
-        changes = tuple(admitted(graph, change, ask, self._hook) for change in ask.changes)
+        changes = tuple(signed(graph, change, ask) for change in admitted(graph, ask, self._hook))
         check_places(changes)
         check_names(changes)
         seen = shown_to(graph, ask.who, ask.administrator or not ask.who)
         after = _applied(graph, changes, seen)
+        check_rehearsed(graph, after, changes, ask)
         for scope, strangers in self._strangers(after).items():
             if seen.partial and scope not in apply(seen, changes).scopes:
                 raise ScopeError(UNSEEN)
@@ -215,17 +257,19 @@ class Authority:
         if len(self._answers) > MAX_REMEMBERED:
             del self._answers[next(iter(self._answers))]
         request.reply(answer)
-        self._service.context.call_later(0, self._next)
+        self._service.context.call_later(0, self._go_on)
 
-    def done(self, request: _Request, transaction: Transaction) -> None:
+    def done(self, request: _Request, transaction: Transaction, before: Graph) -> None:
         """A change has taken effect everywhere. Its version is told, not the one in which brokers came to carry a scope
         by it: that is what the log tells, and what is undone."""
         asked = request.ask.changes
-        granted = transaction.changes if transaction.changes != asked else ()
+        granted = transaction.changes if unsigned(transaction.changes) != unsigned(asked) else ()
         ask = request.ask
         seen = shown_to(self._service.graph, ask.who, ask.administrator or not ask.who)
         found = tuple(warnings(seen, since=transaction.version))
+        after = self._service.graph  # with what brokers came to carry by it: nobody joined by that
         self._end(request, Answer(request.ask.request, transaction.version, granted, warnings=found))
+        self.firings.changed(before, after, transaction)
 
     def failed(self, request: _Request, reason: str) -> None:
         """A change was given up before anything had happened."""
@@ -263,7 +307,9 @@ class _Change:
         self._request = request
         ask = request.ask
         version = service.versions.newest + 1
-        self._transactions = [Transaction(version, changes, ask.who, service.context.now(), ask.request, ask.mode)]
+        now = service.context.now()
+        self._transactions = [Transaction(version, changes, ask.who, now, ask.request, ask.mode, ask.depth)]
+        self._before = service.graph
         self._deadline = service.context.now() + HOLD_TIME
 
         self._held = str(version)
@@ -346,7 +392,7 @@ class _Change:
             self._done()
 
     def _done(self) -> None:
-        self._authority.done(self._request, self._transactions[0])
+        self._authority.done(self._request, self._transactions[0], self._before)
 
     def _wave(
         self, kind: str, body: bytes, then: Callable[[], None], otherwise: Callable[[], None] | None = None

@@ -78,7 +78,8 @@ class Questions:
         elif self._service.authority is None:
             self._ask_authority(message)
         elif isinstance(message, Review):
-            self.answered(self._service.authority.log.reviewed(message))
+            authority = self._service.authority
+            self.answered(authority.firings.counted(message) if message.rules else authority.log.reviewed(message))
         elif objection := self._service.objection():
             self.answered(Answer(message.request, error="NoAuthority", reason=objection))
         else:

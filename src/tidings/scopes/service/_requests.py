@@ -2,11 +2,15 @@
 
 Theory of operation
 -------------------
-A request is a publication that opens a *session* at the border broker of its publisher. The session has an id that the
-client made up; the notification carries it, and the name of the broker, in a tag. Whoever handles the request may send
-a reply, through its own border broker, to the broker in the tag. There it is judged: the session must be open, and the
-scope graph must let the requester see what the replier says, as if the replier had published it in reaction to the
-request. Then it goes to the requester, and to nobody else. It is no publication: it has no number, and is not stored.
+A request is a publication that opens a *session* at the border broker of its publisher. Its client knows the session by
+an id that it made up. The broker makes a *key* of that id and a number of its own, and the notification carries the key
+and the name of the broker in a tag. Whoever handles the request may send a reply, through its own border broker, to the
+broker in the tag. There it is judged: the session must be open, and the scope graph must let the requester see what the
+replier says, as if the replier had published it in reaction to the request. Then it goes to the requester, and to
+nobody else. It is no publication: it has no number, and is not stored.
+
+No two sessions have the same key. So whoever saw a request cannot open a session in its place when it has ended, and
+get the replies that come late.
 
     OPEN     replies are taken
     ended    by the number of replies that was asked for, by the client, by too long a time without a reply, or with the
@@ -18,12 +22,13 @@ has an *outcome*, which comes back the way the reply went, or after `LONGEST`.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidings.broker import Feature, Link, climbs
+from tidings.broker import Feature, Link, climbs, is_checked
 from tidings.model import (
     AccessDenied,
     BudgetExceeded,
@@ -72,6 +77,8 @@ LOOK = 1_000_000
 
 @dataclass(slots=True)
 class _Session:
+    id: str
+    """What its client calls it."""
     link: Link
     left: int
     """How many replies are still taken."""
@@ -95,6 +102,10 @@ class Requests(Feature):
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
+        """By their keys."""
+        self._keys: dict[str, str] = {}
+        """By what clients call them."""
+        self._opened = 0
         self._owned: Counter[str] = Counter()
         """How many sessions each identity has open."""
         self._sent: dict[int, _Sent] = {}
@@ -112,36 +123,49 @@ class Requests(Feature):
 
     # --- sessions -------------------------------------------------------------------------------------
 
-    def opening(self, link: Link, opening: Opening) -> None:
-        """A client asks for a session."""
-        known = self._sessions.get(opening.id)
-        if known is not None and known.link is not link and self._is_here(known.link):
-            raise ValueRefused(f"session id '{opening.id:.60}' belongs to somebody else; use one that nobody guesses")
-        if known is None and self._owned[link.owner] >= MAX_SESSIONS:
+    def opening(self, link: Link, opening: Opening) -> Opening:
+        """A client asks for a session, and gets one of another name: its key."""
+        key = self._keys.get(opening.id)
+        if key is not None and (known := self._sessions[key]).link is not link:
+            if self._is_here(known.link):
+                raise ValueRefused(
+                    f"session id '{opening.id:.60}' belongs to somebody else; use one that nobody guesses"
+                )
+            self._forget(key)
+            key = None
+        if key is None and self._owned[link.owner] >= MAX_SESSIONS:
             raise BudgetExceeded(
                 f"'{link.owner}' waits for replies to {MAX_SESSIONS:,} requests at this broker, which is the most; "
                 "wait for some, or give them a shorter timeout"
             )
         most = min(opening.replies or MAX_REPLIES, MAX_REPLIES)
         idle = min(opening.idle or IDLE, IDLE)
-        if known is not None:
-            self._forget(opening.id)
-        self._sessions[opening.id] = _Session(link, most, idle, self.context.now())
-        self._owned[link.owner] += 1
+        if key is None:
+            key = self._keys[opening.id] = self._new_key(opening.id)
+            self._owned[link.owner] += 1
+        self._sessions[key] = _Session(opening.id, link, most, idle, self.context.now())
         self._look_later()
+        return Opening(key, opening.replies, opening.idle)
 
-    def unheard(self, id: str) -> None:
+    def _new_key(self, id: str) -> str:
+        self._opened += 1
+        text = f"{self.context.epoch}/{self._opened}/{id}"
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def unheard(self, key: str) -> None:
         """Nobody gets a request, as far as this broker knows; if it knows everything, its client is told."""
-        session = self._sessions.get(id)
+        session = self._sessions.get(key)
         if session is not None and self.context.knows_all:
-            self._end(id, session, NoResponder("nobody subscribes to what this request says; start a responder first"))
+            self._end(key, session, NoResponder("nobody subscribes to what this request says; start a responder first"))
 
-    def _end(self, id: str, session: _Session, error: TidingsError) -> None:
-        self._forget(id)
-        self.context.send(session.link, pack(Ended(id, type(error).__name__, str(error))))
+    def _end(self, key: str, session: _Session, error: TidingsError) -> None:
+        self._forget(key)
+        self.context.send(session.link, pack(Ended(session.id, type(error).__name__, str(error))))
 
-    def _forget(self, id: str) -> None:
-        owner = self._sessions.pop(id).link.owner
+    def _forget(self, key: str) -> None:
+        session = self._sessions.pop(key)
+        del self._keys[session.id]
+        owner = session.link.owner
         self._owned[owner] -= 1
         if not self._owned[owner]:
             del self._owned[owner]
@@ -155,12 +179,12 @@ class Requests(Feature):
         """End what has lasted too long, or whose client is gone."""
         self._looking = False
         now = self.context.now()
-        for id, session in list(self._sessions.items()):
+        for key, session in list(self._sessions.items()):
             if not self._is_here(session.link):
-                self._forget(id)
+                self._forget(key)
             elif now - session.latest >= session.idle:
                 waited = session.idle / 1_000_000
-                self._end(id, session, RequestEnded(f"no reply has come for {waited:g} s; ask again"))
+                self._end(key, session, RequestEnded(f"no reply has come for {waited:g} s; ask again"))
         for number, sent in list(self._sent.items()):
             if now >= sent.until:
                 del self._sent[number]
@@ -177,9 +201,9 @@ class Requests(Feature):
         """A client replies, or wants no more replies."""
         said = self._read(body) if link.is_client else None
         if isinstance(said, Close):
-            session = self._sessions.get(said.id)
-            if session is not None and session.link is link:
-                self._forget(said.id)
+            key = self._keys.get(said.id)
+            if key is not None and self._sessions[key].link is link:
+                self._forget(key)
         elif isinstance(said, Reply):
             try:
                 self._reply(link, said)
@@ -192,10 +216,10 @@ class Requests(Feature):
         notification = checked_body(said.body)
         if link.guard is not None:
             link.guard.check_publish(notification)
-        broker, _, id = said.to.rpartition("/")
-        if not broker or not id or len(said.to) > MAX_TO:
+        broker, _, key = said.to.rpartition("/")
+        if not broker or not key or len(said.to) > MAX_TO:
             raise ValueRefused(f"{said.to!r:.60} is no request; reply to what the request came with")
-        carry = Carry(0, id, link.principal, said.body, said.cause)
+        carry = Carry(0, key, link.principal, said.body, said.cause)
         if broker == self.context.name:
             self._take(carry, notification)
             self.context.send(link, pack(Outcome(said.number)))
@@ -203,7 +227,7 @@ class Requests(Feature):
         if sum(one.link is link for one in self._sent.values()) >= MAX_UNANSWERED:
             raise BudgetExceeded(f"the outcome of {MAX_UNANSWERED:,} replies is not known yet; await some of them")
         number = next(self._numbers)
-        if not self.context.send_to(broker, pack(Carry(number, id, link.principal, said.body, said.cause))):
+        if not self.context.send_to(broker, pack(Carry(number, key, link.principal, said.body, said.cause))):
             raise _silent(broker)
         self._sent[number] = _Sent(link, said.number, broker, self.context.now() + LONGEST)
         self._look_later()
@@ -218,13 +242,18 @@ class Requests(Feature):
         session.latest = self.context.now()
         if not session.left:
             self._forget(carry.id)
-        self.context.send(session.link, pack(Replied(carry.id, shown)))
+        self.context.send(session.link, pack(Replied(session.id, shown)))
 
     def _shown(self, carry: Carry, notification: Notification, requester: Link) -> bytes:
         """What the requester may see of a reply."""
         view, tags = self.context.scoping.active, carry.cause
         climbing = (lambda path, scope: climbs(path, scope, tags, view)) if tags else None
-        seen = next(iter(view.sightings(carry.replier, notification, requester.principal, climbing)), None)
+        found = list(view.sightings(carry.replier, notification, requester.principal, climbing))
+        seen = next((one for one in found if not view.borders or not is_checked(one.path, view)), None)
+        if found and seen is None:
+            raise NotAllowed(
+                f"'{found[0].path[-1]}' checks what comes in at its border, where no reply passes; publish it instead"
+            )
         if seen is None:
             raise NotAllowed("no scope lets the requester see this reply; an administrator may change that")
         sees = getattr(requester.guard, "subscribe", None)

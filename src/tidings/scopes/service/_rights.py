@@ -30,15 +30,17 @@ from tidings.scopes._changes import (
     SetPlacement,
     SetPolicy,
     SetRoles,
+    SetRules,
     SetSelective,
     Unanchor,
     Undefine,
 )
 from tidings.scopes._draft import Draft
-from tidings.scopes._graph import Graph, client_node, is_client
+from tidings.scopes._graph import Graph, Placement, client_node, is_client
 from tidings.scopes._interface import Interface
 from tidings.scopes._messages import Ask
-from tidings.scopes.language import mentions
+from tidings.scopes.language import may_mean, mentions
+from tidings.scopes.policies._policy import PolicyKind, PolicyUse
 
 
 class Decision(NamedTuple):
@@ -49,6 +51,10 @@ class Decision(NamedTuple):
     """What the scope lets the member get and publish, if that is less than was asked for."""
     selective: Interface | None = None
     reason: str = ""
+    gateway: str = ""
+    """The broker where everything has to cross between the two, which are scopes: the edge gets this placement."""
+    publishing: PolicyUse | None = None
+    """The publishing policy that the member has to have."""
 
 
 class Admission(Protocol):
@@ -78,6 +84,40 @@ def check_rights(graph: Graph, ask: Ask) -> None:
                 f"'{ask.who}' may not {type(change).__name__} here: it is not an administrator of "
                 f"{' and '.join(lacking)}; ask one to do it, or to make you one"
             )
+        if isinstance(change, Define | Redefine | Undefine):
+            _check_unarmed(graph, ask.who, change)
+
+
+def _check_unarmed(graph: Graph, who: str, change: Define | Redefine | Undefine) -> None:
+    """Raise `NotAllowed` if a rule creates scopes by a definition with the rights of somebody else.
+
+    Whoever changes such a definition would act with these rights. The rule may speak of it by way of others.
+    """
+    for scope in graph.ruled:
+        for rule in scope.rules:
+            if rule.deploys and (rule.everything or rule.who != who) and _leads_to(graph, rule.deploys, change.name):
+                owner = f"'{rule.who}'" if rule.who else "an operator"
+                raise NotAllowed(
+                    f"'{who}' may not {type(change).__name__} '{change.name}': a rule of {_place(scope.id)} creates "
+                    f"scopes by it in the name of {owner}; ask for it there, or have the rule taken away"
+                )
+
+
+def _leads_to(graph: Graph, text: str, name: str) -> bool:
+    """Whether a text may speak of a definition of this name, itself or by way of other definitions."""
+    known, texts = set[str](), [text]
+    while texts:
+        text = texts.pop()
+        if may_mean(text, name):
+            return True
+        more = [one for one in graph.definitions if one not in known and may_mean(text, one)]
+        known.update(more)
+        texts += [graph.definitions[one] for one in more]
+    return False
+
+
+def _place(scope: str) -> str:
+    return f"'{scope}'" if scope else "the root scope"
 
 
 def _lacking(graph: Graph, who: str, change: AnyChange) -> list[str]:
@@ -120,7 +160,16 @@ def _guarded(graph: Graph, change: AnyChange) -> list[str]:
             return list(graph.superscopes(change.node) or (ROOT_SCOPE,))
         case SetAttributes() | SetRoles() | SetPolicy():
             return [change.node]
-        case Impose() | SetInterface() | SetOrigin() | SetDelivery() | SetAdministration() | Anchor() | Unanchor():
+        case (
+            Impose()
+            | SetInterface()
+            | SetRules()
+            | SetOrigin()
+            | SetDelivery()
+            | SetAdministration()
+            | Anchor()
+            | Unanchor()
+        ):
             return [change.scope]
 
 
@@ -152,34 +201,77 @@ def check_origins(seen: Graph, changes: tuple[AnyChange, ...]) -> None:
                 raise UnknownName(f"there is no definition '{change.definition}'; define it first")
 
 
-def admitted(graph: Graph, change: AnyChange, ask: Ask, hook: object) -> AnyChange:
-    """The change as those who admit members grant it, or `NotAllowed`."""
-    if not isinstance(change, Join | Impose | SetSelective | SetMapping | SetPlacement) or change.member is None:
-        return change  # no edge comes to be or changes
-    scope = graph.scopes.get(change.scope)
-    if isinstance(change, Join) and scope is not None and scope.admission:
-        presented = {credential(secret) for secret in ask.credentials}
-        if presented.isdisjoint(scope.admission):
+def admitted(graph: Graph, ask: Ask, hook: Admission | None) -> tuple[AnyChange, ...]:
+    """The changes as those who admit members grant them, or `NotAllowed`.
+
+    Policies that a rule asks for come last, so that no change of the same transaction takes them away.
+    """
+    granting = _Granting(graph, ask, hook)
+    changes = tuple([granting.granted(change) for change in ask.changes])
+    demanded = granting.policies.items()
+    return (*changes, *(SetPolicy(node, PolicyKind.PUBLISHING, policy) for node, policy in demanded))
+
+
+class _Granting:
+    """What those who admit members say to the changes that somebody asks for."""
+
+    def __init__(self, graph: Graph, ask: Ask, hook: Admission | None) -> None:
+        self._graph = graph
+        self._credentials = ask.credentials
+        self._hook = hook
+        self.policies: dict[str, PolicyUse] = {}
+        """The publishing policies that members have to have."""
+
+    def granted(self, change: AnyChange) -> AnyChange:
+        """One change, as it is granted."""
+        if isinstance(change, SetPolicy) and change.kind is PolicyKind.PUBLISHING:
+            for above in self._graph.superscopes(change.node):
+                self._decided("SetPolicy", change.node, above)
+            return change
+        if not isinstance(change, Join | Impose | SetSelective | SetMapping | SetPlacement) or change.member is None:
+            return change  # no edge comes to be or changes
+        if isinstance(change, Join):
+            self._check_credentials(change)
+        decision = self._decided(type(change).__name__, change.member, change.scope)
+        if isinstance(change, Join):
+            if decision.imposed is not None:
+                change = msgspec.structs.replace(change, imposed=decision.imposed)
+            if decision.selective is not None:
+                change = msgspec.structs.replace(change, selective=decision.selective)
+        elif isinstance(change, Impose) and decision.imposed is not None:
+            change = msgspec.structs.replace(change, interface=decision.imposed)
+        elif isinstance(change, SetSelective) and decision.selective is not None:
+            change = msgspec.structs.replace(change, interface=decision.selective)
+        if isinstance(change, Join | SetPlacement) and decision.gateway:
+            change = msgspec.structs.replace(change, placement=Placement.GATEWAY, gateway=decision.gateway)
+        return change
+
+    def _check_credentials(self, change: Join) -> None:
+        scope = self._graph.scopes.get(change.scope)
+        if scope is None or not scope.admission:
+            return
+        if {credential(secret) for secret in self._credentials}.isdisjoint(scope.admission):
             raise NotAllowed(
-                f"'{change.member}' is not admitted to '{change.scope}': none of the {len(ask.credentials)} "
+                f"'{change.member}' is not admitted to '{change.scope}': none of the {len(self._credentials)} "
                 "credentials presented is one that this scope knows"
             )
-    if hook is None:
-        return change
-    decision = hook(change.member, change.scope, ask.credentials, type(change).__name__)  # type: ignore[operator]
-    if not decision.allow:
-        reason = decision.reason or "the admission rule of this network refuses it"
-        raise NotAllowed(f"'{change.member}' is not admitted to '{change.scope}': {reason}")
-    if isinstance(change, Join):
-        if decision.imposed is not None:
-            change = msgspec.structs.replace(change, imposed=decision.imposed)
-        if decision.selective is not None:
-            change = msgspec.structs.replace(change, selective=decision.selective)
-    elif isinstance(change, Impose) and decision.imposed is not None:
-        change = msgspec.structs.replace(change, interface=decision.imposed)
-    elif isinstance(change, SetSelective) and decision.selective is not None:
-        change = msgspec.structs.replace(change, interface=decision.selective)
-    return change
+
+    def _decided(self, action: str, member: str, scope: str) -> Decision:
+        """What the operator's rule says of one edge, if it allows it."""
+        if self._hook is None:
+            return Decision(allow=True)
+        decision = self._hook(member, scope, self._credentials, action)
+        if not decision.allow:
+            reason = decision.reason or "the admission rule of this network refuses it"
+            raise NotAllowed(f"'{member}' is not admitted to '{scope}': {reason}")
+        if decision.gateway and is_client(member):
+            raise NotAllowed(
+                f"'{member}' is not admitted to '{scope}': the admission rule wants it to cross at "
+                f"'{decision.gateway}', but a client crosses where it is connected; let the rule ask that of scopes"
+            )
+        if decision.publishing is not None:
+            self.policies[member] = decision.publishing
+        return decision
 
 
 def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
@@ -204,6 +296,9 @@ def shown_to(graph: Graph, client: str, administrator: bool) -> Graph:
     for scope in list(graph.scopes.values()):
         if scope.labels and (labels := kept_labels(graph, scope)) != scope.labels:
             graph = graph.with_scope(msgspec.structs.replace(scope, labels=labels))
+    for scope in list(graph.scopes.values()):
+        if scope.rules and not administers(whole, client, scope.id):  # they may speak of what is hidden
+            graph = graph.with_scope(msgspec.structs.replace(scope, rules=()))
     known = client_node(client)
     said = {node: said for node, said in graph.clients.items() if node == known or graph.superscopes(node)}
     graph = graph.with_clients(said).with_definitions(_definitions_shown_to(whole, graph, client))

@@ -61,6 +61,7 @@ from ._anchors import Anchors
 from ._graph_waves import graph_waves
 from ._kept_graph import KeptGraph
 from ._questions import Done, Questions
+from ._rights import Admission
 from ._versions import Versions
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Scopes(Feature):
     privileged = True
     priority = -100
 
-    def __init__(self, authority: str, *, hook: object = None) -> None:
+    def __init__(self, authority: str, *, hook: Admission | None = None) -> None:
         """`authority` is the broker that orders changes; "": none is named, so there is no graph to wait for."""
         self.authority_name = authority
         self.objection: Callable[[], str] = lambda: ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tidings.broker import OPEN_PASSAGE, SEAT, Climbing, Sighting, Tree, point_of, session_tag
+from tidings.broker import OPEN_PASSAGE, SEAT, Border, Choice, Climbing, Sighting, Tree, point_of, session_tag
 from tidings.broker import Passage as AnyPassage
 from tidings.model import ROOT_SCOPE, Identity, Notification
 from tidings.scopes import _oracle
+from tidings.scopes._borders import borders_of
 from tidings.scopes._graph import Graph, Membership, Placement, client_node, is_client
 from tidings.scopes._interface import OPEN
 from tidings.scopes._overlay import Spans
@@ -16,7 +17,7 @@ from tidings.scopes._seat import Seat
 from tidings.scopes._sessions import SessionMode, sessions_of
 from tidings.scopes.policies._policy import Load, PolicyKind
 from tidings.scopes.policies._registry import compares, may_delay
-from tidings.scopes.policies._running import running
+from tidings.scopes.policies._running import Running, running
 
 from ._rights import administers
 
@@ -35,6 +36,8 @@ class Plan:
         self.version = graph.version
         self.delays = graph.policed and any(may_delay(use) for use in graph.policies)
         """Whether a policy may keep something back for a while."""
+        self.careful = any(scope.trusted for scope in graph.scopes.values())
+        """Whether a scope trusts some brokers only."""
         self.moved = moved if before is not None else None
         self._before = before if self.moved is not None else None
         self._views: dict[tuple[str, int], View] = {}
@@ -42,6 +45,7 @@ class Plan:
         sessions = {scope: (session_tag(text), mode) for scope, text, mode in sessions_of(graph)}
         self.sessions = {scope: tag for scope, (tag, _) in sessions.items()}
         self.confined = frozenset(tag for tag, mode in sessions.values() if mode is SessionMode.ORIGIN_ONLY)
+        self.borders = {scope: Border(*names) for scope, names in borders_of(graph).items()}
         if before is None or moved is None:
             self.gateways = frozenset(edge.gateway for edge in graph.memberships() if edge.gateway)
             self.several = _mapped(graph.memberships())
@@ -63,6 +67,10 @@ class Plan:
             edge = self.graph.upward(member).get(scope) or self.graph.membership(member, scope)
             passage = self._passages[member, scope] = Passage(self.graph, edge)
         return passage
+
+    def supers(self, scope: str) -> Mapping[str, object]:
+        """The scopes that a scope is a member of."""
+        return self.graph.upward(scope)
 
     def on(self, broker: str, tree: Tree) -> View:
         """What it means for one broker on one tree."""
@@ -90,7 +98,7 @@ class View:
         self.several = plan.several
         self.delays = plan.delays
         self.gateways = plan.gateways
-        self.sessions, self.confined = plan.sessions, plan.confined
+        self.sessions, self.confined, self.borders = plan.sessions, plan.confined, plan.borders
         root = plan.graph.scopes[ROOT_SCOPE]
         self._root_is_open = (
             root.imposed == OPEN and not root.duplicates and not root.ordered and not plan.graph.policed
@@ -120,11 +128,14 @@ class View:
             return frozenset()
         known = self._overlays.get(scope)
         if known is None:
-            brokers = self.needed(scope)
-            trusted = self._graph.scopes[scope].trusted
-            known = brokers if not trusted or brokers.issubset(trusted) else frozenset()
-            self._overlays[scope] = known
+            known = self._overlays[scope] = frozenset() if self.stands_still(scope) else self.needed(scope)
         return known
+
+    def stands_still(self, scope: str) -> bool:
+        """Whether a scope cannot be carried, because the way between its members leads over a broker that it does not
+        trust."""
+        trusted = self._graph.scopes[scope].trusted
+        return bool(trusted) and not self.needed(scope).issubset(trusted)
 
     def needed(self, scope: str) -> frozenset[str]:
         """The brokers that would have to carry a scope to join those who have members of it."""
@@ -150,6 +161,14 @@ class View:
             return _ROOT_ONLY
         return self._above(node)
 
+    def trusts(self, client: str, broker: str) -> bool:
+        """Whether a broker may know what a client wants: every scope above the client trusts it."""
+        if not self.plan.careful:
+            return True
+        above = {scope for one in self.memberships(client) for scope in _oracle.ancestors(self._graph, one)}
+        named = (self._graph.scopes[scope].trusted for scope in above)
+        return all(broker in trusted for trusted in named if trusted)
+
     @property
     def comparing(self) -> tuple[str, ...]:
         """The scopes with a policy that compares their members."""
@@ -171,18 +190,39 @@ class View:
         identity: Identity,
         path: tuple[str, ...],
         load: Callable[[str], Load],
-    ) -> str | None:
-        """Whom the policy of a scope, the last one of the path, gives a notification; None: nobody."""
+        *,
+        waited: bool = False,
+    ) -> Choice:
+        """Whom the policy of a scope, the last one of the path, gives a notification."""
         scope = path[-1]
         incoming = len(path) > 1 and path[-2] in self.supers(scope)
         kind = PolicyKind.DELIVERY if incoming else PolicyKind.INTERNAL
         use = self._graph.scopes[scope].policies.get(kind.value)
         if use is None or not compares(use):
-            return None
+            return Choice(())
         nodes = {client_node(client): client for client in clients}
-        policy = running(use, kind, scope)
-        node = policy.chosen(notification, nodes.keys(), self._graph, identity, path, load=lambda one: load(nodes[one]))
-        return None if node is None else nodes[node]
+        policy = running(use, kind, scope, self._broker)
+        choice = policy.chosen(
+            notification, nodes.keys(), self._graph, identity, path, load=lambda one: load(nodes[one]), waited=waited
+        )
+        return choice._replace(clients=tuple(nodes[node] for node in choice.clients))
+
+    def remembered(self, scope: str) -> dict[str, bytes]:
+        """What the policies of a scope must know at its next deciding point, by their kinds."""
+        return {kind: one.remember() for kind, one in self._deciders(scope)}
+
+    def recall(self, scope: str, states: Sequence[Mapping[str, bytes]]) -> None:
+        """Let the policies of a scope begin here with what other deciding points have remembered, the latest first."""
+        for kind, one in self._deciders(scope):
+            one.restart(state[kind] for state in states if state.get(kind))
+
+    def _deciders(self, scope: str) -> list[tuple[str, Running]]:
+        policies = self._graph.scopes[scope].policies if scope in self._graph.scopes else {}
+        return [
+            (kind, running(use, PolicyKind(kind), scope, self._broker))
+            for kind, use in policies.items()
+            if compares(use)
+        ]
 
     def _seats(self, scope: str) -> Mapping[str, AnyPassage]:
         """The seat of who decides for a scope, if there is something to decide."""
@@ -271,13 +311,16 @@ class View:
         climbing: Climbing | None = None,
         *,
         identity: Identity | None = None,
+        possible: bool = False,
     ) -> list[Sighting]:
         """Every form in which a client may see what a publisher published, one for each path; with the identity of the
-        publication, those that policies choose."""
+        publication, those that policies choose, and if `possible`, those that a deciding point may give to it."""
         if client.startswith(SEAT):
             return self._seen_by_seat(client.removeprefix(SEAT), publisher, notification, climbing, identity)
         nodes = client_node(publisher), client_node(client)
-        found = _oracle.sightings(self._graph, nodes[0], notification, nodes[1], climbing, identity=identity)
+        found = _oracle.sightings(
+            self._graph, nodes[0], notification, nodes[1], climbing, identity=identity, possible=possible
+        )
         return [
             Sighting(seen.notification, tuple(node for node in seen.path if not is_client(node)), seen.due)
             for seen in found

@@ -1,0 +1,229 @@
+"""The jobs of an acknowledged group, at its deciding point: what has come and is not handled yet.
+
+Theory of operation
+-------------------
+A job is one notification of the group, from when it comes until it is handled. The states of one:
+
+    before      event                                         after      what happens
+    -           it comes                                      WAITING
+    -           a member claims it, before it has come        HELD
+    EXPECTED    it comes                                      WAITING
+    WAITING     a member has room, and it is its turn         HELD       it is given to the member, for `ack_within`
+    WAITING     a member claims it, or another point knew     HELD
+    HELD        the member acknowledges it                    -          it is handled
+    HELD        the member gives it back, for later           DELAYED
+    HELD        the member gives it back, leaves, is gone     WAITING    before all others
+                for too long, or does not answer in time
+    HELD        the same, but it has not come yet             EXPECTED   it is asked for again
+    DELAYED     the delay is over                             WAITING    before all others
+    WAITING     it was given to members too often             DEAD       a dead letter is published
+    DEAD        the dead letter is published                  -          it is handled
+    any         somebody else knows that it is handled        -
+    HELD        the group is reset                            HELD       as before, but it is given to nobody else
+    any other   the group is reset                            -
+
+Of jobs with the same value of the attribute that keeps them in order, the first one must be handled before the next is
+given to anybody. They stand in one *line*; others stand in no line.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidings.wire import Envelope, JobKey
+
+
+class Holder(NamedTuple):
+    """A member that holds a job, and where it was when it got that."""
+
+    broker: str
+    client: str
+    id: str
+
+    @property
+    def member(self) -> tuple[str, str]:
+        """The member, wherever it is."""
+        return self.client, self.id
+
+
+class JobState(enum.Enum):
+    """See the table above."""
+
+    EXPECTED = "expected"
+    WAITING = "waiting"
+    HELD = "held"
+    DELAYED = "delayed"
+    DEAD = "dead"
+
+
+class Job:
+    """One that is not handled."""
+
+    __slots__ = ("deadline", "deliveries", "due", "envelope", "holder", "is_last", "key", "line", "state")
+
+    def __init__(self, key: JobKey, envelope: Envelope | None) -> None:
+        self.key = key
+        self.envelope = envelope
+        self.state = JobState.EXPECTED if envelope is None else JobState.WAITING
+        self.holder: Holder | None = None
+        self.deliveries = 0
+        self.deadline = 0
+        """Of a job that is held: when it must be acknowledged."""
+        self.due = 0
+        """When something is to happen to it, in microseconds since 1970 UTC; 0: nothing."""
+        self.line: object = None
+        self.is_last = False
+        """Whether it is given to nobody after its holder."""
+
+
+class Jobs:
+    """All of one group."""
+
+    def __init__(self, by: str = "") -> None:
+        self.by = by
+        self._jobs: dict[JobKey, Job] = {}
+        self._ready: deque[Job] = deque()
+        """Those that may be given to a member; some of them are not WAITING any more."""
+        self._lines: dict[object, list[Job]] = {}
+        self._due: list[tuple[int, int, Job]] = []
+        self._stamp = 0
+        self._held: dict[tuple[str, str], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(list(self._jobs.values()))
+
+    def get(self, key: JobKey) -> Job | None:
+        """One that is not handled."""
+        return self._jobs.get(key)
+
+    def held_by(self, member: tuple[str, str]) -> int:
+        """How many jobs a member holds."""
+        return self._held.get(member, 0)
+
+    def count(self, *states: JobState) -> int:
+        """How many are in one of these states."""
+        return sum(job.state in states for job in self._jobs.values())
+
+    # --- transitions ----------------------------------------------------------------------------------
+
+    def come(self, key: JobKey, envelope: Envelope) -> Job:
+        """A notification has come."""
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._jobs[key] = Job(key, envelope)
+        elif job.envelope is not None:
+            return job
+        job.envelope = envelope
+        if self.by:
+            job.line = envelope.notification.get(self.by)
+        if job.line is not None:
+            self._lines.setdefault(job.line, []).append(job)
+        if job.state in (JobState.EXPECTED, JobState.WAITING):
+            job.state = JobState.WAITING
+            self._get_ready(job)
+        return job
+
+    def expect(self, key: JobKey) -> Job:
+        """Something is known about a job that may not have come."""
+        return self._jobs.setdefault(key, Job(key, None))
+
+    def hold(self, job: Job, holder: Holder, deadline: int) -> None:
+        """A member has it from now on."""
+        self._let_go(job)
+        job.state, job.holder, job.deadline = JobState.HELD, holder, deadline
+        self._held[holder.member] = self.held_by(holder.member) + 1
+        self.schedule(job, deadline)
+
+    def release(self, job: Job, until: int = 0) -> None:
+        """Nobody has it any more; it may be given to a member again, from an instant on if there is one."""
+        self._let_go(job)
+        if until:
+            job.state = JobState.DELAYED
+            self.schedule(job, until)
+        else:
+            job.state, job.due = (JobState.EXPECTED if job.envelope is None else JobState.WAITING), 0
+            if job.envelope is not None:
+                self._get_ready(job, first=True)
+
+    def bury(self, job: Job) -> None:
+        """It becomes a dead letter."""
+        self._let_go(job)
+        job.state, job.due = JobState.DEAD, 0
+
+    def finish(self, job: Job) -> None:
+        """It is handled."""
+        self._let_go(job)
+        del self._jobs[job.key]
+        job.due = 0
+        line = self._lines.get(job.line) if job.line is not None else None
+        if line is not None and job in line:
+            line.remove(job)
+            if not line:
+                del self._lines[job.line]
+            elif line[0].state is JobState.WAITING:
+                self._ready.append(line[0])
+        job.state = JobState.DEAD
+
+    def lose_contents(self) -> None:
+        """Nothing comes here any more: keep what others must know of each job, and nothing else."""
+        self._ready.clear()
+        self._lines.clear()
+        for job in self:
+            job.envelope, job.line = None, None
+            if job.state is JobState.WAITING and not job.deliveries:
+                del self._jobs[job.key]
+            elif job.state in (JobState.WAITING, JobState.DEAD):
+                job.state, job.due = JobState.EXPECTED, 0
+
+    def _let_go(self, job: Job) -> None:
+        if job.holder is not None:
+            left = self._held[job.holder.member] - 1
+            if left:
+                self._held[job.holder.member] = left
+            else:
+                del self._held[job.holder.member]
+            job.holder = None
+
+    def _get_ready(self, job: Job, *, first: bool = False) -> None:
+        if job.line is not None and self._lines[job.line][0] is not job:
+            return
+        if first:
+            self._ready.appendleft(job)
+        else:
+            self._ready.append(job)
+
+    # --- what is next ---------------------------------------------------------------------------------
+
+    def next(self) -> Job | None:
+        """The next one that may be given to a member."""
+        while self._ready:
+            job = self._ready[0]
+            if job.state is JobState.WAITING and self._jobs.get(job.key) is job:
+                return job
+            self._ready.popleft()
+        return None
+
+    def schedule(self, job: Job, at: int) -> None:
+        """Something is to happen to a job at an instant."""
+        job.due = at
+        self._stamp += 1
+        heapq.heappush(self._due, (at, self._stamp, job))
+
+    @property
+    def next_due(self) -> int:
+        """When something is to happen; 0: nothing is."""
+        while self._due and self._due[0][2].due != self._due[0][0]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else 0
+
+    def take_due(self, now: int) -> Iterator[Job]:
+        """Those to which something is to happen by now."""
+        while (at := self.next_due) and at <= now:
+            yield heapq.heappop(self._due)[2]
