@@ -137,7 +137,7 @@ async def test_one_registration_compares_no_more_patterns_than_it_can_afford() -
 
 @contextlib.asynccontextmanager
 async def busy_turns() -> AsyncIterator[None]:
-    """Let every turn of the loop last a millisecond: what was sent meanwhile arrives, however late the kernel hands it over."""
+    """Let every turn of the loop last a millisecond: what was sent meanwhile arrives, however busy the machine is."""
 
     async def keep_busy() -> None:
         while True:
