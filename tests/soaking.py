@@ -6,8 +6,15 @@ import os
 import time
 from collections.abc import Iterator
 
+import pytest
+
 SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
 """For all of them together, roughly; `make soak` sets it."""
+
+
+def long(*values: object) -> object:
+    """A case of a parametrized test that takes long: it is left to `make soak`."""
+    return pytest.param(*values, marks=pytest.mark.soak)
 
 
 def soak_seeds(seconds: float, first: int | None = None) -> Iterator[int]:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from net.proxy import proxy
 from net.world import brokers, connected, options, running, until, url
+from soaking import long
 
 import tidings
 from tidings.broker import Role
@@ -65,7 +66,7 @@ async def test_what_two_subscriptions_of_one_client_are_owed_is_fetched_once() -
             assert servers["a"].host.broker.statistics.messages_in["Fetch"] - fetches <= 3
 
 
-@pytest.mark.parametrize("first", [41, 81, 121])
+@pytest.mark.parametrize("first", [41, long(81), long(121)])
 def test_tiny_answers_keep_every_promise_in_random_networks(monkeypatch, first: int) -> None:
     """With answers of a few notifications each, nearly every recovery takes several."""
     for limit, value in (("FETCH_ANSWER", 3), ("FETCH_PIECE", 2), ("FETCH_LOST", 2), ("FETCH_SCAN", 7)):

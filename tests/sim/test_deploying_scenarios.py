@@ -60,6 +60,7 @@ def test_every_watch_of_a_run_ends(name: str) -> None:
         ), begun
 
 
+@pytest.mark.soak
 def test_a_long_run_with_deployments_comes_to_rest() -> None:
     assert violations("dw2000027") == []
 
