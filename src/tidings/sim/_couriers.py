@@ -3,7 +3,7 @@
 A courier leaves with the claim of a new host, for each broker that has the client as well. It is no message: it has no
 length, nobody reads it, and it delays nothing. On each link it goes behind everything that waits there, with the worst
 latency that the weather allows, and it is lost where a message would be lost: with its link, or at a broker that has
-another tree. Then it leaves again, from whoever is the host by then and has had the time to say so.
+another tree. Then it leaves again, from whoever is the host by then and has had the time to say so: on this tree, too.
 
 When it arrives and its broker still has the client, the trace says so (COURIER), and the checker knows that this broker
 was told, if anybody was.
@@ -43,13 +43,16 @@ class Couriers:
         self._network = network
         self._away: set[_Stale] = set()
         """For whom one is under way, or waits."""
+        self._linked_at = -REPEATED
+        """When a link came up last."""
 
     def hosted(self, client: str, broker: str) -> None:
         """A broker has let a client in, and tells others so in the same turn."""
         self._network.scheduler.after(0, lambda: self._begin(client, broker))
 
     def link_up(self) -> None:
-        """A link is there: who could not be told before is told now."""
+        """A link is there: who could not be told before is told soon."""
+        self._linked_at = self._network.scheduler.now
         for client in {name for hosts in self._hosts().values() for name in _names(hosts)}:
             self._begin(client, None)
 
@@ -97,6 +100,8 @@ class Couriers:
         attached = self._hosts()[newest].attached(stale.client)
         if attached is not None and attached.at + REPEATED > self._network.runtime(newest).now():
             self._again(stale, patience)  # it has just come there, and its host has more to do than to tell this one
+        elif self._linked_at + REPEATED > self._network.scheduler.now:
+            self._again(stale, patience)  # with advertisements, a claim that meets an unfinished handshake is repeated
         else:
             self._pass_on(stale, newest, patience)
 
