@@ -313,6 +313,9 @@ class Recovery:
                     self._end(suspension)
                 elif suspension.number is None:
                     self._fetch(suspension)
+        for suspension in self._debts.of(self._broker.name):  # no mark speaks of it
+            if suspension.number is None:
+                self._fetch(suspension)
 
     # --- fetching -------------------------------------------------------------------------------------
 
