@@ -57,6 +57,10 @@ ALGORITHMS = ("flooding", "simple", "identity", "covering", "merging", "imperfec
 MAX_BROKERS = 12
 PATIENCE = 60.0
 """Seconds that subscriptions wait for the past: longer than the slowest links need."""
+COMING_TOGETHER = 5.0
+"""Seconds for which a network with gateways and slow links comes together before anything is published."""
+_BREAKING = frozenset({Verb.CUT, Verb.CRASH, Verb.MOVE, Verb.ROAM})
+"""Where one of these happens, no edge has a gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Scenario:
         rng = random.Random(f"scopes {seed}")
         authority = rng.choice(flat.shape.brokers)
         clients = [client for client, _ in flat.clients]
-        broken = any(step.verb in (Verb.CUT, Verb.CRASH, Verb.MOVE, Verb.ROAM) for step in flat.steps)
+        broken = any(step.verb in _BREAKING for step in flat.steps)
         plan = ScopePlan(
             rng, flat.shape.brokers, clients, authority, gateways=not broken, mirrored=mirrored, placed=placed
         )
@@ -354,6 +358,8 @@ class Scenario:
             network.connect(one, two)
         for client, broker in self.clients:
             network.add_client(client, broker)
+        if self.authority and self.weather.bandwidth and not any(step.verb in _BREAKING for step in self.steps):
+            network.run(COMING_TOGETHER)  # nothing is promised for what crosses at a gateway that is not there yet
         for step in self.steps:
             network.scheduler.after(step.at, lambda step=step: take(network, step))  # type: ignore[misc]
         for at, broker in self.weaving:
