@@ -58,6 +58,8 @@ ONCE_BROKEN = (
     "hv9200014",
     "wm9200023",  # the judge took a claim for told whose neighbour had not been ready when it left
     "bhw81001123",  # the judge took a claim for told that had met an unfinished handshake, and was repeated too late
+    "v84000485",  # a copy that listened again from the disk, at a broker that nobody reached, stayed for ever
+    "hw84000193",  # the same of a claim from a broker that had just come back: its courier came later
     "hw7700026",  # a broker to which a client came back did not tell the one where it was meanwhile
     long("vm62000020"),  # one form of a publication reached a client, and others came before its home copy listened
     "hv72000016",  # an origin owed something to one subscription, and the home copy of another trusted its mark

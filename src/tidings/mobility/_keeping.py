@@ -279,8 +279,8 @@ class Keeping:
 
     def _listen(self, copy: Copy, positions: dict[str, Position]) -> None:
         """Let a copy listen, from these positions on."""
-        self._expire_later(copy)
         if copy.inner is not None:
+            self._expire_later(copy)
             return  # it listens, from earlier ones
         name = copy.whose.name
         try:
@@ -289,6 +289,7 @@ class Keeping:
         except TidingsError:
             self.refused += 1
             return
+        self._expire_later(copy)
         copy.since = dict(positions)
         self._kept.listens(copy.whose, copy.since)
         record = read_record(copy.record)

@@ -3,7 +3,8 @@
 A courier leaves with the claim of a new host, for each broker that has the client as well. It is no message: it has no
 length, nobody reads it, and it delays nothing. On each link it goes behind everything that waits there, with the worst
 latency that the weather allows, and it is lost where a message would be lost: with its link, or at a broker that has
-another tree. Then it leaves again, from whoever is the host by then and has had the time to say so: on this tree, too.
+another tree than the one it left on. Then it leaves again, from whoever is the host by then and has had the time to say
+so: on this tree, too.
 
 When it arrives and its broker still has the client, the trace says so (COURIER), and the checker knows that this broker
 was told, if anybody was.
@@ -43,8 +44,8 @@ class Couriers:
         self._network = network
         self._away: set[_Stale] = set()
         """For whom one is under way, or waits."""
-        self._linked_at = -REPEATED
-        """When a link came up last."""
+        self._changed_at = -REPEATED
+        """When a link came up or was lost last."""
 
     def hosted(self, client: str, broker: str) -> None:
         """A broker has let a client in, and tells others so in the same turn."""
@@ -52,9 +53,21 @@ class Couriers:
 
     def link_up(self) -> None:
         """A link is there: who could not be told before is told soon."""
-        self._linked_at = self._network.scheduler.now
+        self._changed_at = self._network.scheduler.now
         for client in {name for hosts in self._hosts().values() for name in _names(hosts)}:
             self._begin(client, None)
+
+    def link_down(self) -> None:
+        """A link is lost: brokers change to another tree."""
+        self._changed_at = self._network.scheduler.now
+
+    @property
+    def _is_changing(self) -> bool:
+        """Whether a claim may meet an unfinished handshake, be lost there, and be told again.
+
+        It may be faster than its courier, which finds everything ready behind it.
+        """
+        return self._changed_at + REPEATED > self._network.scheduler.now
 
     def _begin(self, client: str, broker: str | None) -> None:
         """Send one to each broker that has an older attachment: at once from the broker that has just let it in."""
@@ -63,8 +76,8 @@ class Couriers:
             stale = _Stale(client, name, hosts.epoch_of(client))
             if stale.epoch and name != newest and stale not in self._away:
                 self._away.add(stale)
-                if broker is not None and broker == newest:
-                    self._pass_on(stale, broker, PATIENCE)
+                if broker is not None and broker == newest and not self._is_changing:
+                    self._set_out(stale, broker, PATIENCE)
                 else:
                     self._again(stale, PATIENCE)
 
@@ -98,26 +111,30 @@ class Couriers:
             return
         newest = self._newest(stale.client)
         attached = self._hosts()[newest].attached(stale.client)
-        if attached is not None and attached.at + REPEATED > self._network.runtime(newest).now():
-            self._again(stale, patience)  # it has just come there, and its host has more to do than to tell this one
-        elif self._linked_at + REPEATED > self._network.scheduler.now:
-            self._again(stale, patience)  # with advertisements, a claim that meets an unfinished handshake is repeated
+        just_come = attached is not None and attached.at + REPEATED > self._network.runtime(newest).now()
+        if just_come or self._is_changing:
+            self._again(stale, patience)  # its host has more to do than to tell this one, or repeats what is lost
         else:
-            self._pass_on(stale, newest, patience)
+            self._set_out(stale, newest, patience)
 
-    def _pass_on(self, stale: _Stale, here: str, patience: int) -> None:
-        """It is at a broker, on its way."""
+    def _set_out(self, stale: _Stale, host: str, patience: int) -> None:
+        self._pass_on(stale, host, self._network.brokers[host].adjacency.tree.epoch, patience)
+
+    def _pass_on(self, stale: _Stale, here: str, tree: int, patience: int) -> None:
+        """It is at a broker, on its way over a tree."""
         if not self._stands(stale):
+            return
+        adjacency = self._network.brokers[here].adjacency
+        if adjacency.tree.epoch != tree:
+            self._again(stale, patience)
             return
         if here == stale.broker:
             self._away.discard(stale)
             epoch = self._hosts()[self._newest(stale.client)].epoch_of(stale.client)
             self._network.trace.add(Op.COURIER, stale.client, detail=Attached(here, epoch))
             return
-        adjacency = self._network.brokers[here].adjacency
         link = adjacency.hop_towards(stale.broker)
         pipe = self._network.runtime(here).pipes.get(link) if link is not None else None
-        tree = adjacency.tree.epoch
         if link is None or not isinstance(pipe, Pipe) or not self._is_heard(here, link.name, tree):
             self._again(stale, patience)
             return
@@ -126,7 +143,7 @@ class Couriers:
         def arrive() -> None:
             alive = here in self._network.brokers and self._network.runtime(here).pipes.get(link) is pipe
             if alive and not pipe.silent and self._is_heard(here, there, tree):
-                self._pass_on(stale, there, patience)
+                self._pass_on(stale, there, tree, patience)
             elif self._stands(stale):
                 self._again(stale, patience)
 

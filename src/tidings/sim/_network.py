@@ -323,6 +323,7 @@ class Network:
         if ends is None:
             return
         self._links[pair] = None
+        self._couriers.link_down()
         for name, link in zip(sorted(pair), ends, strict=True):
             if name in self.brokers:
                 self._break(name, link)
