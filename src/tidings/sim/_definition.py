@@ -139,6 +139,12 @@ class Definition:
                 found[form.notification] = min(form.delay, found.get(form.notification, form.delay))
         return found
 
+    def held_back(self, publisher: str, notification: Notification, reader: str) -> set[Notification]:
+        """The forms that some way to a reader keeps back for a while, though another may not."""
+        ways = self.ways(publisher, reader) if publisher != reader else ()
+        forms = [self._along(way, notification) for way in ways]
+        return {form.notification for form in forms if form is not None and form.delay}
+
     def ways(self, publisher: str, reader: str) -> list[Way]:
         """Every way from one node to another, whatever may go there."""
         known = self._ways.get((publisher, reader))

@@ -112,7 +112,8 @@ class Excuse(enum.Enum):
         "a `Gap` for what a policy kept back, if a mapping had changed it and the graph changed while it waited",
         "what was published is not there to be judged again",
         "unless a mapping has changed it and an edge of its way has changed meanwhile: then it is a `Gap`, "
-        "which another one may contain if its origin crashes.",
+        "also for somebody to whom the same form has come by another way, and another `Gap` may contain it if its "
+        "origin crashes.",
     )
     ID_USED_AGAIN = Ground(
         "the same again for a new subscription under an id, if it or an earlier one of this id reached into the past",

@@ -128,7 +128,7 @@ class GapJudge:
             return False
         key = (gap.origin, gap.epoch, gap.first)
         return any(
-            visibility.mapped_and_delayed(one.judged, one.record, client)
+            visibility.mapped_and_held_back(one.judged, one.record, client)
             for one in self._observer.published.values()
             if one.key == key or (one.key is None and one.origin == gap.origin)
         )

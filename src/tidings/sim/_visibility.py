@@ -70,6 +70,17 @@ class Visibility:
                 return True
         return False
 
+    def mapped_and_held_back(self, versions: set[int], published: Record, client: str) -> bool:
+        """Whether a changed form waited for a client on some way, under one of these versions, and others followed."""
+        assert published.notification is not None
+        publisher, reader = client_node(published.publisher), client_node(client)
+        for version in versions:
+            if version and version in self.graphs and version < max(self.graphs) and self.graphs[version].policed:
+                held = self._definition(version).held_back(publisher, published.notification, reader)
+                if held - {published.notification}:
+                    return True
+        return False
+
     @property
     def longest_delay(self) -> int:
         """For how many microseconds some policy of some version keeps something back."""
