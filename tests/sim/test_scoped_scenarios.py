@@ -106,7 +106,15 @@ def test_what_was_broken_where_places_change_stays_mended(seed: int) -> None:
     run(seed, placed=True)
 
 
-ONCE_BROKEN_WITH_POLICIES = ("ts9301169", "ths9300048", "ths9100016", long("tws9500025"), "tp9500041", "tp82000050", "tm84001102")
+ONCE_BROKEN_WITH_POLICIES = (
+    "ts9301169",
+    "ths9300048",
+    "ths9100016",
+    long("tws9500025"),
+    "tp9500041",
+    "tp82000050",
+    "tm84001102",
+)
 """What was due while its origin could not be reached was lost; what the graph showed by another way when it was due was
 dropped; what waited for a subscription that had ended reached the next one of its id; a gap was told instead of
 a second copy. The last one had a gateway before its broker was in the tree."""
