@@ -92,6 +92,17 @@ def test_what_a_broker_knows_of_roaming_clients_is_shown(walked: Walked) -> None
     assert "phone" not in stranger.stdout
 
 
+def test_a_client_is_found_wherever_it_is_attached(walked: Walked) -> None:
+    a, _, _ = walked
+    shown = run("mobility", "status", "phone", "-b", a).stdout
+    assert "phone is not attached to a\nphone is attached to b since " in shown
+    assert shown.splitlines()[-1].endswith(", connected")
+    (found,) = json.loads(run("mobility", "status", "phone", "--json", "-b", a).stdout)["presences"]
+    assert (found["broker"], found["state"]) == ("b", "connected")
+    assert "is attached" not in run("mobility", "status", "nobody", "-b", a).stdout
+    assert not json.loads(run("mobility", "status", "--json", "-b", a).stdout)["presences"], "one is asked for, not all"
+
+
 def test_top_and_metrics_show_hand_offs(walked: Walked) -> None:
     _, b, _ = walked
     found = json.loads(run("top", "--once", "--json", "--interval", "0.1", "-b", b).stdout)
@@ -132,7 +143,15 @@ def test_copies_and_what_clients_found_are_shown_where_brokers_are_ready(tmp_pat
                 "b",
                 1,
             )
-            assert "phone" in run("mobility", "status", "-b", a).stdout
+            shown = run("mobility", "status", "-b", a).stdout
+            assert "phone" in shown
+            assert "copies     1 of clients of other brokers; 0 listen and hold 0 B" in shown
+            assert (status(a)["counters"]["copies"], status(b)["counters"]["copies"]) == (1, 0)
+            assert "a has a copy of phone, passive\n" in run("mobility", "status", "phone", "-b", b).stdout
+            assert [(one["broker"], one["state"]) for one in status(a)["presences"]] == [
+                ("a", "passive"),
+                ("b", "connected"),
+            ]
             phone.move(a)
             soon(lambda: status(a)["counters"]["hand_offs"] == 1)
             counted, (move,) = status(a)["counters"], status(a)["moves"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from net.proxy import Proxy, proxy
-from net.world import brokers, options, running, take, until, url
+from net.world import brokers, connected, options, running, take, until, url
 
 import tidings
 from tidings.mobility import MobilityOptions, Outcome, Roaming, Scheme
@@ -138,3 +138,24 @@ async def test_a_copy_may_do_what_its_identity_may_and_is_none_where_that_is_unk
                 server.host._guard_of(stranger)
     async with serve(options("a", mobility=PROACTIVE)) as server:
         assert server.host._guard_of("anybody") is None
+
+
+@running
+@pytest.mark.parametrize("theirs", [Scheme.PROACTIVE, Scheme.ORIGINS])
+async def test_neighbours_warn_if_they_serve_clients_that_roam_by_other_schemes(
+    theirs: Scheme, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        serve(options("a", mobility=MobilityOptions(Scheme.PROACTIVE))) as a,
+        serve(options("b", mobility=MobilityOptions(theirs), neighbours=(url(a),))) as b,
+    ):
+        await until(lambda: connected([a, b]))
+        [peer] = [one for one in a.host.peers if one.link.name == "b"]
+        (before := peer.stream).abort()
+        await until(lambda: peer.stream not in (before, None) and b.diallers[0].connected)
+    told = [text for record in caplog.records if "clients that roam" in (text := record.getMessage())]
+    assert [line[: line.index(":")] for line in sorted(told)] == [
+        "broker a serves clients that roam by the scheme 'proactive', and this one by 'origins'",
+        "broker b serves clients that roam by the scheme 'origins', and this one by 'proactive'",
+    ] * (theirs is Scheme.ORIGINS)  # once each, though they have met twice
+    assert all("give all brokers of a network the same `scheme` in [mobility]" in line for line in told)

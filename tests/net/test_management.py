@@ -13,6 +13,7 @@ from net.certificates import Authority
 from net.world import connected, options, running, take, until, url
 
 import tidings
+from tidings.mobility import MobilityOptions, Scheme
 from tidings.net import Access, AccessEntry, Server, StartError, serve
 from tidings.scopes import CreateScope, DestroyScope, Join
 
@@ -295,6 +296,22 @@ def test_it_is_served_on_this_machine_only(more: dict[str, Any], said: str) -> N
                 pass
 
     run()
+
+
+@running
+async def test_clients_that_roam_are_shown_over_http_with_the_graph_of_the_network() -> None:
+    access = Access(tokens={OPERATOR: AccessEntry("ops", administer=True), ALICE: AccessEntry("alice")})
+    mobility = MobilityOptions(Scheme.PROACTIVE, roamers=("all",), new_edge_interval=0)
+    managed = options("a", metrics_port=0, management=True, access=access, mobility=mobility)
+    async with serve(managed) as a:
+        assert (await ask(a, "GET /mobility", token=ALICE))[0] == 403
+        async with tidings.connect(url(a), token=ALICE, name="alice") as alice:
+            await alice.subscribe("n EXISTS")
+            status, shown = await ask(a, "GET /mobility", token=OPERATOR)
+            assert status == 200
+            assert (shown["broker"], shown["scheme"], shown["edges"]) == ("a", "proactive", [])
+            assert [(one["client"], one["away"]) for one in shown["hosted"]] == [("alice", False)]
+            assert shown["counters"]["copies"] == shown["counters"]["buffered_bytes"] == 0
 
 
 @running

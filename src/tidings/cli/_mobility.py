@@ -17,7 +17,14 @@ from tidings.mobility import GraphFile, read_graph
 from tidings.mobility.models.ctmc import Times, Weights
 from tidings.mobility.models.forecasting import MATCHING_RATE, MESSAGE_BYTES, Forecast, forecast
 from tidings.model import TidingsError
-from tidings.wire import MAX_STAYING, EvacuationStatus, MobilityStatus, encode_evacuation, encode_mobility
+from tidings.wire import (
+    MAX_STAYING,
+    EvacuationStatus,
+    MobilityStatus,
+    PresenceStatus,
+    encode_evacuation,
+    encode_mobility,
+)
 
 from ._connection import AsJson, entering
 from ._errors import ExitCode, complain
@@ -46,7 +53,10 @@ def status(
     name: Annotated[str, typer.Argument(metavar="CLIENT", help="Only this client.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show who is attached to a broker, its copies, and who came from where. Requires the right to administer."""
+    """Show who is attached to a broker, its copies, and who came from where. Requires the right to administer.
+
+    With a client, it also says to which other broker this one is attached, and which have copies of it.
+    """
 
     async def ask() -> MobilityStatus:
         async with client:
@@ -69,6 +79,9 @@ def _show(found: MobilityStatus, name: str) -> None:
     if any(outcomes):
         found_ready = f"{outcomes[0]:,} copies ready, {outcomes[1]:,} too early, {outcomes[2]:,} none"
         rows.add_row("found", f"{found_ready}; {outcomes[0] / sum(outcomes):.0%} hits")
+    copies, listening, held = (counted.get(one, 0) for one in ("copies", "copies_listening", "buffered_bytes"))
+    if copies or listening:
+        rows.add_row("copies", f"{copies:,} of clients of other brokers; {listening:,} listen and hold {size_of(held)}")
     rows.add_row("graph", f"{len(found.edges):,} edges, F_neg {found.f_neg:.2f}, F_pos {found.f_pos:.2f}")
     console.print(rows)
     hosted = Table("client", "attached since", "came from", "", box=None)
@@ -79,21 +92,34 @@ def _show(found: MobilityStatus, name: str) -> None:
         console.print(hosted)
     elif name:
         console.print(f"{printable(name)} is not attached to {printable(found.broker)}", markup=False)
-    copies = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
+    for presence in found.presences if name else ():
+        if presence.broker != found.broker:
+            console.print(_where(name, presence), markup=False)
+    kept = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
     for copy in found.copies[:SHOWN]:
         numbers = (f"{copy.subscriptions:,}", f"{copy.buffered:,}")
-        copies.add_row(printable(copy.client), printable(copy.state), printable(copy.controller) or "-", *numbers)
+        kept.add_row(printable(copy.client), printable(copy.state), printable(copy.controller) or "-", *numbers)
     if found.copies:
-        console.print(copies)
+        console.print(kept)
     moves = Table("moved", "from", "to", "at", "away", "found", "missed", "pause", box=None)
     for move in found.moves[-SHOWN:]:
         times = (f"{move.away / 1e6:.1f} s", move.outcome or "-", f"{move.missed:,}", f"{move.pause / 1e3:.1f} ms")
         moves.add_row(printable(move.client), printable(move.old), printable(move.new), as_iso(move.at), *times)
     if found.moves:
         console.print(moves)
+    if name and found.missing:
+        complain(f"warning: {', '.join(map(printable, found.missing))} did not answer, and may have {printable(name)}")
     more = max(0, len(found.hosted) - SHOWN) + found.left_out
     if more:
         complain(f"{more:,} more clients are not shown")
+
+
+def _where(name: str, one: PresenceStatus) -> str:
+    """What another broker is to a client."""
+    broker, state = printable(one.broker), printable(one.state)
+    if one.since:
+        return f"{printable(name)} is attached to {broker} since {as_iso(one.since)}, {state}"
+    return f"{broker} has a copy of {printable(name)}, {state}"
 
 
 @mobility.command()

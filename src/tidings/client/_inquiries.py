@@ -64,7 +64,8 @@ class Inquiries:
     async def mobility(self: _Asks, client: str = "", *, timeout: float | None = MOBILITY_TIMEOUT) -> MobilityStatus:
         """Clients that roam, as the broker sees them, and the neighbour graph of the network; only for administrators.
 
-        With `client`, of the clients only that one.
+        With `client`, of the clients only that one; `presences` says to which broker of the network it is attached, and
+        which have copies of it.
         """
         reply = await _answer(self, lambda id: MobilityRequest(id, client=client), MobilityReply, timeout)
         return decode_mobility(reply.body)

@@ -9,7 +9,7 @@ from ._handoffs import HandOff, pseudonym
 from ._hosted import HostedClient, Moved
 from ._hosts import Hosts
 from ._neighbour_graph import Change, Edge, GraphMode, GraphOptions, NeighbourGraph, Outcome
-from ._neighbourhood import Neighbourhood, Whole
+from ._neighbourhood import Neighbourhood, Presence, Whole
 from ._options import MobilityOptions, Scheme
 from ._roaming import Roaming
 from ._room import OwnRoom, Room
@@ -36,6 +36,7 @@ __all__ = [
     "Newcomer",
     "Outcome",
     "OwnRoom",
+    "Presence",
     "Roaming",
     "Room",
     "Scheme",

@@ -121,6 +121,16 @@ class Keeping:
     def _context(self) -> Context:
         return self._feature.context
 
+    @property
+    def listening(self) -> int:
+        """How many copies listen, those of clients that are away from here among them."""
+        return len(self.homes) + sum(one.inner is not None for one in self.copies.values())
+
+    def state_of(self, client: str) -> str:
+        """In which state the copy of a client is that another broker controls; "": there is none."""
+        copy = self.copies.get(client)
+        return str(copy.state.value) if copy is not None else ""
+
     def start(self) -> None:
         """Take the records from disk: those that listened listen again, from the same positions."""
         self._kept = KeptCopies(self._context.log)

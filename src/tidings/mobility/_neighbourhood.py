@@ -12,7 +12,8 @@ Edges expire when somebody looks at them. If a feature must hear of it, a timer 
 learned edges: a broker whose clients stay pays nothing.
 
 Administrators look at, import and forget the graph of the whole network, by waves: every broker answers with its edges,
-takes those of an import that touch it, or forgets. Brokers out of reach are named to whoever asked.
+takes those of an import that touch it, or forgets. Brokers out of reach are named to whoever asked. If they ask for one
+client, every broker says what it is to that client, too: the one where it is attached, or one that has a copy of it.
 """
 
 from __future__ import annotations
@@ -48,17 +49,30 @@ MAX_MOVES = 100
 """The hand-offs that are remembered."""
 
 
+class Presence(msgspec.Struct, frozen=True, array_like=True):
+    """What one broker is to one client."""
+
+    broker: str
+    state: str
+    """"connected" or "away": the client is attached there; "passive" or "active": it has a copy of the client."""
+    since: int = 0
+    """Of an attached client: since when, in microseconds since 1970 UTC."""
+
+
 class Whole(NamedTuple):
     """The graph of the network, as far as its brokers have answered."""
 
     edges: tuple[Edge, ...]
     missing: tuple[str, ...]
     """Brokers that have not."""
+    presences: tuple[Presence, ...] = ()
+    """Where the client is that was asked for, and where there are copies of it."""
 
 
 class _Answer(msgspec.Struct, frozen=True, array_like=True):
     brokers: tuple[str, ...]
     edges: tuple[Edge, ...] = ()
+    presences: tuple[Presence, ...] = ()
 
 
 class _Order(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +82,8 @@ class _Order(msgspec.Struct, frozen=True, array_like=True):
     """Have those of these that touch it; None: keep what it has."""
     forget: tuple[str, str] | None = None
     """Forget the edge between two brokers; with "" for the second, all of one."""
+    client: str = ""
+    """Say what they are to this client; "": to none."""
 
 
 _read_answer, _read_order = unpacker(_Answer), unpacker(_Order)
@@ -81,6 +97,9 @@ class Neighbourhood(Feature):
 
     def __init__(self, hosts: Hosts, options: GraphOptions | None = None, configured: Iterable[Edge] = ()) -> None:
         """`configured` are edges of a file, of any brokers; those of this one are taken."""
+        self._hosts = hosts
+        self.copy_of: Callable[[str], str] = lambda client: ""
+        """Says in which state the copy of a client is that this broker has; "": it has none."""
         self.options = options or GraphOptions()
         self.graph = NeighbourGraph(self.options)
         self._configured = list(configured)
@@ -173,9 +192,9 @@ class Neighbourhood(Feature):
 
     # --- for administrators ---------------------------------------------------------------------------
 
-    def look(self, done: Callable[[Whole], None]) -> None:
-        """Gather the graph of the network."""
-        self._tell(_Order(), done)
+    def look(self, done: Callable[[Whole], None], client: str = "") -> None:
+        """Gather the graph of the network, and where one client is."""
+        self._tell(_Order(client=client), done)
 
     def take(self, text: bytes, place: str, done: Callable[[Whole], None]) -> None:
         """Let every broker have the edges of a file in the place of what it has learned.
@@ -212,7 +231,7 @@ class Neighbourhood(Feature):
                 self.context.refused()
                 answer = own
             silent = (known | self.context.tree.hops.keys()) - set(answer.brokers)
-            done(Whole(answer.edges, tuple(sorted(silent))))
+            done(Whole(answer.edges, tuple(sorted(silent)), answer.presences))
 
         def ask() -> None:
             self.context.wave("graph", pack(order), heard, LOOK_TIME)
@@ -231,7 +250,14 @@ class Neighbourhood(Feature):
         if order.forget is not None:
             broker, other = order.forget
             self._changed(self.graph.forget(broker, other or None, at=now))
-        return _Answer((self.context.name,), tuple(list(self.graph.edges.values())[:MAX_SHOWN]))
+        shown = tuple(list(self.graph.edges.values())[:MAX_SHOWN])
+        return _Answer((self.context.name,), shown, self._presences(order.client) if order.client else ())
+
+    def _presences(self, client: str) -> tuple[Presence, ...]:
+        here = self.context.name
+        if (hosted := self._hosts.attached(client)) is not None:
+            return (Presence(here, "away" if hosted.away else "connected", hosted.at),)
+        return (Presence(here, state),) if (state := self.copy_of(client)) else ()
 
     def visit(self, body: bytes, answer: Callable[[bytes | None], None]) -> None:
         """Another broker's administrator asks."""
@@ -260,4 +286,6 @@ def _combined(answers: list[_Answer]) -> _Answer:
         known = edges.get((edge.old, edge.new))
         if known is None or (edge.last_used, edge.weight) > (known.last_used, known.weight):
             edges[edge.old, edge.new] = edge
-    return _Answer(tuple(brokers), tuple(edges[key] for key in sorted(edges)))
+    presences = {one.broker: one for answer in answers for one in answer.presences}
+    everywhere = tuple(presences[broker] for broker in sorted(presences))
+    return _Answer(tuple(brokers), tuple(edges[key] for key in sorted(edges)), everywhere)

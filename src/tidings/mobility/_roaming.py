@@ -77,6 +77,7 @@ class Roaming(Feature):
         hosts.watcher = self
         hosts.on_move.append(self._on_move)
         neighbourhood.reported = True
+        neighbourhood.copy_of = self.keeping.state_of
         neighbourhood.on_change.append(lambda change: self._on_neighbours())
         self.keeping.found = self._on_found
         self.keeping.adopted = self.controlling.changed

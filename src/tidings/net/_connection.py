@@ -437,6 +437,7 @@ class Accepted(Connection, Visitor):
         peer.serialiser = serialiser
         if self._begin(hello, peer):
             host.names.compare(hello.name, hello.names)
+            host.schemes.compare(hello.name, hello.features)
 
     def _begin_client(self, client: _Client) -> None:
         """Let a client begin a session, unless its name is in use; to find that out may take a while."""
@@ -507,7 +508,7 @@ class Accepted(Connection, Visitor):
             client="" if peer.link.is_broker else peer.link.name,
             names=host.names.digest if peer.link.is_broker else "",
             attached=attached,
-            features=() if peer.link.is_broker else (ARRIVALS, GROUPS, GROUP_LOOKS, REQUESTS, WORK),
+            features=host.schemes.told if peer.link.is_broker else (ARRIVALS, GROUPS, GROUP_LOOKS, REQUESTS, WORK),
             place=str(host.broker.place) if peer.link.is_client and host.broker.place is not None else "",
         )
         self._parser.limit = host.options.limits.max_part

@@ -69,6 +69,7 @@ class Dialled(Connection):
             authority=self.host.governance.declared,
             names=self.host.names.digest,
             routing=self.host.options.routing_kind,
+            features=self.host.schemes.told,
         )
         self.write(part(Part.HELLO, encode_words(hello)))
 
@@ -87,6 +88,7 @@ class Dialled(Connection):
                 f"the neighbour chose version {welcome.version} and {welcome.serialiser}, which was not offered"
             )
         self.host.names.compare(welcome.name, welcome.names)
+        self.host.schemes.compare(welcome.name, welcome.features)
         previous = self._previous
         if welcome.resumed and previous is not None:
             self.peer = previous

@@ -40,6 +40,7 @@ from ._names import Names
 from ._options import Options, SlowPolicy
 from ._patience import Patience
 from ._peer import Batch, Peer
+from ._schemes import Schemes
 from ._turns import Turns
 from ._unreadable import Unreadable
 
@@ -112,6 +113,7 @@ class Host:
         """Notes what clients are sent, if anybody wants to know."""
         self.governance = Governance(options, self)
         self.names = Names(options.access)
+        self.schemes = Schemes(options.mobility.scheme)
         self.hosts = Hosts(log.warning)
         """Who is attached here, and nowhere else."""
         self.hosts.end = self._taken_over

@@ -135,6 +135,7 @@ _HAND_OFFS = {
     "early": "Clients that came before their copy was ready.",
     "misses": "Clients that found no copy.",
     "copies_refused": "Copies of clients that were not taken, for want of room or of rights.",
+    "overwritten": "References to notifications that copies had to give up; their origins are asked instead.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",
     "virtual_hits": "Subscriptions that clients took over from virtual clients.",
@@ -145,6 +146,11 @@ _HAND_OFFS = {
 def _hand_offs(counted: Mapping[str, int], f_neg: float, f_pos: float) -> Iterator[Metric]:
     yield from (_counter(f"mobility_{name}", text, counted[name]) for name, text in _HAND_OFFS.items())
     yield _gauge("mobility_edges", "Edges of the neighbour graph at this broker.", counted["edges"])
+    yield _gauge("mobility_copies", "Copies of clients of other brokers.", counted["copies"])
+    yield _gauge(
+        "mobility_copies_listening", "Copies that listen, of clients that are away.", counted["copies_listening"]
+    )
+    yield _gauge("mobility_buffered_bytes", "What these hold, with their references.", counted["buffered_bytes"])
     yield _gauge("mobility_virtual_clients", "Clients that are listened for at this place.", counted["virtual_clients"])
     yield _gauge("mobility_f_neg", "Share of the latest hand-offs over an edge that was new.", f_neg)
     yield _gauge("mobility_f_pos", "Edges removed lately, by the time that edges were there.", f_pos)

@@ -19,6 +19,7 @@ from tidings.wire import (
     MobilityRequest,
     MobilityStatus,
     MoveStatus,
+    PresenceStatus,
     Refused,
     encode_evacuation,
     encode_mobility,
@@ -69,7 +70,7 @@ class Movement:
         neighbourhood = self._host.neighbourhood
         match request.action:
             case "look":
-                neighbourhood.look(done)
+                neighbourhood.look(done, request.client)
             case "import" if len(request.file) <= MAX_FILE:
                 neighbourhood.take(request.file, request.place or "the graph", done)
             case "import":
@@ -112,6 +113,9 @@ class Movement:
                     for one in itertools.islice(hosted, MAX_CLIENTS)
                 ),
                 copies=tuple(self.copies(client)[:MAX_CLIENTS]),
+                presences=tuple(
+                    PresenceStatus(broker=one.broker, state=one.state, since=one.since) for one in whole.presences
+                ),
                 moves=tuple(_move(one) for one in neighbourhood.moves if client in ("", one.client)),
                 left_out=max(0, len(hosted) - MAX_CLIENTS),
             )
@@ -132,6 +136,10 @@ class Movement:
             "edges_added": quality.additions,
             "edges_removed": quality.removals,
             "edges": len(graph),
+            "copies": len(keeping.copies) if keeping is not None else 0,
+            "copies_listening": keeping.listening if keeping is not None else 0,
+            "buffered_bytes": keeping.buffer.bytes if keeping is not None else 0,
+            "overwritten": keeping.buffer.overwritten if keeping is not None else 0,
             "virtual_clients": len(virtual.clients) if virtual is not None else 0,
             "virtual_hits": virtual.used if virtual is not None else 0,
             "virtual_lead_ms": virtual.lead // 1_000 if virtual is not None else 0,

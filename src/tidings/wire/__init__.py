@@ -108,6 +108,7 @@ from ._mobility_status import (
     HostedStatus,
     MobilityStatus,
     MoveStatus,
+    PresenceStatus,
     decode_mobility,
     encode_mobility,
 )
@@ -293,6 +294,7 @@ __all__ = [
     "Past",
     "PeerRole",
     "PeerStatus",
+    "PresenceStatus",
     "Publish",
     "PublishAck",
     "Quality",

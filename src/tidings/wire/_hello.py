@@ -58,6 +58,7 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a broker: its incarnation."""
     max_part: int = MAX_PART
     features: tuple[str, ...] = ()
+    """Of a broker: "roaming:" and the scheme by which it serves clients that roam."""
     authority: str = ""
     """Of a broker: who orders changes of the scope graph for it; "": nobody."""
     names: str = ""

@@ -61,6 +61,16 @@ class CopyStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Notifications that are kept for the client."""
 
 
+class PresenceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What one broker is to the client that was asked for."""
+
+    broker: str
+    state: str
+    """"connected" or "away": the client is attached there; "passive" or "active": it has a copy of the client."""
+    since: int = 0
+    """Of an attached client: since when."""
+
+
 class MobilityStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One broker at one moment, and the neighbour graph of the network."""
 
@@ -79,6 +89,8 @@ class MobilityStatus(msgspec.Struct, frozen=True, kw_only=True):
     copies: tuple[CopyStatus, ...] = ()
     moves: tuple[MoveStatus, ...] = ()
     """The latest, the newest last."""
+    presences: tuple[PresenceStatus, ...] = ()
+    """Where the client is that was asked for, and where there are copies of it, in the whole network."""
     left_out: int = 0
     """Clients that are not listed because there are too many."""
 
