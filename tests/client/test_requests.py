@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from client.transports import brokers, on_both, on_sockets, until, url
+from client.transports import brokers, on_both, on_sockets, until, url, way_to
 from serving import serving
 
 import tidings
 from tidings import sync
+from tidings.broker import RoutingOptions
 from tidings.broker._causes import Cause, _current
 from tidings.net import Access, AccessEntry, Options
 from tidings.scopes.service import _requests
@@ -246,6 +247,44 @@ async def test_the_requests_of_one_identity_are_bounded(monkeypatch: pytest.Monk
         third = asyncio.create_task(asker.request(type="question", timeout=5)._first())
         await (await anext(questions)).reply(ok=True)
         assert (await third)["ok"]
+
+
+@on_sockets
+async def test_a_request_that_is_refused_opens_no_session() -> None:
+    entries = {
+        "asker": AccessEntry("asker", publish=tidings.Filter.parse("type = 'other'")),
+        "answerer": AccessEntry("answerer"),
+    }
+    routing = RoutingOptions(advertisements=True)
+    async with (
+        brokers(["a"], access=Access(entries), routing=routing) as servers,
+        tidings.connect(url(servers["a"]), token="asker", name="asker") as asker,
+        tidings.connect(url(servers["a"]), token="answerer", name="answerer") as answerer,
+    ):
+        await answerer.subscribe("type = 'question'")
+        sessions = servers["a"].host.broker.features["requests"]
+        with pytest.raises(tidings.AccessDenied):
+            await asker.request(type="question")
+        with pytest.raises(tidings.NotAdvertised):
+            await asker.request(type="other")
+        assert sessions.open == 0
+
+
+@on_both
+async def test_a_request_that_cannot_leave_waits_no_longer_than_it_says() -> None:
+    async with brokers(["a"]) as servers, way_to(servers["a"]) as way, tidings.connect(way.url) as asker:
+        way.closed = True
+        way.cut()
+        await until(lambda: not asker.connected)
+        with pytest.raises(tidings.NoReply) as late:
+            await asker.request(type="question", timeout=0.3)
+        assert str(late.value) == (
+            "the request has not left within 0.3 s, because there is no broker now, or it takes no more; ask again later"
+        )
+        assert [one async for one in asker.request(type="question", timeout=0.1)] == []
+        way.closed = False
+        with pytest.raises(tidings.NoResponder):
+            await asker.request(type="question", timeout=60)
 
 
 @on_both

@@ -230,7 +230,7 @@ def graph(**sessions: Any) -> Graph:
 def test_a_scope_becomes_a_session_scope_by_its_id_and_ceases_to_be_one_without() -> None:
     known = apply(graph(a="one"), (CreateScope("b"),))
     assert Plan(known).sessions == {"a": session_tag("one")}
-    known = apply(known, (SetAttributes("b", {SESSION_ID: "auto"}), SetAttributes("a", {SESSION_ID: None})))
+    known = apply(known, (SetAttributes("b", {"session-id": "auto"}), SetAttributes("a", {"session-id": None})))
     assert set(Plan(known).sessions) == {"b"}
 
 

@@ -26,7 +26,6 @@ from tidings.model import (
     Location,
     Matches,
     Notification,
-    RequestEnded,
     TidingsError,
     ValueRefused,
     object_attributes,
@@ -675,7 +674,7 @@ class Client(Inquiries):
         self.admin.renewed()
         if not self._settings.own_numbers:
             self._local.go_on_after(welcome.published)
-        self._requests.failed(RequestEnded("the broker has forgotten this client, and what it waited for; ask again"))
+        self._requests.renewed()
         self._local.announce()
         self._questions.ask_again()
         self.aggregates.renewed()
