@@ -151,25 +151,34 @@ def test_in_any_interleaving_a_publication_reacts_to_what_its_task_is_handling(s
 
 @pytest.mark.req("VIS-703")
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), SESSIONS), min_size=1, max_size=10))
-def test_in_any_interleaving_a_publication_reacts_to_what_its_thread_is_handling(steps: list[Any]) -> None:
-    """Threads read two subscriptions in turns; after each step, each of them publishes."""
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.none() | SESSIONS), min_size=1, max_size=10),
+    st.integers(0, 1),
+)
+def test_in_any_interleaving_a_publication_reacts_to_what_its_thread_is_handling(steps: list[Any], ended: int) -> None:
+    """Threads read two subscriptions in turns, and sometimes find nothing; after each step, each of them publishes."""
     client, loop = Local(2), asyncio.new_event_loop()
-    here = SimpleNamespace(call=loop.run_until_complete)
+    here = SimpleNamespace(call=loop.run_until_complete, visit=lambda end: end())
     subscriptions = [sync.Subscription(here, twin) for twin in client.subscriptions]  # type: ignore[arg-type]
     with contextlib.ExitStack() as stack:
         stack.callback(loop.close)
         threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
         handling: list[dict[int, frozenset[str]]] = [{} for _ in threads]
         for which, at, tags in steps:
-            client.arrive(at, *tags)
-            threads[which].submit(subscriptions[at].receive).result()
+            if tags is not None:
+                client.arrive(at, *tags)
+            got = threads[which].submit(subscriptions[at].receive, 0).result()
+            assert (got is None) == (tags is None)
             handling[which].pop(at, None)
             if tags:
                 handling[which][at] = tags
             for thread, known in zip(threads, handling, strict=True):
                 expected = combined(list(known.values())) if known else ()
                 assert thread.submit(client.publish).result() == expected
+        threads[0].submit(subscriptions[ended].unsubscribe).result()
+        for thread, known in zip(threads, handling, strict=True):
+            known.pop(ended, None)
+            assert thread.submit(client.publish).result() == (combined(list(known.values())) if known else ())
 
 
 @pytest.mark.req("VIS-703")
