@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import threading
 from collections.abc import Awaitable, Callable
@@ -352,6 +353,35 @@ def test_tasks_that_a_loop_starts_keep_the_context_if_they_are_to_and_the_loop_d
         assert client.publish() == (), "it has handled everything"
         over.set()
         assert await asyncio.gather(*started) == ([("in:a",), ("in:b",)] if keep else [(), ()])
+
+    asyncio.run(run())
+
+
+@pytest.mark.req("VIS-703")
+def test_what_is_handled_in_tasks_of_their_own_ends_with_the_subscription_or_is_forgotten() -> None:
+    async def run() -> None:
+        client = Local(1)
+        (subscription,) = client.subscriptions
+        over = asyncio.Event()
+
+        async def handle(*, slowly: bool) -> tuple[str, ...]:
+            await anext(subscription)
+            before = client.publish()
+            if slowly:
+                await over.wait()
+            return before + client.publish()
+
+        for number in range(100):
+            client.arrive(0, "in:a")
+            assert await asyncio.create_task(handle(slowly=False)) == ("in:a", "in:a"), number
+        gc.collect()
+        assert len(subscription._causes) < 5, "of a hundred, those of tasks that are still known somewhere"
+        client.arrive(0, "in:b")
+        slow = asyncio.create_task(handle(slowly=True))
+        await asyncio.sleep(0)
+        subscription.unsubscribe()
+        over.set()
+        assert await slow == ("in:b",), "it ended with the subscription"
 
     asyncio.run(run())
 

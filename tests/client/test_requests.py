@@ -279,7 +279,8 @@ async def test_a_request_that_cannot_leave_waits_no_longer_than_it_says() -> Non
         with pytest.raises(tidings.NoReply) as late:
             await asker.request(type="question", timeout=0.3)
         assert str(late.value) == (
-            "the request has not left within 0.3 s, because there is no broker now, or it takes no more; ask again later"
+            "the request has not left within 0.3 s, because there is no broker now, or it takes no more; ask again "
+            "later"
         )
         assert [one async for one in asker.request(type="question", timeout=0.1)] == []
         way.closed = False

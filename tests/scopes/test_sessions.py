@@ -130,7 +130,9 @@ def test_tags_travel_outside_of_the_notification_and_name_no_scope() -> None:
 
 @pytest.mark.req("VIS-706")
 @settings(max_examples=15, deadline=None)
-@given(st.sets(st.sampled_from(["S", "T", "PLAIN"])), st.lists(st.sampled_from(["alice", "bob", "log", "signer"])))
+@given(
+    st.sets(st.sampled_from(["S", "T", "PLAIN", "ABOVE"])), st.lists(st.sampled_from(["alice", "bob", "log", "signer"]))
+)
 def test_nothing_changes_for_what_is_no_reaction(sessions: set[str], publishers: list[str]) -> None:
     """The same programs, with sessions and without: everybody gets the same, in the same order."""
     seen = []
