@@ -16,7 +16,6 @@ from ._options import AggregationOptions
 from .deploying import EVERY, SIDE_BY_SIDE, Act, Manifest, Phase, Place, Registry, Signed, Tier
 from .workers import Answer, Described, Failed
 
-
 MAX_REMEMBERED = 10_000
 """How many identities and tenants are remembered that have made statements lately."""
 
