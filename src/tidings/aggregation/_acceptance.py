@@ -54,6 +54,13 @@ class Acceptance:
                 f"'{link.guard.name}' may not deploy; ask the administrator for `deploy = true` for this identity"
             )
 
+    def check_reader(self, link: Link, place: Place) -> None:
+        """Raise `AccessDenied` unless a client may read the source of what is deployed under a name."""
+        self.check_right(link)
+        guard = link.guard
+        if guard is not None and not guard.administer and place.tenant != guard.name:
+            raise AccessDenied(f"'{guard.name}' may not read what {place.tenant or 'nobody':.80} has deployed")
+
     def check(self, statement: Signed, link: Link) -> None:
         """Count a statement of a client, or raise `TidingsError` unless it may make it."""
         manifest = statement.manifest

@@ -10,7 +10,7 @@ from ._composite import MAX_PARTS, Composite
 from ._counts import Count, Histogram, Mean, Product, Rate, Sum
 from ._distinct import Distinct
 from ._frequent import Frequent, Summary
-from ._measured import Attribute, Measured, group_key, group_of, is_group, peer
+from ._measured import BROKER, Attribute, Measured, group_key, group_of, is_group, peer
 from ._panes import Panes
 from ._quantile import Quantile
 from ._record import JP, SECRET_BYTES, Included, Record, pseudonym
@@ -26,6 +26,7 @@ from ._touching import PAIR_STEPS, Key, touches
 from ._windows import LATENESS, Sliding, Tumbling
 
 __all__ = [
+    "BROKER",
     "JP",
     "LATENESS",
     "MAX_NESTING",

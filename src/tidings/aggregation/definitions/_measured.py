@@ -27,6 +27,8 @@ P = TypeVar("P")
 
 MAX_GROUPING = 8
 """The most attributes that groups are made of."""
+BROKER = "tidings.broker"
+"""As a name after BY: the broker at which something was published."""
 MAX_ITEM = 256
 """The most bytes of a value as a member of a set or of a key; longer ones are known by their start and a digest."""
 KEPT_START = 12
@@ -97,7 +99,9 @@ class Measured(Aggregate[P], Generic[P]):
 
     def key(self, record: Record) -> str:
         """The group of the record."""
-        return group_key([record.attrs.get(name) for name in self.by]) if self.by else ""
+        if not self.by:
+            return ""
+        return group_key([record.broker if name == BROKER else record.attrs.get(name) for name in self.by])
 
 
 def group_key(values: Sequence[Value | None]) -> str:

@@ -240,12 +240,13 @@ class Supervisor:
                 self._line.popleft()
                 effects.append(GivenUp(batch.number, reason))
                 effects += self._struck(batch.definition, reason)
-        elif before is State.READY:
+        elif before is State.STARTING:
+            if self._starts >= MAX_STARTS:
+                self._starts = 0
+                effects += [GivenUp(one.number, f"the worker does not start: {reason}") for one in self._line]
+                self._line.clear()
+        else:
             effects += self._struck(self._answered, reason)
-        elif before is State.STARTING and self._starts >= MAX_STARTS:
-            self._starts = 0
-            effects += [GivenUp(one.number, f"the worker does not start: {reason}") for one in self._line]
-            self._line.clear()
         if self._line:
             self.restarts += 1
             effects += self._start(now)
