@@ -248,9 +248,8 @@ class Arrivals:
             return
         several = ONE_OF_SEVERAL in route.tags and self._reached.get(identity.origin) == position
         self._note(identity.origin, position, DETOUR in route.tags)
-        if (key.event in self._facts and known is None and not several) or _form(envelope) in self._recent:
-            self._facts.note(key.event)
-        elif is_dead_letter_of(self._key, envelope.notification):
+        repeated = (key.event in self._facts and known is None and not several) or _form(envelope) in self._recent
+        if repeated or is_dead_letter_of(self._key, envelope.notification):
             self._facts.note(key.event)
         else:
             self._come(key, envelope)

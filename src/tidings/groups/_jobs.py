@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-A job is one notification of the group, from when it comes until it is handled. `WAYS` says which states it goes through,
-and what leads from one to another; a way that is not there is an error of the program.
+A job is one notification of the group, from when it comes until it is handled. `WAYS` says which states it goes
+through, and what leads from one to another.
 
 Of jobs with the same value of the attribute that keeps them in order, the first one must be handled before the next is
 given to anybody. They stand in one *line*; others stand in no line.
