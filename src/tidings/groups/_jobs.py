@@ -87,7 +87,6 @@ WAYS = (
     Way(_DELAYED, "it is handled, as others know; the group is reset", None),
     Way(_DEAD, "the dead letter is published; it is handled, as others know", None),
 )
-_WAYS = frozenset((way.before, way.after) for way in WAYS)
 
 
 class Job:
