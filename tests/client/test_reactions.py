@@ -71,7 +71,7 @@ DOCUMENTS = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 @given(MODES, DOCUMENTS)
 def test_a_reaction_appears_where_its_cause_was_whatever_handles_it_and_what_else_is_handled(
     modes: dict[str, str], documents: list[tuple[str, str, int, int]]

@@ -16,6 +16,7 @@ from tidings import sync
 from tidings.broker import RoutingOptions
 from tidings.broker._causes import Cause, _current
 from tidings.net import Access, AccessEntry, Options
+from tidings.scopes import Interface
 from tidings.scopes.service import _requests
 from tidings.wire import Opening
 from tidings.wire._messages import MAX_TAG
@@ -359,6 +360,37 @@ async def test_a_reply_is_what_its_replier_may_publish_and_its_requester_may_see
         assert str(hidden.value) == "the requester may not see this reply; an operator may change that"
         await question.reply(type="open")
         assert (await asked)["type"] == "open"
+
+
+@on_both
+async def test_a_reply_is_judged_as_a_reaction_to_its_request() -> None:
+    """The requester may see answers in the session scope only, and a request belongs to a session of its own."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="helper") as helper,
+    ):
+        for scope, imposed in (
+            ("plain", Interface.parse(input="type = 'other'")),
+            ("s", Interface.parse(output="type = 'other'")),
+        ):
+            await root.admin.create_scope(scope)
+            await root.admin.join("@asker", scope, imposed=imposed)
+            await root.admin.join("@helper", scope)
+        await root.admin.make_session("s")
+        questions = await helper.subscribe("type = 'question'")
+        for session in (True, False):
+            asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+            question = await anext(questions)
+            if session:
+                with pytest.raises(tidings.NotAllowed):
+                    await question.reply(type="answer")
+                asked.cancel()
+                await root.admin.end_session("s")
+            else:
+                await question.reply(type="answer")
+                assert (await asked)["type"] == "answer"
 
 
 @on_both
