@@ -61,7 +61,7 @@ def _publications(count: int, epoch: int) -> Iterator[Envelope]:
 def _fill(data: Path, count: int) -> int:
     """A log of so many publications; the bytes of their bodies."""
     raw = 0
-    with Store.open(data, post=lambda call: call(), promoted=("type", "symbol")) as store:
+    with Store.open(data, post=lambda call: call(), owner="b1", promoted=("type", "symbol")) as store:
         for envelope in _publications(count, store.epoch):
             raw += len(envelope.body)
             while store.full:
