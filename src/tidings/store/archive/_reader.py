@@ -42,7 +42,8 @@ from tidings.store._records import Extent
 from tidings.wire import Envelope
 
 from ._attributes import microseconds
-from ._pushdown import predicate
+from ._bloom import BloomFilters
+from ._pushdown import predicate, sought
 from ._row_group import envelopes_in
 from ._schema import promoted_in
 
@@ -198,9 +199,13 @@ class ArchiveReader(Queryable):
             asked.append("seq")
         names = [name for name in schema.names if name not in promoted]
         columns = pq.ParquetFile(source, metadata=fragment.metadata, page_checksum_verification=True)
+        blooms = BloomFilters(source, fragment.metadata, schema.names)
+        sought_in = sought(query, promoted, complete)
         groups = fragment.split_by_row_group(wanted, schema=schema)
         for group in reversed(groups) if query.newest_first else groups:
             yield []
+            if not blooms.may_hold(group.row_groups[0].id, sought_in):
+                continue
             passed = None if wanted is None else _passing(group, wanted, asked)
             if passed is not None and not len(passed):
                 continue
