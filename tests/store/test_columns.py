@@ -45,7 +45,9 @@ def in_python(envelopes: list[Envelope], promoted: list[Promoted], *, with_body:
     return row_group([table], promoted), incomplete
 
 
-def assert_same(envelopes: list[Envelope], promoted: list[Promoted], *, with_body: bool = False, parts: int = 1) -> None:
+def assert_same(
+    envelopes: list[Envelope], promoted: list[Promoted], *, with_body: bool = False, parts: int = 1
+) -> None:
     """Byte for byte, which tells -0.0 from 0.0, and in the same order."""
     columns = compiled(promoted, with_body=with_body)
     size = -(-len(envelopes) // parts)
@@ -94,10 +96,11 @@ def test_the_engine_makes_the_same_columns(
 
 ODD_VALUES = [
     -(2**63), 2**63 - 1, 2**53, 2**53 + 1, -(2**53) - 1, -1, -32, -33, 127, 128, 255, 256, 65_535, 65_536, 2**32,
-    -0.0, 0.0, 5e-324, -1.7976931348623157e308, True, False, "", "ä€𝄞", "\x00", "x" * 40, "y" * 70_000, b"", b"\xff\x00", b"z" * 300,
-    datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC),
-    datetime(2514, 5, 30, 1, 53, 4, tzinfo=UTC), datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC),
-    Location("/"), Location("/berlin"), Location("/ü/ö"), (), (1,), (1, 1.0, True, "1", b"1"), ("", ""), tuple(range(1_024)),
+    -0.0, 0.0, 5e-324, -1.7976931348623157e308, True, False, "", "ä€𝄞", "\x00", "x" * 40, "y" * 70_000,
+    b"", b"\xff\x00", b"z" * 300, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2514, 5, 30, 1, 53, 4, tzinfo=UTC),
+    datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC), Location("/"), Location("/berlin"), Location("/ü/ö"),
+    (), (1,), (1, 1.0, True, "1", b"1"), ("", ""), tuple(range(1_024)),
 ]  # fmt: skip
 
 
@@ -105,7 +108,9 @@ ODD_VALUES = [
 @pytest.mark.parametrize("kind", PromotedKind)
 def test_every_odd_value_is_the_same_under_every_kind_of_promoted_column(kind: PromotedKind) -> None:
     some = [Notification({"a": value, "b.c": n, "ä": "ü"}) for n, value in enumerate(ODD_VALUES)]
-    assert_same([publication("b", 1, n, n, one) for n, one in enumerate([*some, Notification()], 1)], [Promoted("a", kind)])
+    assert_same(
+        [publication("b", 1, n, n, one) for n, one in enumerate([*some, Notification()], 1)], [Promoted("a", kind)]
+    )
 
 
 @_compiled
@@ -142,7 +147,11 @@ _raw = msgspec.msgpack.Encoder().encode
 def batch(body: bytes, *more: bytes, identity: Any = None, end: bytes = b"\x02") -> bytes:
     """A batch of envelopes with these bodies, each with its own identity or the one that is given."""
     envelopes = [
-        b"\x94" + _raw(identity or ["b", 1, seq, "p", seq, seq, 0, None]) + b"\x91\x96\xa0\x00\xa0\x90\x00\x90" + _raw(one) + end
+        b"\x94"
+        + _raw(identity or ["b", 1, seq, "p", seq, seq, 0, None])
+        + b"\x91\x96\xa0\x00\xa0\x90\x00\x90"
+        + _raw(one)
+        + end
         for seq, one in enumerate((body, *more), 1)
     ]
     return bytes([0x90 + len(envelopes)]) + b"".join(envelopes)

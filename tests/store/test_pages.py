@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from archive_world import START, fill, quotes
+from archive_world import fill, quotes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,7 +58,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if at % 1_000 == 500:
             more |= {"symbol": "RARE"}
         if at % 2_000 == 1_500:
-            more |= {"symbol": "ODD", "n": -(2**63), "at": Location("/ü"), "raw": b"\xff\xfe", "when": datetime(1960, 1, 1, tzinfo=UTC)}
+            more |= {
+                "symbol": "ODD",
+                "n": -(2**63),
+                "at": Location("/ü"),
+                "raw": b"\xff\xfe",
+                "when": datetime(1960, 1, 1, tzinfo=UTC),
+            }
         if at == 5_501:
             more |= {"symbol": ["S01", "RARE"]}
         content.append((time, Notification({**quote, **more})))
@@ -120,7 +126,10 @@ def test_only_the_pages_that_hold_something_are_read(archive: Path) -> None:
 
 def table(rows: int, rng: random.Random) -> pa.Table:
     """Columns whose pages end at different rows, where bytes end them."""
-    lists = [[{"k": rng.choice("ab"), "v": None if rng.random() < 0.5 else rng.random()}] * rng.randrange(4) for _ in range(rows)]
+    lists = [
+        [{"k": rng.choice("ab"), "v": None if rng.random() < 0.5 else rng.random()}] * rng.randrange(4)
+        for _ in range(rows)
+    ]
     kind = pa.list_(pa.struct([pa.field("k", pa.string(), nullable=False), pa.field("v", pa.float64())]))
     return pa.table(
         {
@@ -143,19 +152,29 @@ def table(rows: int, rng: random.Random) -> pa.Table:
     st.sets(st.sampled_from(range(5)), min_size=1),
     st.data(),
 )
-def test_parts_hold_the_rows_that_are_asked_for(  # noqa: PLR0913 - what a file may be like
-    seed: int, page: int, compression: str, dictionary: Any, version: str, size: int, wanted: set[int], data: st.DataObject
+def test_parts_hold_the_rows_that_are_asked_for(
+    seed: int,
+    page: int,
+    compression: str,
+    dictionary: Any,
+    version: str,
+    size: int,
+    wanted: set[int],
+    data: st.DataObject,
 ) -> None:
     written = table(1_500, random.Random(seed))
     sink = pa.BufferOutputStream()
     pq.write_table(
         written, sink, row_group_size=800, compression=compression, use_dictionary=dictionary, write_page_index=True,
-        data_page_version=version, data_page_size=size, max_rows_per_page=page, write_batch_size=10, write_page_checksum=True,
+        data_page_version=version, data_page_size=size, max_rows_per_page=page, write_batch_size=10,
+        write_page_checksum=True,
     )  # fmt: skip
     source = pa.BufferReader(sink.getvalue())
     file = pq.ParquetFile(source)
     group = data.draw(st.integers(0, 1))
-    rows = sorted(data.draw(st.sets(st.integers(0, file.metadata.row_group(group).num_rows - 1), min_size=1, max_size=3)))
+    rows = sorted(
+        data.draw(st.sets(st.integers(0, file.metadata.row_group(group).num_rows - 1), min_size=1, max_size=3))
+    )
     names = [name for at, name in enumerate("abc") if at in wanted] + ["d"] * bool(wanted & {3, 4})
     leaves = {at for at in wanted if at < 3} | ({3, 4} if wanted & {3, 4} else set())
     expected = file.read_row_group(group, columns=names)
@@ -172,7 +191,9 @@ def test_parts_hold_the_rows_that_are_asked_for(  # noqa: PLR0913 - what a file 
 @pytest.mark.parametrize("index", [False, True])
 def test_a_row_group_whose_pages_are_not_known_or_mostly_needed_is_read_whole(index: bool) -> None:
     sink = pa.BufferOutputStream()
-    pq.write_table(table(100, random.Random(1)), sink, write_page_index=index, max_rows_per_page=10, write_batch_size=10)
+    pq.write_table(
+        table(100, random.Random(1)), sink, write_page_index=index, max_rows_per_page=10, write_batch_size=10
+    )
     source = pa.BufferReader(sink.getvalue())
     file = pq.ParquetFile(source)
     rows = pa.array(range(0, 100, 10) if index else [5], pa.int64())

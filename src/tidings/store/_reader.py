@@ -146,7 +146,7 @@ class Reader:
         """A batch as it was written, but for its compression; None if it is damaged, or was forgotten meanwhile."""
         data = self._row("publications", batch[:4], unpacked)
         times = self._rows(_TIMES, batch.id)
-        return Packed(batch, *times[0], data) if data is not None and times else None
+        return Packed(batch, times[0][0], times[0][1], data) if data is not None and times else None
 
     def publishers(self, newest: int) -> dict[str, list[int]]:
         """The numbers of each publisher among the newest publications, in ascending order.

@@ -49,8 +49,8 @@ def hash_of(data: bytes) -> int:
     else:
         found = five
     found = (found + size) & _MASK
-    for at in range(at, size - 7, 8):
-        found = (_left(found ^ _round(0, int.from_bytes(data[at : at + 8], "little")), 27) * one + four) & _MASK
+    for word in range(at, size - 7, 8):
+        found = (_left(found ^ _round(0, int.from_bytes(data[word : word + 8], "little")), 27) * one + four) & _MASK
     at = size & ~7
     if size & 4:
         found = (_left(found ^ int.from_bytes(data[at : at + 4], "little") * one & _MASK, 23) * two + three) & _MASK

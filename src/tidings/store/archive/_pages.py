@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-The offset index of a Parquet file tells where each page of a column is, and which row it begins with. Arrow writes it and
-does not read by it. So the pages that hold the wanted rows are copied into a small Parquet file in memory, whose footer
-knows of nothing else, and Arrow reads that: checksums, compression and encodings stay its business.
+The offset index of a Parquet file tells where each page of a column is, and which row it begins with. Arrow writes it
+and does not read by it. So the pages that hold the wanted rows are copied into a small Parquet file in memory, whose
+footer knows of nothing else, and Arrow reads that: checksums, compression and encodings stay its business.
 
-The pages of different columns need not end at the same rows. A *segment* is a range of rows at whose ends a page of each
-wanted column ends. A row group whose pages cannot be found in this way is read as a whole.
+The pages of different columns need not end at the same rows. A *segment* is a range of rows at whose ends a page of
+each wanted column ends. A row group whose pages cannot be found in this way is read as a whole.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Pages:
             columns = {at: self._column(group, at, chunks[at]) for at in self._wanted}
             needed = [one for one in _segments(columns, count) if _are_within(rows, one)]
             if 2 * sum(end - start for start, end in needed) > count:
-                raise ValueError("most of it is needed")  # noqa: TRY301 - whatever the reason
+                raise ValueError("most of it is needed")
             small = [self._read(chunks, columns, needed[0])]
         except _UNEXPECTED:
             yield Part(0, self._file, group)
@@ -147,7 +147,7 @@ class _Footer:
             starts[number] = at
             if number == 4:  # what follows is not needed, and passing over this is what costs
                 break
-        # A field that follows the one before it has a head of one byte; its place is kept, whatever becomes of its value.
+        # A field that follows the one before it has a head of one byte, which stays right whatever its value becomes.
         if data[starts[3] - 1] != 1 << 4 | I64 or data[starts[4] - 1] != 1 << 4 | LIST:
             raise ValueError("the fields of the footer do not follow one another")
         self._data = data

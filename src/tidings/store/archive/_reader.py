@@ -245,6 +245,8 @@ def _rows(parts: Iterable[Part], names: list[str], passed: pa.Int64Array | None)
             else:
                 first, last = (bisect_left(passed, at, key=_number) for at in (start, end))
                 yield rows.select(names).take(pc.subtract(passed.slice(first, last - first), start))
+                if last == len(passed):
+                    return
             start = end
 
 

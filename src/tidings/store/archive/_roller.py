@@ -35,7 +35,7 @@ from tidings.store._store_reader import StoreReader
 
 from ._file_writer import FileWriter
 from ._manifest import complete
-from ._stretch import stretches
+from ._stretch import Kind, stretches
 
 FILE_ROWS = 1_048_576
 """The most rows of a file."""
@@ -78,7 +78,7 @@ def roll(
         files: list[Path] = []
         count = 0
         writer: FileWriter | None = None
-        kind: tuple[int, int] | None = None
+        kind: Kind | None = None
         try:
             for stretch in stretches(log, position):
                 full = writer is not None and (writer.size.rows >= FILE_ROWS or writer.size.bytes >= file_bytes)
@@ -89,7 +89,7 @@ def roll(
                     writer = FileWriter(root, temporary, log.owner, promoted, with_body=with_body)
                 kind = stretch.kind
                 if added := writer.add(stretch):
-                    position = Position(stretch.kind[0], stretch.last)
+                    position = Position(stretch.kind.epoch, stretch.last)
                     count += added
                     progress(count)
             if writer is not None and not writer.size.rows:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
 _FIXED = {1: 0, 2: 0, 3: 1, 7: 8}
 """Bytes of the kinds that always have the same: a boolean is in the head of its field."""
+_NUMBERS = (I32, I64)
 _MOST = 10
 """The most bytes of a number."""
 
@@ -75,7 +76,7 @@ def skip(data: bytes, at: int, kind: int) -> int:
             if not head >> 4:
                 at = skip(data, at, I32)
             kind = head & 15
-            if kind == I64 or kind == I32:  # most fields are, and a call costs more than they do
+            if kind in _NUMBERS:  # most fields are, and a call costs more than they do
                 while data[at] >= 0x80:
                     at += 1
                 at += 1
@@ -86,7 +87,7 @@ def skip(data: bytes, at: int, kind: int) -> int:
         count, kind, at = elements(data, at)
         if kind <= 2:
             return at + count
-        if kind == I64 or kind == I32:
+        if kind in _NUMBERS:
             for _ in range(count):
                 while data[at] >= 0x80:
                     at += 1
