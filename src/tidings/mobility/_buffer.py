@@ -65,6 +65,8 @@ class SharedBuffer:
         self._room = room or OwnRoom()
         self._overwrote = overwrote
         self._held: dict[int, _Held] = {}
+        self.filled: Callable[[], None] = lambda: None
+        """Called when something is held after there was nothing."""
         self._numbers = 0
         self._last: tuple[Envelope, int] | None = None
         """What was added last: it comes to each copy by itself."""
@@ -84,6 +86,8 @@ class SharedBuffer:
         else:
             self._numbers += 1
             number = self._numbers_of[id(envelope)] = self._numbers
+            if not self._held:
+                self.filled()
             self._held[number] = _Held(envelope, len(envelope.body))
             self._last = (envelope, number)
         self._refer(number, holder, ids)

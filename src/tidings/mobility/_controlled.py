@@ -47,6 +47,8 @@ class Controlled:
     """While it is away, runs until its copies are told to listen."""
     warming: Timer | None = None
     """Runs until more copies are to listen while it is connected."""
+    attempts: int = 0
+    """How often it was too early for that."""
     telling: bool = False
     expecting: bool = False
     """Whether its old broker may say yet which copies it leaves."""

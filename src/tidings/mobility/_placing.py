@@ -38,7 +38,9 @@ from ._woven import SECOND, Woven
 TELL_DELAY = 50_000
 """Microseconds for which changes of subscriptions wait for others, to go together."""
 WARM_AGAIN = 500_000
-"""Microseconds after which copies of a client are told to listen whose subscriptions had not begun."""
+"""Microseconds after which copies of a client are told to listen whose subscriptions had not begun; each time twice."""
+MAX_ATTEMPTS = 8
+"""How often that is tried; then the next change of what the client subscribes to, or the next tree, tries it again."""
 MAX_CONTEXT = 524_288
 """The most bytes of what one client subscribes to and advertises; who has more is not copied."""
 MAX_PREDICTED = 64
@@ -192,6 +194,7 @@ class Placing:
         if self._clients.get(client.whose.name) is client and client.state is Hosting.HERE:
             self.look(client)
             self.settle(client)
+            client.attempts = 0
             self._warm(client)
 
     def look(self, client: Controlled) -> None:
@@ -249,13 +252,19 @@ class Placing:
         client.warm &= chosen.brokers
         if new := chosen.brokers - client.warm:
             if client.link is None or not self._is_served(client.link):
-                self._warm_later(client, WARM_AGAIN)
+                self._attempt_again(client)
                 return
+            client.attempts = 0
             client.warm |= new
             for broker in sorted(new):
                 self._send(broker, self._bidding(client, broker))
         if chosen.again is not None:
             self._warm_later(client, chosen.again)
+
+    def _attempt_again(self, client: Controlled) -> None:
+        if client.attempts < MAX_ATTEMPTS:
+            self._warm_later(client, WARM_AGAIN << client.attempts)
+            client.attempts += 1
 
     def _warm_later(self, client: Controlled, delay: int) -> None:
         if client.warming is None:
@@ -347,7 +356,7 @@ class Placing:
                 positions = self._context.marks_of(self._context.subscribed(client.link))
                 return Warm(client.whose, client.version, positions)
             client.warm.discard(broker)
-            self._warm_later(client, WARM_AGAIN)
+            self._attempt_again(client)
         return Deactivate(client.whose)
 
     def _is_warm(self, whose: Whose, broker: str) -> bool:

@@ -33,6 +33,7 @@ class WarmCopies:
         self._most = options.max_warm_copies
         self._window = int(options.warm_window * SECOND)
         self.buffer = SharedBuffer(options.warm_buffer_bytes, room)
+        self.buffer.filled = self._filled
         self._copies: set[Copy] = set()
         self._looks: deque[_Look] = deque()
         self._looking = False
@@ -51,9 +52,6 @@ class WarmCopies:
         copy.warm = True
         copy.buffer.move(copy, self.buffer)
         copy.buffer = self.buffer
-        if not self._looking:
-            self._looks.clear()
-            self._look()
         return True
 
     def give(self, copy: Copy, buffer: SharedBuffer) -> None:
@@ -67,12 +65,23 @@ class WarmCopies:
         """A copy is none any more."""
         self._copies.discard(copy)
 
+    def _filled(self) -> None:
+        """Something is held, after there was nothing."""
+        if not self._looking:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._looking = True
+        self._feature.context.call_later(self._window // PARTS, self._look)
+
     def _look(self) -> None:
         """Overwrite what is old."""
         now = self._feature.context.now()
         self._looks.append(_Look(now, self.buffer.latest))
         while self._looks[0].at <= now - self._window:
             self.buffer.overwrite_until(self._looks.popleft().latest)
-        self._looking = bool(self._copies)
-        if self._looking:
-            self._feature.context.call_later(self._window // PARTS, self._look)
+        self._looking = False
+        if len(self.buffer):
+            self._look_later()
+        else:
+            self._looks.clear()
