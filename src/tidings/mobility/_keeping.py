@@ -80,8 +80,8 @@ class Keeping:
 
     @property
     def listening(self) -> int:
-        """How many copies listen."""
-        return sum(one.inner is not None for one in self.copies.values())
+        """How many copies listen whose clients are away."""
+        return sum(one.state is Copied.ACTIVE for one in self.copies.values())
 
     def state_of(self, client: str) -> str:
         """In which state the copy of a client is that another broker controls; "": there is none."""
