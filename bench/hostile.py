@@ -2,7 +2,8 @@
 
 A broker is a process of its own. One tenant's code does something bad when it hears a word; beside it another one's
 measures all the time. Phases with harmless and with hostile code take turns, so whatever else the machine does falls on
-both. Hostile code must end in quarantine, and the other tenant must be told each of its windows.
+both. Hostile code must end in quarantine, and the other tenant must be told each of its windows. On a machine that is
+so busy that its process does not run for a second, it is not.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ async def _phase(client: tidings.Client, tenant: str) -> str:
 
 async def _serve(*words: str) -> None:
     signers = tuple(Signer(name, (key,)) for name, _, key in (word.partition("=") for word in words))
-    options = AggregationOptions(network=NETWORK, signer=signers, deployments_per_second=1_000.0)
+    options = AggregationOptions(network=NETWORK, signer=signers, deployments_per_second=1_000.0, batch_seconds=1.0)
     async with serve(Options("a", port=0, aggregation=options)) as server:
         print(f"tidings://127.0.0.1:{server.port}", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until whoever started it has gone

@@ -45,12 +45,14 @@ def changing(system: System, seed: int, bound: float = 0) -> tuple[World, list[l
 
 
 @pytest.mark.req("AGG-152")
+@pytest.mark.req("AGG-152")
 @pytest.mark.parametrize("system", [System.INSIDE, System.BESIDE])
 def test_nodes_beside_the_brokers_count_as_brokers_do(system: System) -> None:
     _, told, truth = changing(system, 3)
     assert told == [[truth[topic]] * 3 for topic in range(TOPICS)]
 
 
+@pytest.mark.req("AGG-152")
 @pytest.mark.req("AGG-152")
 def test_nodes_send_what_they_count_by_itself_and_nothing_else() -> None:
     world, _, _ = changing(System.PLAIN, 4)
@@ -87,6 +89,7 @@ def test_nodes_send_what_they_count_by_itself_and_nothing_else() -> None:
     assert plain
 
 
+@pytest.mark.req("AGG-151")
 def test_what_is_inside_costs_fewer_frames_than_what_stands_beside() -> None:
     frames = {system: changing(system, 5)[0].sent["control"] for system in System}
     assert frames[System.PLAIN] < frames[System.INSIDE] < frames[System.BESIDE]

@@ -1,8 +1,8 @@
 """Aggregation beside the brokers, as a system of its own: what aggregation inside them is compared with.
 
 Each broker has a second node beside it. The nodes have links, a tree and messages of their own; clients tell both what
-they subscribe to. The brokers route and count nothing; the nodes count and route nothing: subscriptions stay where they are,
-and every update is a message of its own, because nothing else leaves on their links (P0).
+they subscribe to. The brokers route and count nothing. The nodes count and route nothing: what clients subscribe to
+stays at their node, and every update is a message of its own, because nothing else leaves on these links (P0).
 
 `World` runs one workload under one of three systems, chosen by a switch, in the simulator:
 
