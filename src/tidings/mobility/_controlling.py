@@ -133,6 +133,9 @@ class Controlling:
         """When clients went lately; who went last stands at the end."""
         self.left_behind: Callable[[Whose, Copy], None] = lambda whose, home: homes.drop_home(home)
         """Takes the home copy of a client that is elsewhere now."""
+        self.lends: Callable[[Whose, Copy, Collection[str], Callable[[], None]], None] | None = None
+        """Takes the home copy of a client that is where it has no copy, the brokers with copies that listen, and what
+        lets go of these; None: nobody is asked for what they have."""
         self.locate: Callable[[str], Iterable[str] | None] | None = None
         """A location service: the brokers where a client may go next, the likeliest first; None: it does not know."""
         self.started = 0
@@ -302,30 +305,43 @@ class Controlling:
         client = self._clients.get(whose.name)
         if client is None or client.whose.owner != whose.owner or client.whose.epoch >= whose.epoch:
             return None
+        if of_client(client.state, Noticed.MOVES) is None:
+            return None
         left = client.told.intersection(neighbours) if not client.located else set()
         copies = Copies(tuple(sorted(left & client.current)), client.version, _digest(client)) if left else None
-        listening = client.listened_for
+        resting = sorted(left - {broker}) if client.listened_for else []
+        holders = sorted(client.told) if client.listened_for else []
+        others = sorted(client.told - left - {broker})
         home, client.home = client.home, None
-        client.told -= left
-        self._retract(client, Noticed.MOVES, but=broker)
-        for one in sorted(left - {broker}) if listening else ():
-            self._send(one, Deactivate(client.whose))
-        if home is not None:
-            self.left_behind(whose, home)
+        del self._clients[client.whose.name]
+        self._stop(client)
+
+        def let_go() -> None:
+            for one in others:
+                self._send(one, Delete(client.whose))
+            for one in resting:
+                self._send(one, Deactivate(client.whose))
+
+        if home is not None and self.lends is not None and broker not in client.told:
+            self.lends(whose, home, holders, let_go)
+        else:
+            let_go()
+            if home is not None:
+                self.left_behind(whose, home)
         return copies
 
     def _timed_out(self, client: _Client) -> None:
         if self._clients.get(client.whose.name) is client:
             self._retract(client, Noticed.TIMES_OUT)
 
-    def _retract(self, client: _Client, event: Noticed, *, but: str = "", ended: bool = False) -> None:
+    def _retract(self, client: _Client, event: Noticed, *, ended: bool = False) -> None:
         """The copies of a client are not wanted any more."""
         row = of_client(client.state, event)
-        if row is None or row.action not in (Do.RETRACT, Do.LEAVE):
+        if row is None or row.action is not Do.RETRACT:
             return
         del self._clients[client.whose.name]
         self._stop(client)
-        for broker in sorted(client.told - {but}):
+        for broker in sorted(client.told):
             self._send(broker, Delete(client.whose, ended=ended))
         if client.home is not None:
             home, client.home = client.home, None
