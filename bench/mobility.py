@@ -123,7 +123,7 @@ def _walk(scheme: Scheme, backbone: float) -> Walk:
     outcomes = dict.fromkeys(Outcome, 0)
     for broker in network.brokers.values():
         if isinstance(feature := broker.features.get("roaming"), Roaming):
-            for outcome, count in feature.keeping.outcomes.items():
+            for outcome, count in feature.handing.outcomes.items():
                 outcomes[outcome] += count
     pauses = [pause for one in received for pause in one.pauses]
     return Walk(pauses, hits, outcomes, network.frames - start[0], network.bytes - start[1])

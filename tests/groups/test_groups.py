@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tidings.broker import Broker
-from tidings.groups import Groups, _point
+from tidings.groups import Groups, _succession
 from tidings.model import Filter
 from tidings.sim import Network, SimClient, check, waste
 from tidings.wire import Quality
@@ -142,7 +142,7 @@ def test_what_is_under_way_when_a_link_breaks_arrives_once(seed: int) -> None:
 
 
 def test_what_is_under_way_would_be_lost_if_it_was_not_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_point, "_undelivered", lambda open, told: ([], []))
+    monkeypatch.setattr(_succession, "undelivered", lambda open, told: ([], []))
     assert any(cut_while_under_way(seed) != Counter(range(1, 31)) for seed in range(12))
 
 

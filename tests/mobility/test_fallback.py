@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mobility.roamers import BROKERS, OPTIONS, keeping, network, numbers, roaming, states, walker
+from mobility.roamers import BROKERS, OPTIONS, handing, keeping, network, numbers, roaming, states, walker
 
 from tidings.broker import RoutingOptions
 from tidings.mobility import MobilityOptions, Outcome, Scheme
@@ -82,7 +82,7 @@ def test_a_client_that_finds_no_copy_gets_what_it_missed_from_the_broker_that_it
     feed.publish(n=3)
     world.run(8)
     assert numbers(phone) == [1, 2, 3]
-    assert keeping(world, "c").outcomes[Outcome.MISS] == 1
+    assert handing(world, "c").outcomes[Outcome.MISS] == 1
     assert roaming(world, "c")._neighbourhood.graph.neighbours("c") == ("a",)  # the edge was learned
     assert states(world) == {"a": "passive"}
     assert not any(keeping(world, name).buffer.bytes for name in BROKERS)
@@ -201,6 +201,8 @@ def test_strangers_and_those_who_did_not_host_the_client_are_told_nothing() -> N
     until(world, said, 1)
     [(_, _, seek)] = said
     assert isinstance(seek, Seek)
+    world.run(0.005)  # its claim is there, and the question is still under way
+    assert len(fallback(world, "a")) == 1
     whose = seek.whose
     for name, owner, epoch in (
         (whose.name, "mallory", whose.epoch),
@@ -259,7 +261,8 @@ def test_a_debt_of_which_something_was_forgotten_meanwhile_is_paid_by_its_origin
     missed(world, phone, feed, 1)
     said = overheard(world)
     phone.attach("c")
-    world.run(0.02)
+    until(world, said, 1) if scheme is Scheme.PROACTIVE else world.run(0.01)
+    world.run(0.003)
     for n in range(2, 6):  # it comes by itself while it is owed, more than may be kept back
         beside.publish(n=n)
     world.run(8)

@@ -24,7 +24,7 @@ class HomeBroker(Roaming):
     def __init__(self, home: str, hosts: Hosts, neighbourhood: Neighbourhood) -> None:
         super().__init__(OPTIONS, hosts, neighbourhood, locate=lambda client: [home])
         self._home = home
-        self._fetching = Transfers(self, self.keeping)
+        self._fetching = Transfers(self, self.homes, self.handing)
         self.controlling.lends = None  # nobody else is asked
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from promised import PROMISES
 from soaking import spread_seeds
 
 from tidings.broker import Facts
-from tidings.groups import Choosing, _panel, _point
+from tidings.groups import Choosing, _copies, _panel
 from tidings.model import Position
 from tidings.scopes import OPEN, CreateScope, Join, PolicyKind, PolicyUse, Scopes, SetPolicy
 from tidings.scopes.policies import _one_of_n
@@ -60,7 +60,7 @@ def violations(seeds: range) -> Iterator[str]:
 @pytest.mark.soak
 def test_a_point_that_forgets_what_was_decided_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Facts, "__contains__", lambda self, key: False)
-    monkeypatch.setattr(_point, "MAX_RECENT", 0)
+    monkeypatch.setattr(_copies, "MAX_RECENT", 0)
     assert any("one-chosen" in text for text in violations(range(1, 40, 2)))
 
 

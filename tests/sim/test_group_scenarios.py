@@ -13,7 +13,7 @@ from sim.traces import F, Writer
 from soaking import long, spread_seeds
 
 from tidings.broker import Facts
-from tidings.groups import _point
+from tidings.groups import _copies
 from tidings.sim import Op, Scenario
 
 CHUNK = 4
@@ -74,7 +74,7 @@ def violations(seeds: range) -> Iterator[str]:
 
 def test_a_point_that_forgets_what_was_decided_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Facts, "__contains__", lambda self, key: False)
-    monkeypatch.setattr(_point, "MAX_RECENT", 0)
+    monkeypatch.setattr(_copies, "MAX_RECENT", 0)
     assert any("one-member" in text for text in violations(range(1, 60, 2)))
 
 

@@ -12,7 +12,9 @@ from promised import PROMISES
 from sim.traces import GOOD, REACH, F, Writer
 from soaking import spread_seeds
 
-from tidings.groups import _handled, _work_queue
+from tidings.broker import Term
+from tidings.groups import _giving, _handled, _jobs
+from tidings.groups._roster import Place
 from tidings.model import Position
 from tidings.sim import Checker, Op, Result, Scenario
 
@@ -53,13 +55,13 @@ def violations(seeds: range) -> Iterator[str]:
 def test_a_point_that_takes_for_handled_what_it_has_given_to_a_member_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    give = _work_queue.WorkQueue._give
+    give = _giving.Giving._give
 
-    def hasty(self: _work_queue.WorkQueue, job: object, place: object) -> None:
-        give(self, job, place)  # type: ignore[arg-type]
-        self.facts.note(job.key.event)  # type: ignore[attr-defined]
+    def hasty(self: _giving.Giving, job: _jobs.Job, place: Place, term: Term) -> None:
+        give(self, job, place, term)
+        self._telling.facts.note(job.key.event)
 
-    monkeypatch.setattr(_work_queue.WorkQueue, "_give", hasty)
+    monkeypatch.setattr(_giving.Giving, "_give", hasty)
     assert any("handled of" in text for text in violations(range(1, 80, 2)))
 
 

@@ -121,7 +121,7 @@ class Connection(Stream):
         if self.vigil is not None:
             self.vigil.heard()
         if parts:
-            self.link.received(self, parts)
+            self.link.traffic.came(self, parts)
 
     def bad_input(self, error: WireError) -> None:
         self.farewell = Reject("protocol", str(error))
@@ -142,7 +142,7 @@ class Connection(Stream):
                 self.answer.set_exception(ConnectionFailed(NO_ANSWER))
 
     def slow(self) -> None:
-        self.link.taken(self)
+        self.link.traffic.taken(self)
 
     def ready(self) -> None:
-        self.link.taken(self)
+        self.link.traffic.taken(self)

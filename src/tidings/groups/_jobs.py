@@ -2,25 +2,8 @@
 
 Theory of operation
 -------------------
-A job is one notification of the group, from when it comes until it is handled. The states of one:
-
-    before      event                                         after      what happens
-    -           it comes                                      WAITING
-    -           a member claims it, before it has come        HELD
-    EXPECTED    it comes                                      WAITING
-    WAITING     a member has room, and it is its turn         HELD       it is given to the member, for `ack_within`
-    WAITING     a member claims it, or another point knew     HELD
-    HELD        the member acknowledges it                    -          it is handled
-    HELD        the member gives it back, for later           DELAYED
-    HELD        the member gives it back, leaves, is gone     WAITING    before all others
-                for too long, or does not answer in time
-    HELD        the same, but it has not come yet             EXPECTED   it is asked for again
-    DELAYED     the delay is over                             WAITING    before all others
-    WAITING     it was given to members too often             DEAD       a dead letter is published
-    DEAD        the dead letter is published                  -          it is handled
-    any         somebody else knows that it is handled        -
-    HELD        the group is reset                            HELD       as before, but it is given to nobody else
-    any other   the group is reset                            -
+A job is one notification of the group, from when it comes until it is handled. `WAYS` says which states it goes
+through, and what leads from one to another.
 
 Of jobs with the same value of the attribute that keeps them in order, the first one must be handled before the next is
 given to anybody. They stand in one *line*; others stand in no line.
@@ -51,13 +34,59 @@ class Holder(NamedTuple):
 
 
 class JobState(enum.Enum):
-    """See the table above."""
+    """What becomes of a job."""
 
     EXPECTED = "expected"
+    """Something is known about it, and it has not come: it is asked for."""
     WAITING = "waiting"
+    """Any member may have it that has room."""
     HELD = "held"
+    """A member has it, for `ack_within`."""
     DELAYED = "delayed"
+    """A member may have it when a delay is over."""
     DEAD = "dead"
+    """A dead letter is published for it."""
+
+
+class Way(NamedTuple):
+    """One way from a state to another; None: there is no such job, or it is handled."""
+
+    before: JobState | None
+    event: str
+    after: JobState | None
+
+
+_EXPECTED, _WAITING, _HELD, _DELAYED, _DEAD = JobState
+
+WAYS = (
+    Way(None, "it comes", _WAITING),
+    Way(None, "a member claims it, or an earlier point has given it to one", _EXPECTED),
+    Way(_EXPECTED, "it comes", _WAITING),
+    Way(_EXPECTED, "a member claims it, or an earlier point has given it to one", _HELD),
+    Way(_EXPECTED, "an earlier point knew of a delay", _DELAYED),
+    Way(_WAITING, "a member has room, and it is its turn; a member claims it", _HELD),
+    Way(_WAITING, "an earlier point knew of a delay", _DELAYED),
+    Way(_WAITING, "it was given to members too often", _DEAD),
+    Way(_WAITING, "this broker is the point no longer", _EXPECTED),
+    Way(_HELD, "its member comes to another broker", _HELD),
+    Way(_HELD, "its member gives it back, leaves, is gone for too long, or does not answer in time", _WAITING),
+    Way(_HELD, "the same, and it has not come yet", _EXPECTED),
+    Way(_HELD, "its member gives it back, for later", _DELAYED),
+    Way(_HELD, "its member does not do it, and it was given to members too often", _DEAD),
+    Way(_DELAYED, "the delay is over", _WAITING),
+    Way(_DELAYED, "the delay is over, and it has not come yet", _EXPECTED),
+    Way(_DELAYED, "an earlier point knew of a longer delay", _DELAYED),
+    Way(_DELAYED, "a member claims it", _HELD),
+    Way(_DELAYED, "it was given to members too often", _DEAD),
+    Way(_DEAD, "the dead letter cannot be published", _DELAYED),
+    Way(_DEAD, "a member claims it", _HELD),
+    Way(_DEAD, "this broker is the point no longer", _EXPECTED),
+    Way(_EXPECTED, "it is handled, as others know; it is lost; the group is reset", None),
+    Way(_WAITING, "it is handled, as others know; the group is reset", None),
+    Way(_HELD, "its member acknowledges it; after a reset, its member does not do it", None),
+    Way(_DELAYED, "it is handled, as others know; the group is reset", None),
+    Way(_DEAD, "the dead letter is published; it is handled, as others know", None),
+)
 
 
 class Job:

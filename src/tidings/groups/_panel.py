@@ -22,12 +22,14 @@ from tidings.broker.forwarding import DETOUR
 from tidings.model import EventKey, Filter, Notification, Position
 from tidings.wire import Envelope, Gap
 
+from ._copies import Copy, copy_of, event_of
+from ._host import Host as GroupHost
 from ._limits import OVERDUE
 from ._messages import Decided, Known, Lost
 from ._names import GroupName
-from ._point import Group, _Copy, _copy, _latest, envelope_key
-from ._point import Host as GroupHost
+from ._point import Group
 from ._roster import Place
+from ._succession import latest
 from ._unmet import Unmet
 
 MAX_HELD = 10_000
@@ -69,7 +71,7 @@ class Panel(Group):
         self._asking = host
         self._seat = SEAT + GroupName.of_key(key).scope
         self._given: Counter[str] = Counter()
-        self._held: OrderedDict[_Copy, Envelope] = OrderedDict()
+        self._held: OrderedDict[Copy, Envelope] = OrderedDict()
         """What the policy cannot decide yet, the oldest first."""
         self._unmet = Unmet()
 
@@ -83,7 +85,7 @@ class Panel(Group):
 
     def begin(self, told: Mapping[str, Known]) -> None:
         """This broker decides from now on."""
-        known = _latest([one.decided for one in told.values() if one.decided is not None])
+        known = latest(one.decided for one in told.values())
         self._asking.recall(self.key, [one.states for one in known])
         self._unmet.begin((one.unmet for one in known), told)
         first = all(known.decided is None and known.heard is None for known in told.values())
@@ -135,8 +137,8 @@ class Panel(Group):
             identity = envelope.identity
             self._tell_lost(Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
             return
-        if (due := self._due.get(envelope_key(envelope))) is not None:
-            for client in due.pop(envelope.routes[0].version, ()):  # others were decided before, too
+        if (owed := self._owed.take(copy_of(envelope))) is not None:
+            for client in owed:  # others were decided before, too
                 self._give_only(client, envelope)
             return
         wanting = self._wanting(envelope)
@@ -150,18 +152,18 @@ class Panel(Group):
             if choice.wakes:
                 self._wake()
             if not given and not wanting:
-                self._unmet.note(envelope_key(envelope))
+                self._unmet.note(event_of(envelope))
             if given or not (chosen and again):
                 return
 
     # --- what cannot be decided yet -------------------------------------------------------------------
 
     def _take(self, envelope: Envelope) -> None:
-        if _copy(envelope) not in self._held:
+        if copy_of(envelope) not in self._held:
             super()._take(envelope)
             return
-        event = envelope_key(envelope)
-        self._note(event, self._reached.get(event.origin), DETOUR in envelope.routes[0].tags)
+        event = event_of(envelope)
+        self._progress.note(event, detour=DETOUR in envelope.routes[0].tags)
         self.facts.remove(event)
 
     def _mark(self, marks: Mapping[str, Position]) -> None:
@@ -171,8 +173,8 @@ class Panel(Group):
 
     def _hold(self, envelope: Envelope) -> None:
         """Keep something until the policy can decide. It is no fact before, so the next point asks for it, too."""
-        self._held[_copy(envelope)] = envelope
-        self.facts.remove(envelope_key(envelope))
+        self._held[copy_of(envelope)] = envelope
+        self.facts.remove(event_of(envelope))
         if len(self._held) > MAX_HELD:
             copy, _ = self._held.popitem(last=False)
             self.facts.take(copy.event, None)
@@ -223,8 +225,7 @@ class Panel(Group):
         return found
 
     def _load(self, wanting: Mapping[str, Place]) -> dict[str, tuple[int, int]]:
-        under_way = Counter(one.place.member.client for one in self._open.values())
-        return {client: (under_way[client], self._given[client]) for client in wanting}
+        return {client: (self._under_way.to(client), self._given[client]) for client in wanting}
 
 
 def _passes(filters: tuple[str, ...], shown: Notification) -> bool:

@@ -10,12 +10,7 @@ whose turn it is.
     a member at this broker       it gets the notification in the same turn
     a member at another broker    `Assign` goes to that broker, numbered; until `Confirm` comes back, it is *open*
 
-What is open is settled when the point gathers the next time, by itself or another broker: each broker says up to which
-number it has handed over what was assigned to it.
-
-    it has handed it over                                 done
-    it has not, or the member had gone                    it is taken back, and assigned to another member
-    it cannot be asked, or has died since                 nobody knows: it is lost, and the members are told a `Gap`
+What is open is settled when the point gathers the next time, by itself or another broker (`_succession`).
 
 The next point does not get notifications from the last one, but facts: what was taken back is a hole in them, and its
 subscription goes on before the first hole. If the last point has died, its facts are lost with it. What it had taken,
@@ -24,120 +19,42 @@ That is what `plain` means: never two members, and never silence.
 
 While a point gathers, what comes waits. If too much waits, the point lets go of its subscription, and begins anew where
 it was.
+
+What has come to the point, copy by copy:
+
+    before      event                                            after       what happens
+    -           it comes                                         WAITING
+    WAITING     the point decides, members are there, and        TAKEN       it becomes a fact
+                it was not taken before
+    WAITING     the same, but it was taken before                -
+    WAITING     too much waits, or another tree before all       -           it is asked for again
+                were heard on the last one
+    TAKEN       a member is there that sees it                   ASSIGNED    `_under_way`, if the member is elsewhere
+    TAKEN       there are members, and none of them sees it      -           it is told as lost, if one saw it
+    TAKEN       no member is there any more                      RETAKEN     it waits before all others
+    ASSIGNED    it is given back, or was not handed over         RETAKEN     or, if it is not here, a hole in the facts
+    RETAKEN     members are there                                TAKEN
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 
-from tidings.broker import Facts, InnerClient, Lineage, Term, Timer
+from tidings.broker import Facts, Term
 from tidings.broker.forwarding import DETOUR, ONE_OF_SEVERAL
 from tidings.model import EventKey, Position
-from tidings.wire import AnyMessage, Deliver, Envelope, Frame, Gap, Marks, Refused, Settled
+from tidings.wire import AnyMessage, Deliver, Envelope, Gap, Marks, Refused, Settled
 
+from ._copies import Copy, Recent, copy_of, event_of
+from ._host import Host
 from ._intake import Intake
-from ._limits import KEPT, MAX_OPEN, MAX_RECENT, MAX_WAITING
-from ._messages import (
-    Assign,
-    Begun,
-    Confirm,
-    Decided,
-    Known,
-    Lost,
-    Member,
-    Open,
-    Present,
-    Refuse,
-    Said,
-    Taken,
-    Terms,
-)
+from ._limits import MAX_OPEN, MAX_WAITING
+from ._messages import Assign, Begun, Confirm, Decided, Known, Lost, Member, Open, Present, Refuse, Terms
+from ._progress import Progress, Reading
 from ._roster import Place, Roster
-
-
-class Host(Protocol):
-    """The broker of a point, as far as a group needs it."""
-
-    @property
-    def broker(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """Its incarnation."""
-        ...
-
-    def now(self) -> int:
-        """Microseconds since 1970 UTC."""
-        ...
-
-    def call_later(self, delay: int, action: Callable[[], None]) -> Timer:
-        """Call `action` in a turn of its own."""
-        ...
-
-    def say(self, broker: str, said: Said) -> None:
-        """Tell a broker something; this one hears it in the same turn."""
-        ...
-
-    def hand(self, key: str, client: str, id: str, envelope: Envelope) -> bool:
-        """Give a notification to a member at this broker; False: it is not there any more."""
-        ...
-
-    def subscribe(self, key: str, receive: Callable[[Frame], None], principal: str) -> InnerClient:
-        """Open a client inside this broker that stands for a member."""
-        ...
-
-    def sees(self, principal: str) -> tuple[str, ...]:
-        """The scopes that a client is a member of, by the newest version."""
-        ...
-
-    def always_sees(self, principal: str, scopes: tuple[str, ...]) -> bool:
-        """Whether a client is a member of these scopes by every version that something may be judged by."""
-        ...
-
-    def judges(self, envelope: Envelope) -> bool:
-        """Whether the version under which a notification was published is known here."""
-        ...
-
-    def saw(self, envelope: Envelope, client: str) -> tuple[str, ...]:
-        """The scopes that a client was a plain member of when a notification was published."""
-        ...
-
-    def reaches(self, broker: str) -> bool:
-        """Whether the tree leads to a broker."""
-        ...
-
-    def origins(self) -> Mapping[str, Position]:
-        """How far each origin is at least; what follows that is still to come."""
-        ...
-
-
-class _Copy(NamedTuple):
-    """One form of an event: mappings may show a group several, and each of them goes to a member."""
-
-    event: EventKey
-    version: int
-
-
-class _Assigned(NamedTuple):
-    copy: _Copy
-    term: Term
-    place: Place
-    epoch: int
-    envelope: Envelope
-    only: str = ""
-    """The client that gets it, if nobody else may."""
-
-
-class _Stream:
-    """What was assigned to members at one broker, under one term, and not confirmed."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.open: deque[int] = deque()
+from ._succession import Succession
+from ._under_way import Assigned, Owed, UnderWay
 
 
 class Group:
@@ -148,44 +65,33 @@ class Group:
         self.key = key
         self.roster = Roster(key, host.say)
         self.intake = Intake(host, key, self._handle, self._heard)
-        self.term: Term | None = None
-        self.lineage = Lineage()
-        self.facts = Facts()
-        self.settled = False
         self.deciding = False
+        self._succession = Succession()
+        self._progress = Progress()
+        self._under_way = UnderWay()
         self._waiting: deque[Envelope] = deque()
-        self._open: dict[tuple[str, int], _Assigned] = {}
-        """What was assigned and not confirmed, by broker and number."""
-        self._streams: dict[str, _Stream] = {}
-        self._retaken: set[_Copy] = set()
+        self._retaken: set[Copy] = set()
         """What was taken, was given back, and waits to be assigned again."""
-        self._due: OrderedDict[EventKey, dict[int, set[str]]] = OrderedDict()
-        """What was decided and has not reached everybody: by event and form, who is still to get it."""
-        self._reached: dict[str, Position] = {}
-        """How far the subscription has come with each origin, in what was taken."""
+        self._owed = Owed()
+        self._recent = Recent()
         self._warned: set[str] | None = None
         """After a loss, until the subscription has settled: the origins of which members were told."""
-        self._ghosts: dict[Term, int] = {}
-        self._reach: list[str] = []
-        self._anew = True
-        """Whether the next subscription begins with what is published from then on."""
-        self._ignored: dict[str, Position] | None = None
-        """Of a subscription that begins with what is published from now on, until it has settled: what came before."""
-        self._began: dict[str, Position] = {}
-        """How far each origin was when the subscription began: where there are gateways, no marks say so at first."""
-        self._recent: dict[tuple[str, int, int], EventKey] = {}
-        """What was taken here, the oldest first: publisher, its number and form, each with its event."""
-        self._events: Counter[EventKey] = Counter()
-        """How many forms of each event are among these: others of them may follow, also by a detour."""
-        self._overflowed = False
-        self._changed = True
-        """Whether something has been confirmed, or nothing was open, since this was asked last."""
         self.taken = self.repeated = 0
         """How many notifications were taken; how many came again."""
         self.lost = 0
         """How many times members were told of a loss."""
 
     # --- members --------------------------------------------------------------------------------------
+
+    @property
+    def term(self) -> Term | None:
+        """Under which this broker decides, or has decided."""
+        return self._succession.term
+
+    @property
+    def facts(self) -> Facts:
+        """What was decided."""
+        return self._progress.facts
 
     @property
     def terms(self) -> Terms | None:
@@ -200,17 +106,17 @@ class Group:
     @property
     def waiting(self) -> int:
         """How many notifications wait, or are under way to members elsewhere."""
-        return len(self._waiting) + len(self._open)
+        return len(self._waiting) + self.open
 
     @property
     def open(self) -> int:
         """How many are under way to members elsewhere."""
-        return len(self._open)
+        return len(self._under_way)
 
     @property
     def behind(self) -> bool:
         """Whether there is more than has come: it is asked for when there is room."""
-        return self._overflowed and self.deciding
+        return self._progress.dropped and self.deciding
 
     def places(self) -> Iterator[tuple[str, Member]]:
         """All members, each with its broker."""
@@ -222,8 +128,7 @@ class Group:
             return
         self.roster.accept(broker, present)
         self.look_again()
-        if self.term is not None:
-            self._begun(broker)
+        self._begun(broker)
         if self.deciding:
             self._go_on()
 
@@ -231,98 +136,70 @@ class Group:
         present = self.roster.present.get(broker)
         if self.term is not None:
             version = present.version if present is not None else -1
-            self._host.say(broker, Begun(self.key, self.term, version, self.settled))
+            self._host.say(broker, Begun(self.key, self.term, version, self._progress.settled))
 
     # --- deciding -------------------------------------------------------------------------------------
 
     def begin(self, told: Mapping[str, Known]) -> None:
         """This broker decides from now on; see the theory of operation."""
         host = self._host
-        decided = _latest([known.decided for known in told.values() if known.decided is not None])
-        heard = [known.heard for known in told.values() if known.heard is not None]
-        self.lineage = Lineage(term for one in decided for term in (*one.lineage, one.term))
-        lost = self._notice_losses(decided, heard, told)
+        estate = self._succession.begin(told, host.broker, host.epoch, host.now())
         present = {broker: known.present for broker, known in told.items() if known.present is not None}
-        self.roster.gather(next((one.terms for one in decided if not one.ended), None), present)
-        self.facts = facts = Facts()
-        for one in decided:
-            facts.merge(Facts(one.facts))
-        again, gone = _undelivered([entry for one in decided for entry in one.open], told)
-        self.term, self.lineage = self.lineage.next((*heard, *self._ghosts), host.broker, host.epoch)
+        self.roster.gather(estate.terms, present)
+        self._progress.facts, self._progress.anew = estate.facts, estate.is_new
         self.deciding = True
-        self._anew = bool(lost) or all(one.ended or one.anew for one in decided)
-        if lost:
+        if estate.is_lost:
             self._warned = set()
-            self._tell_all_lost(self._host.origins())
-        if self._anew:
+            self._tell_all_lost(host.origins())
+        if estate.is_new:
             self._forget()
             self._unsubscribe()
         else:
-            self._take_back(again)
-            for event in gone:
+            self._take_back(estate.again)
+            for event in estate.gone:
                 self._tell_lost(Gap(event.origin, event.epoch, event.seq, event.seq))
-        self._open.clear()
-        self._streams.clear()
+        self._under_way.clear()
         if self.members:
             self._subscribe()
         for broker in told:
             self._begun(broker)
         self._go_on()
 
-    def _notice_losses(self, decided: list[Decided], heard: list[Term], told: Mapping[str, Known]) -> bool:
-        """Whether something may have been decided that nobody here knows of.
-
-        Terms that were lost before are *ghosts*. What was out of reach when they were noticed may be among what they
-        have decided: as long as they are remembered, a broker that comes into reach makes them count again.
-        """
-        now = self._host.now()
-        known, ghosts = set(self.lineage.terms), dict(ghost for one in decided for ghost in one.ghosts)
-        self._ghosts = {term: at for term, at in ghosts.items() if term not in known and at > now - KEPT}
-        new = self.lineage.lost(heard) - self._ghosts.keys()
-        certain = not self._ghosts or (len(decided) == 1 and set(told) <= set(decided[0].reach))
-        lost = bool(new) or _out_of_date(decided, told) or not certain
-        self._ghosts.update(dict.fromkeys(new, now))
-        self._reach = sorted(told) if lost or not self._ghosts else decided[0].reach
-        return lost
-
     def _take_back(self, again: Iterable[Open]) -> None:
         """These have reached nobody: assign them again, or, if they are not here, ask for them."""
-        kept = [one for one in self._waiting if _copy(one) in self._retaken and _copy(one).event not in self.facts]
-        for one in again:
-            assigned = self._open.get((one.broker, one.number))
-            if assigned is not None and assigned.term == one.term:
-                kept.append(assigned.envelope)
-        self._retaken = set(map(_copy, kept))
+        kept = [one for one in self._waiting if self._is_retaken(one) and event_of(one) not in self.facts]
+        kept += [envelope for one in again if (envelope := self._under_way.envelope(one)) is not None]
+        self._retaken = set(map(copy_of, kept))
         here = {copy.event for copy in self._retaken}
         for one in again:
             if one.client:
-                self._owe(_Copy(one.event, one.version), one.client)
+                self._owed.add(Copy(one.event, one.version), one.client)
             if one.event not in here:
                 self.facts.remove(one.event)
         for event in here:
             self.facts.take(event, None)
-        self._waiting = deque([*kept, *(one for one in self._waiting if _copy(one) not in self._retaken)])
+        self._waiting = deque([*kept, *(one for one in self._waiting if not self._is_retaken(one))])
 
-    def _owe(self, copy: _Copy, client: str) -> None:
-        """Let a client get what was decided for it, and has not arrived."""
-        self._due.setdefault(copy.event, {}).setdefault(copy.version, set()).add(client)
-        if len(self._due) > MAX_RECENT:
-            self._due.popitem(last=False)
+    def _is_retaken(self, envelope: Envelope) -> bool:
+        return copy_of(envelope) in self._retaken
+
+    def _drop(self) -> None:
+        """Let go of what waits and is no fact: it is asked for again."""
+        self._progress.dropped = True
+        self._waiting = deque(filter(self._is_retaken, self._waiting))
 
     def _forget(self) -> None:
         """What was taken or came under earlier terms means nothing any more."""
-        self._due.clear()
+        self._owed.clear()
         self._waiting.clear()
         self._retaken.clear()
         self._recent.clear()
-        self._events.clear()
-        self._reached.clear()
+        self._progress.reached.clear()
 
     def suspend(self) -> None:
         """Decide nothing for now. What has come while this waited before may have been decided elsewhere."""
         if not self.deciding:
-            self._waiting = deque(one for one in self._waiting if _copy(one) in self._retaken)
-            self._overflowed = True
+            self._drop()
             self.intake.clear()
         self.deciding = False
 
@@ -338,23 +215,19 @@ class Group:
         """What this broker knows; None: it has never decided."""
         if self.term is None or self.terms is None:
             return None
-        open = tuple(
-            Open(one.copy.event, one.term, broker, one.epoch, number, one.only, one.copy.version)
-            for (broker, number), one in self._open.items()
-        )
-        facts = Facts(self.facts.told())
+        facts, succession = Facts(self.facts.told()), self._succession
         for copy in self._retaken:
             facts.remove(copy.event)
         return Decided(
             self.term,
-            self.lineage.terms,
+            succession.lineage.terms,
             self.terms,
             facts.told(),
-            open,
+            self._under_way.told(),
             not self.members,
-            self._anew,
-            list(self._ghosts.items()),
-            self._reach,
+            self._progress.anew,
+            list(succession.ghosts.items()),
+            succession.reach,
             askers,
         )
 
@@ -363,18 +236,13 @@ class Group:
     def _subscribe(self) -> None:
         """Subscribe where the facts have their first hole, unless that subscription is there already."""
         assert self.terms is not None
-        after = {} if self._anew else self.facts.resume()
-        reached = self._reached
-        whole = all(origin in reached and position >= reached[origin] for origin, position in after.items())
-        if self.intake.is_open and whole and self._stands() and not self._overflowed:
+        after = self._progress.resume()
+        if self.intake.is_open and self._progress.is_whole(after) and self._stands():
             return
         if (principal := self._eligible()) is None:
             return
         self._unsubscribe()
-        self._overflowed = self.settled = False
-        self._reached = dict(after)
-        self._ignored = {} if self._anew else None
-        self._began = dict(self._host.origins())
+        self._progress.open(after, self._host.origins())
         self.intake.open(principal, self.terms.filter, after)
 
     def _stands(self) -> bool:
@@ -404,7 +272,7 @@ class Group:
     def _unsubscribe(self) -> None:
         if self.intake.is_open:
             self.intake.close()
-            self.settled = False
+            self._progress.close()
 
     def _heard(self) -> None:
         if self.deciding:
@@ -425,24 +293,16 @@ class Group:
                 self._host.say(broker, Refuse(self.key, members, message.reason))
 
     def _has_settled(self, message: Settled) -> None:
-        if self._overflowed:  # where the group begins with an origin is not noted now, but by the next subscription
+        progress = self._progress
+        if progress.dropped:  # where the group begins with an origin is not noted now, but by the next subscription
             return
-        self.settled = True
-        marks, self._ignored = dict(self._ignored or {}), None
-        for origin, mark in message.marks.items():
-            marks[origin] = max(mark, marks.get(origin, mark))
-        for origin, mark in {**self._host.origins(), **self._began}.items():
-            if origin not in self._reached:
-                marks.setdefault(origin, mark)
-        if self._anew:
-            self._anew = False
+        marks = progress.settle(message.marks, self._host.origins())
+        if progress.anew:
+            progress.anew = False
             if self._warned is not None:  # those that this broker had not heard of when it began
                 self._tell_all_lost({origin: one for origin, one in marks.items() if origin not in self._warned})
                 self._warned = None
-            for origin, mark in marks.items():
-                if self._host.reaches(origin):
-                    self.facts.close(origin, mark)
-                    self._reached[origin] = mark
+            progress.close_up_to({origin: one for origin, one in marks.items() if self._host.reaches(origin)})
         else:
             self._mark(marks)
         for broker in self.roster.present:
@@ -450,17 +310,9 @@ class Group:
 
     def _mark(self, marks: Mapping[str, Position]) -> None:
         """Everything up to here has come. What comes may wait, so it is no fact before it is taken."""
-        if self._waiting or self._overflowed or self._ignored is not None:
-            return
-        for origin, mark in marks.items():
-            reached = self._reached.get(origin)
-            if reached is None:
-                if not self._host.reaches(origin):
-                    continue  # it may be further, and others may have decided what it has published since
-                self.facts.add(origin, mark.epoch, mark.seq + 1, mark.seq)  # from here on everything comes
-            elif mark > reached:
-                self.facts.take(EventKey(origin, *mark), reached)
-            self._reached[origin] = max(mark, reached or mark)
+        progress = self._progress
+        if not self._waiting and not progress.dropped and progress.state is not Reading.BEGINNING:
+            progress.mark(marks, self._host.reaches)
 
     def _missed(self, gap: Gap) -> None:
         """The group itself has lost something."""
@@ -469,63 +321,40 @@ class Group:
         self._tell_lost(gap)
 
     def _came(self, envelope: Envelope) -> None:
-        if self._overflowed:
+        if self._progress.dropped:
             return
-        if self._ignored is not None:  # it may have been taken under a term that is lost; nothing is promised yet
-            identity = envelope.identity
-            self._ignored[identity.origin] = Position(identity.epoch, identity.seq)
-            return
-        if not self._saw(envelope, self.intake.principal):
-            return  # whom the subscription stands for saw more or less then than the group is to see
-        if len(self._waiting) >= MAX_WAITING:
-            self._overflowed = True  # it is asked for again, behind what was taken
-            self._waiting = deque(one for one in self._waiting if _copy(one) in self._retaken)
-            return
-        self._waiting.append(envelope)
+        if self._progress.state is Reading.BEGINNING:
+            self._progress.ignore(envelope)
+        elif not self._saw(envelope, self.intake.principal):
+            pass  # whom the subscription stands for saw more or less then than the group is to see
+        elif len(self._waiting) >= MAX_WAITING:
+            self._drop()
+        else:
+            self._waiting.append(envelope)
 
     def _go_on(self) -> None:
         """Take what waits."""
-        while self._waiting and self.roster.turn and len(self._open) < MAX_OPEN:
+        while self._waiting and self.roster.turn and len(self._under_way) < MAX_OPEN:
             self._take(self._waiting.popleft())
-        if self.deciding and self.members and (not self.intake.is_open or (self._overflowed and not self._waiting)):
+        if self.deciding and self.members and (not self.intake.is_open or (self.behind and not self._waiting)):
             self._subscribe()
 
     def _take(self, envelope: Envelope) -> None:
         """Decide: this one goes to one member, now and for ever."""
-        identity, tags = envelope.identity, envelope.routes[0].tags
-        event = EventKey(identity.origin, identity.epoch, identity.seq)
-        if _copy(envelope) in self._retaken:
-            self._retaken.discard(_copy(envelope))
+        tags, event = envelope.routes[0].tags, event_of(envelope)
+        if self._is_retaken(envelope):
+            self._retaken.discard(copy_of(envelope))
             self._assign(envelope)
             return
-        reached = self._reached.get(event.origin)
-        form = (identity.publisher, identity.publisher_seq, envelope.routes[0].version)
-        if form in self._recent or (event in self.facts and not (ONE_OF_SEVERAL in tags and event in self._events)):
+        another = ONE_OF_SEVERAL in tags and self._recent.has_another_form(event)
+        if self._recent.has(envelope) or (event in self.facts and not another):
             self.repeated += 1
-            self._note(event, reached, DETOUR in tags)
+            self._progress.note(event, detour=DETOUR in tags)
             return
-        self._remember(form, event)
+        self._recent.add(envelope, event)
         self.taken += 1
-        self._note(event, reached, DETOUR in tags)
+        self._progress.note(event, detour=DETOUR in tags)
         self._assign(envelope)
-
-    def _remember(self, form: tuple[str, int, int], event: EventKey) -> None:
-        self._recent[form] = event
-        self._events[event] += 1
-        if len(self._recent) > MAX_RECENT:
-            oldest = self._recent.pop(next(iter(self._recent)))
-            self._events[oldest] -= 1
-            if not self._events[oldest]:
-                del self._events[oldest]
-
-    def _note(self, event: EventKey, reached: Position | None, detour: bool) -> None:
-        position = Position(event.epoch, event.seq)
-        if detour or (reached is not None and position <= reached):
-            self.facts.take(event, None)
-        else:
-            self.facts.take(event, reached)
-            if reached is not None or self.settled:
-                self._reached[event.origin] = position
 
     def _assign(self, envelope: Envelope) -> None:
         """Give it to whose turn it is, of those that see it."""
@@ -540,11 +369,10 @@ class Group:
             else:
                 turn.remove(place)
         if not turn:
-            self._retaken.add(_copy(envelope))
+            self._retaken.add(copy_of(envelope))
             self._waiting.appendleft(envelope)
         elif not self._host.judges(envelope) or any(self._saw(envelope, one.client) for _, one in self.places()):
-            identity = envelope.identity  # nobody knows who saw it, or nobody is there who did
-            self._tell_lost(Gap(identity.origin, identity.epoch, identity.seq, identity.seq))
+            self._tell_lost(_gap(event_of(envelope)))  # nobody knows who saw it, or nobody is there who did
 
     def _saw(self, envelope: Envelope, client: str) -> bool:
         """Whether a client saw what the group is to see, when a notification was published."""
@@ -557,11 +385,8 @@ class Group:
         if broker == self._host.broker:
             return self._host.hand(self.key, member.client, member.id, envelope)
         assert self.term is not None
-        stream = self._streams.setdefault(broker, _Stream())
-        stream.number = number = stream.number + 1
-        stream.open.append(number)
         epoch = self.roster.present[broker].epoch
-        self._open[broker, number] = _Assigned(_copy(envelope), self.term, place, epoch, envelope, only)
+        number = self._under_way.add(Assigned(copy_of(envelope), self.term, place, epoch, envelope, only))
         self._host.say(broker, Assign(self.key, self.term, number, member.client, member.id, envelope))
         return True
 
@@ -569,28 +394,20 @@ class Group:
 
     def confirmed(self, broker: str, confirm: Confirm) -> None:
         """A broker has handed over what was assigned to it, but for what it gives back."""
-        stream = self._streams.get(broker)
-        if confirm.term != self.term or stream is None:
+        returned = self._under_way.confirmed(broker, confirm) if confirm.term == self.term else None
+        if returned is None:
             return
-        back = set(confirm.back)
-        returned: list[Envelope] = []
-        while stream.open and stream.open[0] <= confirm.upto:
-            number = stream.open.popleft()
-            assigned = self._open.pop((broker, number))
-            if number in back:
-                returned.append(assigned.envelope)
-                if assigned.only:
-                    self._owe(assigned.copy, assigned.only)
-        self._changed = True
-        self._retaken.update(map(_copy, returned))
-        self._waiting.extendleft(reversed(returned))
+        for one in returned:
+            if one.only:
+                self._owed.add(one.copy, one.only)
+        self._retaken.update(one.copy for one in returned)
+        self._waiting.extendleft(one.envelope for one in reversed(returned))
         if self.deciding:
             self._go_on()
 
     def overdue(self) -> bool:
         """Whether something is open, and nothing has been confirmed since this was asked last."""
-        changed, self._changed = self._changed, False
-        return bool(self._open) and not changed
+        return self._under_way.overdue()
 
     # --- losses ---------------------------------------------------------------------------------------
 
@@ -611,38 +428,5 @@ class Group:
                 self._tell_lost(Gap(origin, epoch, 1, None))
 
 
-def envelope_key(envelope: Envelope) -> EventKey:
-    """Which event a notification tells of."""
-    identity = envelope.identity
-    return EventKey(identity.origin, identity.epoch, identity.seq)
-
-
-def _copy(envelope: Envelope) -> _Copy:
-    return _Copy(envelope_key(envelope), envelope.routes[0].version)
-
-
-def _latest(decided: list[Decided]) -> list[Decided]:
-    """Those that no other one has taken up already."""
-    taken_up = {term for one in decided for term in one.lineage if term != one.term}
-    return sorted((one for one in decided if one.term not in taken_up), key=lambda one: one.term, reverse=True)
-
-
-def _out_of_date(decided: Iterable[Decided], told: Mapping[str, Known]) -> bool:
-    """Whether somebody may have gone on with what was told, and cannot be heard."""
-    there = {(broker, known.epoch) for broker, known in told.items()}
-    return any(asker not in there for one in decided for asker in one.askers)
-
-
-def _undelivered(open: Collection[Open], told: Mapping[str, Known]) -> tuple[list[Open], list[EventKey]]:
-    """What was assigned and has certainly reached no member; and what nobody knows about."""
-    again: list[Open] = []
-    gone: list[EventKey] = []
-    for one in open:
-        known = told.get(one.broker)
-        if known is None or known.epoch != one.epoch:
-            gone.append(one.event)
-            continue
-        taken = dict(known.taken).get(one.term, Taken(0))
-        if one.number > taken.upto or one.number in taken.back:
-            again.append(one)
-    return again, gone
+def _gap(event: EventKey) -> Gap:
+    return Gap(event.origin, event.epoch, event.seq, event.seq)

@@ -54,7 +54,10 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError, TidingsError)
 class Decided(Protocol):
     """A group at its point, as far as this module needs it."""
 
-    term: Term | None
+    @property
+    def term(self) -> Term | None:
+        """Under which this broker decides, or has decided."""
+        ...
 
     @property
     def members(self) -> int:

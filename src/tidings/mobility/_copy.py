@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tidings.broker import InnerClient, Timer
 from tidings.model import Position
-from tidings.wire import Deliver, Frame, Gap, Refused
+from tidings.wire import Deliver, Envelope, Frame, Gap, Refused
 
 from ._buffer import Holder, SharedBuffer
 from ._copies import Whose
@@ -26,7 +26,8 @@ class Copy(Holder):
         super().__init__(whose.owner)
         self.whose = whose
         self.controller = controller
-        self._buffer = buffer
+        self.buffer = buffer
+        """Where what it gets is held."""
         self._refused = refused
         self.version = 0
         self.record = b""
@@ -68,7 +69,7 @@ class Copy(Holder):
         if self.inner is None:
             return  # it is being closed
         if type(message) is Deliver:
-            self._buffer.add(message.envelope, self, message.subscriptions)
+            self.buffer.add(message.envelope, self, message.subscriptions)
         elif isinstance(message, Gap):
             before = Position(message.epoch, message.first - 1)
             self.torn[message.origin] = min(before, self.torn.get(message.origin, before))
@@ -83,7 +84,7 @@ class Copy(Holder):
         if (inner := self.inner) is not None:
             self.inner = None
             inner.close()
-        self._buffer.release(self)
+        self.buffer.release(self)
         self.overwritten.clear()
         self.torn.clear()
         self.later.clear()
@@ -93,3 +94,9 @@ class Copy(Holder):
         if (anchor := self.anchor) is not None:
             self.anchor = None
             anchor.close()
+
+
+def before(envelope: Envelope) -> Position:
+    """The position before a notification."""
+    epoch, seq = envelope.identity.position
+    return Position(epoch, seq - 1)

@@ -13,7 +13,7 @@ owed. Nobody waits for this, and nothing rests on it.
 Nothing lies between what is lent and what comes by itself. Let J be the broker where the ways from an origin to the two
 of them part. What passes J before the filters of the client are there reaches the lender before the question does,
 because that passes J later, and links are FIFO. What passes J afterwards comes to the client. It does pass J, because
-the lender has wanted it all the time, by the same filter. If the tree changes meanwhile, the answer does not count.
+the lender has wanted it all the time, by the same filter. If the tree changes meanwhile, question or answer is lost.
 Where there are scopes or advertisements filters may follow a question, and nothing is lent.
 
 A lender has everything of an origin behind a position if the origin owes it nothing, has told it no gap, and was
@@ -40,9 +40,9 @@ from tidings.model import Position, TidingsError
 from tidings.wire import Envelope, pack
 
 from ._buffer import SharedBuffer
-from ._controlling import Woven
 from ._copies import Lent, Saying, Seek, Sought, Wanted, Whose
 from ._copy import Copy
+from ._woven import Woven
 
 PARTING = 1_000_000
 """Microseconds for which a broker keeps what it has for a client that is elsewhere, and may ask for it."""
@@ -85,7 +85,6 @@ class _Asked(NamedTuple):
     """A question under way."""
 
     link: Link
-    tree: int
     registrations: dict[str, Registration]
     owed: dict[str, dict[str, Position]]
     """By subscription and origin, the position behind which it was owed."""
@@ -167,7 +166,7 @@ class Fallback:
         number = self._numbers
         if self._say(expected.last, Seek(expected.whose, context.name, number, tuple(sought))):
             owed_to = {one.wanted.id: one.owed for one in sought}
-            self._asked[number] = _Asked(link, context.tree.epoch, registrations, owed_to)
+            self._asked[number] = _Asked(link, registrations, owed_to)
             context.call_later(PATIENCE, lambda: self._forget(number))
 
     def _forget(self, number: int) -> None:
@@ -176,7 +175,7 @@ class Fallback:
     def heard(self, said: Lent) -> None:
         """Somebody has listened: pay what is still owed."""
         asked = self._asked.get(said.number)
-        if asked is None or asked.tree != self._context.tree.epoch:
+        if asked is None:
             return
         by_origin: dict[tuple[str, str], list[Envelope]] = {}
         try:

@@ -222,7 +222,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
     keeping = feature.keeping
     return {
         "roaming clients": len(feature.controlling),
-        "copies of clients": len(keeping.copies) + len(keeping.homes) + len(keeping.handing),
+        "copies of clients": len(keeping.copies) + len(feature.homes) + len(feature.handing),
         "virtual clients": len(keeping.virtual),
         "bytes for virtual clients": keeping.virtual.buffer.bytes,
         "notifications for copies": len(keeping.buffer),
