@@ -264,14 +264,25 @@ async def test_a_refusal_that_nobody_awaits_is_logged(caplog: pytest.LogCaptureF
 
 
 @on_sockets
-async def test_a_member_of_a_scope_is_refused() -> None:
+async def test_members_of_a_scope_share_what_is_published_there_and_have_no_dead_letters() -> None:
     async with serve(options()) as server, tidings.connect(url(server), name="ann") as ann:
         await ann.admin.create_scope("market")
         await ann.admin.join("@ann", "market")
         with pytest.raises(tidings.TidingsError) as caught:
-            await ann.subscribe("n > 0", group="billing", ack=True)
+            await ann.subscribe("n > 0", group="market/billing", ack=True)
         assert str(caught.value) == (
-            "this client is a member of the scope 'market', and acknowledged groups are for clients that are in no "
-            "scope; join without `ack`, or use a durable subscription"
+            "max_deliveries=5: this client is a member of the scope 'market', and a dead letter would show outside of "
+            "it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), and look at "
+            "`deliveries` of a job to find one that never succeeds"
         )
-        await ann.subscribe("n > 0", group="billing")
+        jobs = await ann.subscribe("n > 0", group="market/billing", ack=tidings.Acks(max_deliveries=None))
+        await publish(url(server), 1)  # outside of the scope
+        await ann.publish(n=2)
+        assert await numbers(jobs, 1) == [2]
+        with pytest.raises(tidings.TidingsError) as stranger:
+            async with tidings.connect(url(server), name="eve") as eve:
+                await eve.subscribe("n > 0", group="market/billing", ack=tidings.Acks(max_deliveries=None))
+        assert str(stranger.value) == (
+            "client 'eve' is no member of scope 'market', so it cannot join the group 'billing' there; ask an "
+            "administrator of the scope for a membership, or use a group of your own"
+        )

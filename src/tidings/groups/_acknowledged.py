@@ -282,8 +282,9 @@ def check_work(work: Work, max_in_flight: int, sees: tuple[str, ...] = ()) -> No
         raise TidingsError(
             f"max_in_flight={max_in_flight}: give 1 to {MOST_IN_FLIGHT:,} jobs that a member holds at once"
         )
-    if scope := next((one for one in sees if one != ROOT_SCOPE), ""):
+    if work.max_deliveries and (scope := next((one for one in sees if one != ROOT_SCOPE), "")):
         raise TidingsError(
-            f"this client is a member of the scope '{scope}', and acknowledged groups are for clients that are in no "
-            "scope; join without `ack`, or use a durable subscription"
+            f"max_deliveries={work.max_deliveries}: this client is a member of the scope '{scope}', and a dead letter "
+            "would show outside of it what was visible inside; give None, as in ack=tidings.Acks(max_deliveries=None), "
+            "and look at `deliveries` of a job to find one that never succeeds"
         )

@@ -341,6 +341,16 @@ class Sharing(Feature, abc.ABC, Generic[_G, _M, _J]):
         views = (scoping.view(version) for version in scoping.versions)
         return all(view is None or tuple(sorted(view.memberships(principal))) == scopes for view in views)
 
+    def sees_since(self, principal: str, scopes: tuple[str, ...]) -> int | None:
+        """The oldest version by which, and by all later ones, a client is a member of these scopes; None: it is not."""
+        scoping, since = self.context.scoping, None
+        for version in reversed(scoping.versions):
+            view = scoping.view(version)
+            if view is not None and tuple(sorted(view.memberships(principal))) != scopes:
+                break
+            since = version
+        return since
+
     def judges(self, envelope: Envelope) -> bool:
         """Whether the version under which a notification was published is known here."""
         return self.context.scoping.view(envelope.identity.graph_epoch) is not None
