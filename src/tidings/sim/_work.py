@@ -15,6 +15,7 @@ from tidings.wire import Quality
 
 from ._details import Broken, Enlisted, Given, Missing, Notified, Settlement
 from ._faults import NONE, PUBLISHER_LEAVES, UNDER_WAY, Faults
+from ._groups import UNNOTICED
 from ._observer import Observer, Publication, Violation
 from ._promises import Outcome, Promises
 from ._trace import Op, Record
@@ -56,7 +57,7 @@ class _Group:
     floors: list[_Member] = field(default_factory=list)
     """Members that have died or left, as they were then."""
     ended: list[tuple[str, int]] = field(default_factory=list)
-    """Their clients, each with the record of its end."""
+    """Their clients, each with the time of its end."""
 
 
 class WorkJudge:
@@ -137,7 +138,7 @@ class WorkJudge:
         group = self._groups[member.group]
         if member.settlings:
             group.floors.append(_Member(member.group, member.filter, member.settlings))
-            group.ended.append((key[0], record.seq))
+            group.ended.append((key[0], record.time))
         member.settlings = []
         self._left[key] = record
 
@@ -250,7 +251,7 @@ class WorkJudge:
         assert record.notification is not None
         versions = visibility.between(min(publication.judged, default=0), now.time + visibility.longest_delay)
         members = {client for (client, _), one in self._members.items() if one.group == name and one.settlings}
-        members |= {client for client, ended in self._groups[name].ended if ended > record.seq}
+        members |= {client for client, ended in self._groups[name].ended if ended >= record.time - UNNOTICED}
         if len({visibility.scopes(version, client) for version in versions or {0} for client in members}) > 1:
             return frozenset()
         forms = frozenset.intersection(*(visibility.always(versions, record, client) for client in members))
