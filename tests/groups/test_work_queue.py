@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tidings.broker import Link
 from tidings.groups import Acknowledged, Groups
+from tidings.groups._fair import FairShare
+from tidings.groups._handled import MAX_HOLES
 from tidings.groups._jobs import SPARE, WAYS, Holder, Jobs
 from tidings.groups._names import GroupName
 from tidings.groups._work_messages import Claim, Facts
@@ -12,9 +15,15 @@ from tidings.scopes import OPEN, AnyChange, CreateScope, EdgeMapping, Join, Leav
 from tidings.scopes.steps import Convert
 from tidings.sim import Network, SimClient, check
 from tidings.sim._habits import Act
-from tidings.wire import JobKey, Work
+from tidings.wire import Ack, Acked, Enlist, JobKey, Nack, Ranges, Work, pack
 
 KEY = GroupName("", "", "billing").key
+
+
+def link(network: Network, client: str) -> Link:
+    found = feature(network, "a").context.client(client)
+    assert found is not None
+    return found
 
 
 def feature(network: Network, broker: str) -> Acknowledged:
@@ -178,3 +187,125 @@ def test_a_job_goes_no_way_that_is_not_in_the_table() -> None:
     jobs.finish(job)
     with pytest.raises(AssertionError, match=r"job a/1/1 cannot become JobState.DEAD: it is None"):
         jobs.bury(job)
+
+
+@pytest.mark.parametrize(
+    ("who", "id", "reason"),
+    [
+        ("m0", "g", "job b/1/1 of group 'billing' has been handled already; acknowledge each job once"),
+        ("m1", "g", "job b/1/1 of group 'billing' has been handled already; acknowledge each job once"),
+        ("m0", "x", "client 'm0' is no member of a group under the id 'x'; subscribe with `group` and `ack`"),
+    ],
+)
+def test_an_acknowledgement_that_does_not_count_says_why(
+    who: str, id: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = built_with_members()
+    publish(built, 1)
+    work, job, said = feature(built, "a"), JobKey("b", 1, 1), list[object]()
+    for name in ("m0", "m1"):  # one of them holds it
+        work.on_message(link(built, name), pack(Ack("g", job)))
+    monkeypatch.setattr(work, "tell_worker", lambda link, one: said.append(one))
+    work.on_message(link(built, who), pack(Ack(id, job)))
+    assert said == [Acked(id, job, reason)]
+
+
+def test_only_who_holds_a_job_acknowledges_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = built_with_members()
+    publish(built, 1)
+    other = next(name for name in ("m0", "m1") if not built.clients[name].received)
+    work, job, said = feature(built, "a"), JobKey("b", 1, 1), list[object]()
+    monkeypatch.setattr(work, "tell_worker", lambda link, one: said.append(one))
+    for message in (Ack("g", job), Nack("g", job)):
+        work.on_message(link(built, other), pack(message))
+    reason = (
+        f"client '{other}' does not hold job b/1/1 of group 'billing'; only the member that got it last acknowledges it"
+    )
+    assert said == [Acked("g", job, reason)] * 2
+    assert len(work.groups[KEY].jobs) == 1
+
+
+def joined_with(built: Network, **claims: object) -> list[str]:
+    """What the broker refuses about a member that comes with these claims."""
+    work = feature(built, "a")
+    enlist = Enlist("h", "other", "n > 0", ENDLESS, 1, **claims)  # type: ignore[arg-type]
+    refused: list[str] = []
+    work.refuse = lambda link, id, error: refused.append(str(error))  # type: ignore[method-assign]
+    work.on_message(link(built, "m0"), pack(enlist))
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("handled", "reason"),
+    [
+        (
+            {"b": {1: [(5, 3)]}},
+            "group 'other': 5 to 3 of 'b', epoch 1, cannot be handled; numbers begin at 1, and the first one comes "
+            "before the last one",
+        ),
+        (
+            {"b": {1: [(-1, 3)]}},
+            "group 'other': -1 to 3 of 'b', epoch 1, cannot be handled; numbers begin at 1, and the first one comes "
+            "before the last one",
+        ),
+        (
+            {f"b{n}": {1: [(1, 1)]} for n in range(MAX_HOLES + 1)},
+            "group 'other': a member says that it holds 0 jobs and knows 10,001 ranges of handled ones; at most 1,000 "
+            "and 10,000 are possible",
+        ),
+    ],
+)
+def test_what_a_member_cannot_know_is_refused(handled: Ranges, reason: str) -> None:
+    built = built_with_members()
+    assert joined_with(built, handled=handled) == [reason]
+    assert len(feature(built, "a").positions) == 1
+
+
+def test_a_member_cannot_hold_more_than_any_may() -> None:
+    held = tuple(JobKey("b", 1, n) for n in range(1, 1_002))
+    assert joined_with(built_with_members(), held=held) == [
+        "group 'other': a member says that it holds 1,001 jobs and knows 0 ranges of handled ones; at most 1,000 and "
+        "10,000 are possible"
+    ]
+
+
+def test_who_has_many_groups_makes_room_before_others() -> None:
+    share = FairShare(3)
+    for owner, name in (("ann", "one"), ("eve", "one"), ("eve", "two"), ("", "three")):
+        share.add(GroupName(owner, "", name).key)
+    assert share.excess(lambda key: False) == GroupName("eve", "", "one").key
+    assert share.excess(lambda key: key == GroupName("eve", "", "one").key) == GroupName("eve", "", "two").key
+    share.discard(GroupName("eve", "", "one").key)
+    assert share.excess(lambda key: False) is None
+    share.add("no key of a group")
+    share.add(GroupName("", "s", "four").key)
+    assert share.excess(lambda key: True) is None
+
+
+def test_groups_that_come_and_go_are_forgotten_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = built_with_members()
+    work = feature(built, "a")
+    monkeypatch.setattr(work._share, "_most", 5)
+    monkeypatch.setattr(work.positions._share, "_most", 5)
+    client = built.clients["m0"]
+    for n in range(20):
+        client.enlist(f"other{n}", "n > 0", id="h", work=ENDLESS)
+        built.run(0.1)
+        client.quit("h")
+        built.run(0.1)
+    assert len(work.groups) == 5 + 1  # and the one that has members
+    assert len(work.positions) == 5
+    assert KEY in work.groups
+    assert work.positions.find(KEY) is not None
+
+
+def test_a_scope_has_no_more_groups_than_an_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.groups._members.MAX_GROUPS_OF_OWNER", 2)
+    built = scoped(*SCOPE)
+    client = built.clients["m0"]
+    for name in ("one", "two", "three"):
+        client.enlist(f"s/{name}", "n > 0", id=name, work=ENDLESS)
+    built.run(1)
+    assert [refusal.reason for refusal in client.refusals] == [
+        "'s/three' is one group too many: scope 's' has 2 at this broker, the maximum; leave one"
+    ]

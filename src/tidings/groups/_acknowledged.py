@@ -29,7 +29,7 @@ from tidings.wire import (
     read_from_worker,
 )
 
-from ._dead_letters import Undertaker
+from ._dead_letters import Undertaker, check_letters
 from ._feature import Groups
 from ._handled import HandledFacts
 from ._limits import (
@@ -119,6 +119,8 @@ class Acknowledged(Sharing[WorkQueue, Workers, Enlist]):
             sees = self.sees(link.principal)
             check_work(said.work, said.max_in_flight, sees)
             name = self.name_of(link, said.group)
+            if said.work.max_deliveries and link.guard is not None:
+                check_letters(link.guard, name, said.work.max_deliveries)
             self.members.enlist(link, said, name, Terms(str(filter), sees, said.work))
         except TidingsError as error:
             self.refuse(link, said.id, error)
@@ -271,7 +273,7 @@ def check_work(work: Work, max_in_flight: int, sees: tuple[str, ...] = ()) -> No
     """Raise `TidingsError` for what a group cannot work with."""
     if not MIN_ACK_WITHIN <= work.ack_within <= MAX_ACK_WITHIN:
         raise TidingsError(
-            f"ack_within={work.ack_within / 1_000_000:g}: give 0.01 to 86,400 seconds in which a member acknowledges"
+            f"within={work.ack_within / 1_000_000:g}: give 0.01 to 86,400 seconds in which a member acknowledges"
         )
     if not 0 <= work.max_deliveries <= MOST_DELIVERIES:
         raise TidingsError(
