@@ -41,6 +41,8 @@ from .deploying.messages import (
     AnyMessage,
     Declined,
     Deploy,
+    Fetch,
+    Fetched,
     Have,
     Known,
     Spread,
@@ -251,12 +253,28 @@ class Deployments(Feature):
                 case Survey(id):
                     self._acceptance.check_right(link)
                     self._survey(link, id)
+                case Fetch():
+                    self._send(link, Fetched(message.id, self._fetched(link, message)))
                 case _:
                     raise TidingsError(f"a client may not send {type(message).__name__}")
         except TidingsError as error:
             if isinstance(message, Deploy):
                 self._refuse(identity(link), message.statement.manifest, message.statement.signer, error)
             self._decline(link, getattr(message, "id", ""), error)
+
+    def _fetched(self, link: Link, message: Fetch) -> Signed:
+        """What installs a version; a source is told to those whose name it has, and to administrators."""
+        place = Place(message.name, message.version)
+        self._acceptance.check_reader(link, place)
+        if not place.version:
+            running = self.registry.versions(place.name)
+            place = running[0] if running else place
+        statement = self.registry.statement(place) if place in self.registry else None
+        if statement is None:
+            raise DeploymentRefused(
+                f"{str(place).strip():.200} is not installed; `tidings aggregate deployed` shows what is"
+            )
+        return statement
 
     def _decline(self, link: Link, id: str, error: TidingsError) -> None:
         self.context.refused()

@@ -20,7 +20,7 @@ from tidings.aggregation.messages import FEATURE
 from tidings.aggregation.quenching import FEATURE as QUENCH
 from tidings.aggregation.receiving import FEATURE as RECEIVERS
 from tidings.broker import LocalBroker
-from tidings.model import Location, RequestEnded, ValueRefused
+from tidings.model import Location, ValueRefused
 from tidings.wire import GROUP_LOOKS, Extension, Frame, Welcome
 
 from ._address import Address, ConnectionFailed
@@ -333,7 +333,7 @@ class Client(Publishing, Subscribing, Inquiries):
         self.admin.renewed()
         if not self._settings.own_numbers:
             self._local.go_on_after(welcome.published)
-        self._requests.failed(RequestEnded("the broker has forgotten this client, and what it waited for; ask again"))
+        self._requests.renewed()
         self._local.announce()
         self._questions.ask_again()
         self.aggregates.renewed()

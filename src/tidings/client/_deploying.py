@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tidings import aggregation
 from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate
@@ -28,6 +28,8 @@ from tidings.aggregation.deploying.messages import (
     AnyMessage,
     Declined,
     Deploy,
+    Fetch,
+    Fetched,
     Known,
     Survey,
     Surveyed,
@@ -47,6 +49,9 @@ DEPLOY_TIMEOUT = 30.0
 """Seconds to wait until all brokers have answered, unless the caller says otherwise."""
 VALID_FOR = timedelta(days=30)
 """How long brokers take a statement, unless the caller says otherwise."""
+
+
+_Answer = TypeVar("_Answer", Surveyed, Fetched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class Deploying:
         self._tell = send
         self._may_send = check
         self._answers: Pending[Surveyed] = Pending()
+        self._fetched: Pending[Fetched] = Pending()
         self._said = 0
 
     async def deploy(
@@ -224,6 +230,13 @@ class Deploying:
     async def deployed(self, *, timeout: float | None = DEPLOY_TIMEOUT) -> Surveyed:
         """Return what is deployed, at every broker."""
         return await self._ask(Survey, timeout)
+
+    async def fetch(self, name: str, version: str = "", *, timeout: float | None = DEPLOY_TIMEOUT) -> Signed:
+        """Return what installs a version, by default the newest: its manifest, and its source as text.
+
+        Only the tenant of the name and administrators may read it.
+        """
+        return (await self._answer(self._fetched, lambda id: Fetch(id, name, version), timeout)).statement
 
     async def newest_version(self, name: str, *, timeout: float | None = DEPLOY_TIMEOUT) -> str:
         """Return the version that answers to a name, or raise `AggregateError`."""
@@ -366,6 +379,11 @@ class Deploying:
     # --- for the client -------------------------------------------------------------------------------
 
     async def _ask(self, make: Callable[[str], AnyMessage], timeout: float | None) -> Surveyed:
+        return await self._answer(self._answers, make, timeout)
+
+    async def _answer(
+        self, answers: Pending[_Answer], make: Callable[[str], AnyMessage], timeout: float | None
+    ) -> _Answer:
         timeout_of(timeout)
         self._may_send()
         self._said += 1
@@ -373,7 +391,7 @@ class Deploying:
         try:
             async with asyncio.timeout(timeout):
                 self._tell(encode(make(id)))
-                return await self._answers.wait(id)
+                return await answers.wait(id)
         except TimeoutError:
             raise AggregateError(
                 f"the broker has not answered in {timeout:g} seconds; it may be of a version that deploys nothing, or "
@@ -390,12 +408,17 @@ class Deploying:
         match message:
             case Surveyed(id=id):
                 self._answers.came(id, message)
+            case Fetched(id=id):
+                self._fetched.came(id, message)
             case Declined(id=id):
-                self._answers.refused(id, error_of(Refused(message.error, message.reason, id)))
+                refusal = error_of(Refused(message.error, message.reason, id))
+                self._answers.refused(id, refusal)
+                self._fetched.refused(id, refusal)
 
     def deploying_failed(self, error: TidingsError) -> None:
         """Nothing will come any more."""
         self._answers.failed(error)
+        self._fetched.failed(error)
 
 
 def _of_class(definition: object) -> tuple[str, dict[str, Any]]:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from weakref import WeakSet
 
 from tidings.broker import Cause, during, enter, is_handling, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
@@ -87,8 +88,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.misfits = 0
         """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
-        self._causes: set[Cause] = set()
-        """What the application may be handling."""
+        self._causes: WeakSet[Cause] = WeakSet()
+        """What the application may be handling; what a task has not finished is forgotten when the task is gone."""
 
     # --- for applications -----------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """
         handling = is_handling()
         if handling:
-            leave(self)
+            self.leave()
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
@@ -128,7 +129,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     def leave(self) -> None:
         """The notification before is handled."""
-        leave(self)
+        if (cause := leave(self)) is not None:
+            self._causes.discard(cause)
 
     async def taken(self) -> tuple[_T, Cause | None]:
         """Wait for the next notification, and for what it is the cause of, without making it one here."""
@@ -152,7 +154,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if type(item) is _Caused:
             item, cause = item
             if not self._terms.keep_context:  # or else it never ends
-                self._causes = {cause, *(one for one in self._causes if one.holds)}
+                self._causes.add(cause)
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
@@ -239,7 +241,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Ending it again does nothing.
         """
-        leave(self)
+        self.leave()
         self._end_causes()
         if not self._ended:
             self._subscriptions.end(self)
@@ -383,9 +385,9 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     def _end_causes(self) -> None:
         """Whatever was handed over is handled: a program that goes on without this subscription reacts to nothing."""
-        for cause in self._causes:
+        for cause in list(self._causes):
             cause.end()
-        self._causes = set()
+        self._causes.clear()
 
     def finish(self, error: TidingsError | None) -> None:
         """End the subscription, with an error if the client failed."""

@@ -115,7 +115,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
                 "Tumbling('60s')"
             )
         try:
-            self.sliding()
+            self.sliding().check_live()
             Filter.parse(self.where or "TRUE")
         except TidingsError as error:
             raise DeploymentRefused(f"{self.name}: {error}") from None

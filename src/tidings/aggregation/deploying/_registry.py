@@ -136,13 +136,17 @@ class Registry:
         taken = self._judged(given, source)
         place, key = place_of(given), key_of(given)
         known = self._taken.get(place, {})
-        before = known.get(key)
-        if before is not None and _later(before.given) >= _later(given):
+        if self.knows(given):
             return False
-        if before is None and given.manifest.name != EVERY:
+        if key not in known and given.manifest.name != EVERY:
             self._check_room(place, given)
         self._taken.setdefault(place, known)[key] = taken
         return True
+
+    def knows(self, given: Signed) -> bool:
+        """Whether a statement says nothing new."""
+        before = self._taken.get(place_of(given), {}).get(key_of(given))
+        return before is not None and _later(before.given) >= _later(given)
 
     def _judged(self, given: Signed, source: From) -> Taken:
         try:
