@@ -41,7 +41,7 @@ class HomeBroker(Roaming):
 
         return {**super().advice(), Joinpoint.SUBSCRIBE: on_subscribe}
 
-    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+    def arrived(self, link: Link, admitted: Admitted) -> Any:
         """A client has come: what it has missed is at the home broker."""
         wanted = super().arrived(link, admitted)
         if self.context.name != self._home and admitted.shown:

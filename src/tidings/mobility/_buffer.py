@@ -36,6 +36,10 @@ class Holder:
         """How many bytes it may hold by itself."""
         self.bytes = 0
 
+    def overwrite(self, origin: str, position: Position) -> None:
+        """Note that something of an origin is not held, the last of it at this position."""
+        self.overwritten[origin] = max(position, self.overwritten.get(origin, position))
+
 
 @dataclass(slots=True, eq=False)
 class _Held:
@@ -61,9 +65,13 @@ class SharedBuffer:
         self._room = room or OwnRoom()
         self._overwrote = overwrote
         self._held: dict[int, _Held] = {}
+        self.filled: Callable[[], None] = lambda: None
+        """Called when something is held after there was nothing."""
         self._numbers = 0
         self._last: tuple[Envelope, int] | None = None
         """What was added last: it comes to each copy by itself."""
+        self._numbers_of: dict[int, int] = {}
+        """The number of what is held, by its `id`: what is moved comes to each copy by itself, too."""
         self.bytes = 0
         self.overwritten = 0
         """How many references were lost."""
@@ -77,9 +85,14 @@ class SharedBuffer:
             number = self._last[1]
         else:
             self._numbers += 1
-            number = self._numbers
+            number = self._numbers_of[id(envelope)] = self._numbers
+            if not self._held:
+                self.filled()
             self._held[number] = _Held(envelope, len(envelope.body))
             self._last = (envelope, number)
+        self._refer(number, holder, ids)
+
+    def _refer(self, number: int, holder: Holder, ids: tuple[str, ...]) -> None:
         held = self._held[number]
         if holder not in held.holders:
             self._count(held, holder, 1)
@@ -127,11 +140,28 @@ class SharedBuffer:
         if id is None:
             holder.by_id.clear()
 
+    def move(self, holder: Holder, to: SharedBuffer) -> None:
+        """Let another buffer hold what this one holds for a copy."""
+        held = self.all_of(holder)
+        self.release(holder)
+        for envelope, ids in held:
+            if number := to._numbers_of.get(id(envelope), 0):
+                to._refer(number, holder, ids)
+            else:
+                to.add(envelope, holder, ids)
+
+    def overwrite_until(self, number: int) -> None:
+        """Hold nothing any more that was added under a number up to this one."""
+        while self._held and (oldest := next(iter(self._held))) <= number:
+            self._overwrite(oldest)
+
     def _drop(self, number: int, held: _Held, holder: Holder) -> None:
         del held.holders[holder], holder.references[number]
         self._count(held, holder, -1)
         if not held.holders:
             del self._held[number]
+            if self._numbers_of.get(id(held.envelope)) == number:
+                del self._numbers_of[id(held.envelope)]
 
     def _count(self, held: _Held, holder: Holder, change: int) -> None:
         """A holder has got a reference, or lost it; in all a body counts once, and once for each identity."""
@@ -163,5 +193,5 @@ class SharedBuffer:
         identity = held.envelope.identity
         position = Position(identity.epoch, identity.seq)
         self.overwritten += 1
-        holder.overwritten[identity.origin] = max(position, holder.overwritten.get(identity.origin, position))
+        holder.overwrite(identity.origin, position)
         self._drop(number, held, holder)

@@ -5,7 +5,7 @@ See `_protocol` for the theory of operation, and for the table of clients that t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Protocol
 
 from tidings.broker import Context, Link
@@ -15,6 +15,7 @@ from ._claims import Copies
 from ._controlled import Controlled
 from ._copies import Whose
 from ._copy import Copy
+from ._hosted import NO_WISHES, Wishes
 from ._options import MobilityOptions, Scheme
 from ._patience import Patience
 from ._placing import Placing
@@ -76,7 +77,8 @@ class Controlling:
     def arrived(self, link: Link, epoch: int, *, elsewhere: bool) -> Copy | None:
         """A client has come; the home copy that it left behind when it was here last, if there is one."""
         known = self._clients.pop(link.name, None)
-        client = self._clients[link.name] = Controlled(Whose(link.name, link.owner, epoch), link)
+        client = Controlled(Whose(link.name, link.owner, epoch), link, since=self._context.now())
+        self._clients[link.name] = client
         self._placing.arrived(client, known, elsewhere=elsewhere)
         if known is None:
             return None
@@ -161,16 +163,16 @@ class Controlling:
         if client is not None and client.link is link:
             self._retract(client, Noticed.ENDS, ended=True)
 
-    def moved(self, whose: Whose, broker: str, neighbours: Collection[str] = ()) -> Copies | None:
+    def moved(self, whose: Whose, broker: str, wishes: Wishes = NO_WISHES) -> Copies | None:
         """Another broker hosts a client, or has hosted it last; it may have been here.
 
-        Copies at `neighbours` of that broker are left to it: which of them are up to date.
+        Copies that this one wishes for are left to it: which of them are up to date.
         """
         client = self._clients.get(whose.name)
         if client is None or client.whose.owner != whose.owner or client.whose.epoch >= whose.epoch:
             return None
         assert of_client(client.state, Noticed.MOVES) is not None
-        copies = self._placing.leave(client, broker, neighbours)
+        copies = self._placing.leave(client, broker, wishes)
         home, client.home = client.home, None
         self._forget(client)
         if home is not None:
@@ -203,3 +205,6 @@ class Controlling:
         if client.waking is not None:
             client.waking.cancel()
             client.waking = None
+        if client.warming is not None:
+            client.warming.cancel()
+            client.warming = None

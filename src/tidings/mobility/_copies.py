@@ -60,6 +60,14 @@ class Activate(msgspec.Struct, frozen=True, array_like=True, tag="activate"):
     positions: dict[str, Position]
 
 
+class Warm(msgspec.Struct, frozen=True, array_like=True, tag="warm"):
+    """The client is connected: let its copy listen all the same, from these positions on, and keep what came lately."""
+
+    whose: Whose
+    version: int
+    positions: dict[str, Position]
+
+
 class Missing(msgspec.Struct, frozen=True, array_like=True, tag="missing"):
     """There is no copy of this version here: say everything again."""
 
@@ -84,6 +92,8 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, tag="standing"):
     """After a new tree: these copies are wanted, each with its version, and whether it listens."""
 
     copies: tuple[tuple[Whose, int, bool], ...]
+    warm: tuple[int, ...] = ()
+    """Which of them listen although their client is connected, by their places in `copies`."""
 
 
 class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
@@ -92,7 +102,7 @@ class Announced(msgspec.Struct, frozen=True, array_like=True, tag="announced"):
     copies: tuple[tuple[Whose, int, bool], ...]
 
 
-Said: TypeAlias = Propagate | Activate | Missing | Deactivate | Delete | Standing | Announced
+Said: TypeAlias = Propagate | Activate | Warm | Missing | Deactivate | Delete | Standing | Announced
 
 
 class Saying(msgspec.Struct, frozen=True, array_like=True):

@@ -209,7 +209,7 @@ class Hosts(Feature):
         self._hosted[link.name] = hosted
         self.told(link.name, hosted.epoch, True)
         if self.watcher is not None:
-            hosted.neighbours = self.watcher.arrived(link, admitted)
+            hosted.wishes = self.watcher.arrived(link, admitted)
         if admitted.sure:
             return
         self.unsettled[link.name] = link
@@ -352,7 +352,8 @@ class Hosts(Feature):
         self.taken_over += 1
         self._departures.note(claim, now)
         if claim.epoch and claim.before == hosted.epoch and not hosted.ended:
-            moved = Moved(*_way(claim, self.context.name), said.away[name])
+            stayed = max(now - hosted.at - said.away[name], 0)
+            moved = Moved(*_way(claim, self.context.name), said.away[name], stayed=stayed)
             self._tell_move(moved)
             said.edges[name] = self.edge_of(moved)
         self._end(hosted, taken_over(name, claim.broker, claim.at))

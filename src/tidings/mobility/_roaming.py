@@ -25,7 +25,7 @@ from ._copies import Announced, Missing, Standing, Whose, read_saying
 from ._handing_over import Found, HandingOver
 from ._handoffs import seen
 from ._homes import Homes
-from ._hosted import Moved
+from ._hosted import Moved, Wishes
 from ._hosts import Hosts
 from ._keeping import Keeping
 from ._neighbourhood import Neighbourhood
@@ -201,7 +201,7 @@ class Roaming(Feature):
 
     # --- what hosts say -------------------------------------------------------------------------------
 
-    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+    def arrived(self, link: Link, admitted: Admitted) -> Wishes:
         """A client has been attached here; where there may be copies of it."""
         elsewhere = bool(admitted.shown and admitted.last and admitted.last != self.context.name)
         home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
@@ -217,12 +217,12 @@ class Roaming(Feature):
         self.handing.arrived(link, admitted.epoch, copy, elsewhere=elsewhere and not fetches)
         if self.transfers is not None and fetches:
             self.transfers.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
-        return self.placing.neighbours_of(link.name)
+        return self.placing.wishes(link.name)
 
     def claimed(self, claim: Claim) -> Copies | None:
         """Another broker hosts a client."""
         whose = Whose(claim.name, claim.owner, claim.epoch)
-        return self.controlling.moved(whose, claim.broker, claim.neighbours)
+        return self.controlling.moved(whose, claim.broker, Wishes(claim.neighbours, claim.warm))
 
     def inherited(self, name: str, copies: Copies | None) -> None:
         """The old broker of a client that has come here leaves copies to this one."""

@@ -229,6 +229,8 @@ def _of_roaming(feature: object) -> dict[str, int]:
     return {
         "roaming clients": len(feature.controlling),
         "copies of clients": len(keeping.copies) + len(feature.homes) + len(feature.handing),
+        "warm copies": len(keeping.warm),
+        "bytes for warm copies": keeping.warm.buffer.bytes,
         "virtual clients": len(keeping.virtual),
         "bytes for virtual clients": keeping.virtual.buffer.bytes,
         "notifications for copies": len(keeping.buffer),

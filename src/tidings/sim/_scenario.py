@@ -322,7 +322,8 @@ class Scenario:
             max_degree=rng.choice((2, 8, 8)),
             new_edge_interval=0.0,
         )
-        return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=mobility)
+        warm = _warm(mobility, self.seed)
+        return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=warm)
 
     def _check_scopes(self, letter: str) -> None:
         """Raise `ValueError` if there are no scopes, which what this letter stands for is about."""
@@ -507,7 +508,22 @@ class Result:
 
 def _mobility(seed: int) -> MobilityOptions:
     """Return what brokers do for clients that roam: in three runs of five, they are ready before these arrive."""
-    return MobilityOptions() if seed % 5 in (1, 3) else _ready(seed)
+    return MobilityOptions() if seed % 5 in (1, 3) else _warm(_ready(seed), seed)
+
+
+def _warm(options: MobilityOptions, seed: int) -> MobilityOptions:
+    """Return the same settings; in half of all runs, copies listen before their clients go."""
+    rng = random.Random(f"warm {seed}")
+    if options.scheme is not Scheme.PROACTIVE or rng.random() < 0.5:
+        return options
+    return dataclasses.replace(
+        options,
+        warm_copies=rng.choice((1, 2, 8)),
+        warm_from=rng.choice((0.0, 0.0, 0.5)),
+        warm_window=rng.choice((1.0, 5.0, 60.0)),
+        max_warm_copies=rng.choice((1, 1_000, 1_000)),
+        warm_buffer_bytes=rng.choice((500, 5_000, 16_777_216)),
+    )
 
 
 def _ready(seed: int) -> MobilityOptions:
