@@ -150,7 +150,9 @@ class Host:
         """The same, and each says what it has handled."""
         self.choosing = Choosing()
         """Scopes whose policies compare their members."""
-        sharing = (self.groups, self.work, self.choosing, Desk(self.groups, self.work))
+        self.desk = Desk(self.groups, self.work)
+        """Says how groups are."""
+        sharing = (self.groups, self.work, self.choosing, self.desk)
         around = (self.neighbourhood, self.arrivals, self.evacuation)
         moving = (self.hosts, self.following, *around, *sharing, self.requests, self.rules)
         self.broker = Broker(
