@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from groups.test_choosing import INTERNAL, clients, got, network, publish, shares, subscribed
 
-from tidings.groups import _panel
-from tidings.model import Notification
+from tidings.groups import Choosing, _panel
+from tidings.model import Identity, Notification
 from tidings.scopes import Join, Leave, Policy, PolicyContext, PolicyUse, SetAttributes, SetPolicy, register_policy
-from tidings.sim import Network
+from tidings.sim import Network, Op
+from tidings.sim._details import Notified
 
 
 def ranked(policy: PolicyUse, *ranks: int, members: str = "abcb") -> Network:
@@ -327,3 +328,25 @@ def test_what_a_new_tree_dropped_goes_to_those_it_was_decided_for(seed: int, wai
     built.run()
     assert [sorted(share) for share in shares(built)] == [list(range(1, 32, 2))] * 4
     assert not any(one.gaps for one in clients(built))
+
+
+@pytest.mark.req("VIS-605")
+def test_a_new_policy_does_not_take_the_state_of_the_old_one_which_judges_what_came_before() -> None:
+    """Both are handed over: what was published before the change may still be under way."""
+    built = network("ab", PolicyUse("rate-limit", {"count": 1, "seconds": 3_600}))
+    subscribed(built)
+    publish(built, 1, 1)
+    published = next(one for one in built.trace.records if one.op is Op.NOTIFY)
+    choosing = built.brokers["a"].features["choosing"]
+    assert isinstance(choosing, Choosing)
+    before = choosing.context.scoping.newest
+    built.change("a", (SetPolicy("s", INTERNAL, PolicyUse("rate-limit", {"count": 2, "seconds": 3_600})),))
+    while choosing.context.scoping.newest is before:
+        built.run(0.0005)
+    assert [view.comparing for view in choosing._views()] == [("s",), ("s",)]
+    choosing.recall(KEY, [choosing.remembered(KEY)])  # as another point does
+    assert isinstance(published.detail, Notified)
+    identity = Identity(published.detail.origin, 1, 2, "p", 2, published.time)
+    views = (before, choosing.context.scoping.newest)
+    said = [view.chosen(Notification(n=2), ["m0"], identity, ("s",), lambda client: (0, 0)) for view in views]
+    assert [one.clients for one in said] == [(), ("m0",)]
