@@ -43,8 +43,11 @@ from ._members import Members, _Local
 from ._messages import Begun, Present, Terms
 from ._names import GroupName
 from ._panel import Panel
+from ._point import Group
 
 _EVERYTHING = "TRUE"
+LOOK_AGAIN = 1_000_000
+"""Microseconds after which it is looked whether a version is retired, while something waits for a policy of it."""
 
 
 class _Seated(Members):
@@ -132,10 +135,11 @@ class Choosing(Groups):
         self._waits: dict[Registration, set[str]] = {}
         """The subscriptions that are awaited, each with the scopes whose points must know it."""
         self._points: dict[str, str] = {}
+        self._looking = False
         self.presides: Callable[[str, Term, Collection[Term]], object] = lambda *begun: None
         """Told when this broker begins to decide for a scope: under which term, and with the states of which others."""
-        self.ruled: Callable[[str, Term, Envelope, Collection[str], Choice], object] = lambda *ruling: None
-        """Told whenever the policy of a scope was asked: about what, whom it could choose, and what it said."""
+        self.ruled: Callable[..., object] = lambda *ruling, waited: None
+        """Told whenever a policy was asked: by which scope and term, about what, whom it could choose, what it said."""
 
     # --- the broker -----------------------------------------------------------------------------------
 
@@ -183,8 +187,7 @@ class Choosing(Groups):
     def _regraph(self) -> None:
         """There is another version: others may be members, and points may be elsewhere."""
         self._soon = False
-        for group in self.groups.values():
-            group.look_again()
+        self._look_again()
         points = {scope: self.point(scope) for scope in self._comparing()}
         if points != self._points:
             self._points = points
@@ -192,6 +195,18 @@ class Choosing(Groups):
             self.members.new_tree()
         for link in list(self.context.clients):
             self._look_at(link)
+
+    def _look_again(self) -> None:
+        """What waits for a policy that has been replaced is lost when the version that had it is retired."""
+        for group in self.groups.values():
+            group.look_again()
+        if not self._looking and len(self.context.scoping.versions) > 1 and any(map(_waits, self.groups.values())):
+            self._looking = True
+            self.context.call_later(LOOK_AGAIN, self._looked)
+
+    def _looked(self) -> None:
+        self._looking = False
+        self._look_again()
 
     # --- members --------------------------------------------------------------------------------------
 
@@ -343,7 +358,7 @@ class Choosing(Groups):
         if view is None or not path:  # there was no such scope then
             return Choice(())
         choice = view.chosen(envelope.notification, clients, envelope.identity, path, load.__getitem__, waited=waited)
-        self.ruled(path[-1], term, envelope, clients, choice)
+        self.ruled(path[-1], term, envelope, clients, choice, waited=waited)
         return choice
 
     def tell_client(self, link: Link, message: AnyMessage) -> None:
@@ -364,3 +379,7 @@ class Choosing(Groups):
         """
         mark = self.context.marks_of((registration,)).get(gap.origin, NOWHERE)
         return gap.first if mark.epoch > gap.epoch else 1 if mark.epoch < gap.epoch else min(gap.first, mark.seq + 1)
+
+
+def _waits(group: Group) -> bool:
+    return isinstance(group, Panel) and group.holds

@@ -136,8 +136,7 @@ class Panel(Group):
 
     def _tell_lost(self, gap: Gap) -> None:
         super()._tell_lost(gap)
-        if gap.last is not None:  # without an end, it tells of what the facts leave open: others may decide that
-            self._unmet.note(EventKey(gap.origin, gap.epoch, gap.first))
+        self._unmet.note(EventKey(gap.origin, gap.epoch, gap.first))
 
     def _has_told(self, term: Term | None) -> None:
         """If there has been no new tree since, what was said has arrived. Else it is said again."""
@@ -192,6 +191,11 @@ class Panel(Group):
             if given or not (chosen and again):
                 self._has_given(envelope)
                 return
+
+    @property
+    def holds(self) -> bool:
+        """Whether something waits for the policy to decide."""
+        return bool(self._held)
 
     # --- what cannot be decided yet -------------------------------------------------------------------
 

@@ -128,6 +128,10 @@ class DecisionJudge:
         limit = most(use)
         if limit is not None and len(ruled.chosen) > limit:
             yield from self._disobeyed(record, f"it chose {_names(ruled.chosen)}, and may choose {limit} of them")
+        assert record.notification is not None
+        before = self.rulings(published.identity, Key(ruled.scope, record.notification))
+        if ruled.waited and not any(one.detail.waits for one in before):
+            yield from self._disobeyed(record, "it has never waited")
         if oracle is None:
             return
         expected = oracle.says(self._asked(record, ruled, published))
@@ -147,6 +151,7 @@ class DecisionJudge:
             at,
             ruled.candidates,
             lambda client: graph.attributes(client_node(client)),
+            ruled.waited,
         )
 
     def _judge_again(self, record: Record, ruled: Ruled, key: Key, use: PolicyUse) -> Iterator[Violation]:

@@ -177,6 +177,8 @@ class Ruled(NamedTuple):
     chosen: frozenset[str]
     waits: bool = False
     """Whether it cannot decide yet."""
+    waited: bool = False
+    """Whether this waited here for it before."""
 
 
 class Remembered(NamedTuple):

@@ -32,6 +32,8 @@ class Asked(NamedTuple):
     candidates: frozenset[str]
     attributes: Callable[[str], Mapping[str, Any]]
     """What the graph says about a client."""
+    waited: bool
+    """Whether it waited at this point before."""
 
 
 class State(Protocol):
@@ -172,7 +174,7 @@ class _Held:
         if not self.filter.matches(asked.notification):
             return asked.candidates
         this = (asked.event, asked.notification)
-        since = self.since.setdefault(this, len(self.came))
+        since = self.since.setdefault(this, 0 if asked.waited else len(self.came))
         meanwhile = {verdict for about, verdict in self.came[since:] if about == value}
         count = [one for one in self.said.get(value, ()) if one in meanwhile or one.at >= asked.at]
         if self.count:

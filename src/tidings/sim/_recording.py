@@ -32,7 +32,9 @@ def _record_decisions(trace: Trace, name: str, choosing: Choosing) -> None:
     def presides(scope: str, term: Term, before: Collection[Term]) -> None:
         trace.add(Op.PRESIDES, name, detail=Presiding(scope, term, tuple(before)))
 
-    def ruled(scope: str, term: Term, envelope: Envelope, candidates: Collection[str], choice: Choice) -> None:
+    def ruled(
+        scope: str, term: Term, envelope: Envelope, candidates: Collection[str], choice: Choice, *, waited: bool
+    ) -> None:
         identity, route = envelope.identity, envelope.routes[0]
         where = (*identity.key, identity.graph_epoch, route.path)
         trace.add(
@@ -41,7 +43,7 @@ def _record_decisions(trace: Trace, name: str, choosing: Choosing) -> None:
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=envelope.notification,
-            detail=Ruled(scope, term, *where, frozenset(candidates), frozenset(choice.clients), waits=choice.waits),
+            detail=Ruled(scope, term, *where, frozenset(candidates), frozenset(choice.clients), choice.waits, waited),
         )
 
     choosing.presides, choosing.ruled = presides, ruled

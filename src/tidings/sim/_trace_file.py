@@ -275,9 +275,9 @@ def _detail(op: Op, row: dict[str, Any]) -> Detail:
             scope, term, before = json.loads(row["extra"])
             return Presiding(scope, tuple(term), tuple(map(tuple, before)))
         case Op.RULED:
-            scope, term, origin, epoch, number, version, path, candidates, chosen, waits = json.loads(row["extra"])
+            scope, term, origin, epoch, number, version, path, candidates, chosen, *waits = json.loads(row["extra"])
             names = (frozenset(candidates), frozenset(chosen))
-            return Ruled(scope, tuple(term), origin, epoch, number, version, tuple(path), *names, waits)
+            return Ruled(scope, tuple(term), origin, epoch, number, version, tuple(path), *names, *waits)
         case Op.REMEMBERED:
             return Remembered(row["found"], Ending[row["ending"]], row["capped"], row["brokers"])
         case Op.FAULT:
