@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 from promised import PROMISES
@@ -15,7 +16,7 @@ from tidings.groups import Choosing, _panel, _under_way
 from tidings.model import Notification
 from tidings.scopes import OPEN, CreateScope, Join, PolicyKind, PolicyUse, Scopes, SetPolicy
 from tidings.scopes.policies import PolicyContext, _release, _state, _top_k
-from tidings.sim import Network, Op, Scenario, check
+from tidings.sim import Network, Op, Scenario, check, read_trace
 
 ONCE_BROKEN = [
     "ks18",  # what came back was forgotten by the next point, and decided again
@@ -47,6 +48,17 @@ def test_a_name_leads_back_to_its_run() -> None:
     assert [Scenario.named(name).name for name in ("ks7", "tkows7")] == ["ks7", "tkows7"]
     with pytest.raises(ValueError, match="needs scopes; let s, m or p stand before the seed"):
         Scenario.named("k5")
+
+
+def test_what_deciding_points_say_comes_back_from_a_file(tmp_path: Path) -> None:
+    trace = Scenario.named("ks1").run(PROMISES).network.trace
+    trace.write(tmp_path / "run.parquet")
+    said, again = (
+        [one for one in records if one.op in (Op.PRESIDES, Op.RULED)]
+        for records in (trace.records, read_trace(tmp_path / "run.parquet"))
+    )
+    assert {one.op for one in said} == {Op.PRESIDES, Op.RULED}
+    assert again == said
 
 
 class TestWhatIsFoundOut:

@@ -16,7 +16,7 @@ from tidings.sim._trace_file import COLUMNS
 PROMISES = Promises.load()
 
 
-@pytest.mark.parametrize("name", ["1", "s3", "hs1", "m5", "p4", "r2", "h7", "ks1"])
+@pytest.mark.parametrize("name", ["1", "s3", "hs1", "m5", "p4", "r2", "h7"])
 def test_everything_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     network = Scenario.named(name).run(PROMISES).network
     assert network.trace.write(tmp_path / "run.parquet", name) == len(network.trace.records)

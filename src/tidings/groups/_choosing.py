@@ -327,6 +327,11 @@ class Choosing(Groups):
         policy = view.decides_by(path)
         return policy is None or any(one.decides_by(path) == policy for one in self._views())
 
+    def gives_to_several(self, key: str) -> bool:
+        """Whether a policy of a scope may give something to several of its members."""
+        scope = GroupName.of_key(key).scope
+        return any(view.gives_to_several(scope) for view in self._views())
+
     def remembered(self, key: str) -> dict[str, bytes]:
         """What the policies of a scope must know at its next deciding point, of all versions that still judge."""
         scope, states = GroupName.of_key(key).scope, dict[str, bytes]()

@@ -59,6 +59,10 @@ class Host(GroupHost, Protocol):
         """
         ...
 
+    def gives_to_several(self, key: str) -> bool:
+        """Whether a policy of a scope may give something to several of its members."""
+        ...
+
     def remembered(self, key: str) -> dict[str, bytes]:
         """What the policies of a scope must know at its next deciding point."""
         ...
@@ -136,7 +140,9 @@ class Panel(Group):
 
     def _tell_lost(self, gap: Gap) -> None:
         super()._tell_lost(gap)
-        self._unmet.note(EventKey(gap.origin, gap.epoch, gap.first))
+        # Without an end, it tells of what the facts leave open: others may decide that, unless it goes to several.
+        if gap.last is not None or self._asking.gives_to_several(self.key):
+            self._unmet.note(EventKey(gap.origin, gap.epoch, gap.first))
 
     def _has_told(self, term: Term | None) -> None:
         """If there has been no new tree since, what was said has arrived. Else it is said again."""

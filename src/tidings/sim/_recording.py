@@ -30,7 +30,7 @@ def _record_decisions(trace: Trace, name: str, choosing: Choosing) -> None:
     """What a broker decides for scopes."""
 
     def presides(scope: str, term: Term, before: Collection[Term]) -> None:
-        trace.add(Op.PRESIDES, name, detail=Presiding(scope, term, tuple(before)))
+        trace.add(Op.PRESIDES, name, detail=Presiding(scope, _plain(term), tuple(map(_plain, before))))
 
     def ruled(
         scope: str, term: Term, envelope: Envelope, candidates: Collection[str], choice: Choice, *, waited: bool
@@ -43,7 +43,9 @@ def _record_decisions(trace: Trace, name: str, choosing: Choosing) -> None:
             publication=identity.publisher_seq,
             publisher=identity.publisher,
             notification=envelope.notification,
-            detail=Ruled(scope, term, *where, frozenset(candidates), frozenset(choice.clients), choice.waits, waited),
+            detail=Ruled(
+                scope, _plain(term), *where, frozenset(candidates), frozenset(choice.clients), choice.waits, waited
+            ),
         )
 
     choosing.presides, choosing.ruled = presides, ruled
@@ -95,3 +97,7 @@ def _record_versions(trace: Trace, broker: Broker, scopes: Scopes) -> None:
 
     broker.scoping.activated = activated
     activated(broker.scoping.active.version)
+
+
+def _plain(term: Term) -> tuple[int, str, int]:
+    return term.number, term.point, term.epoch

@@ -88,6 +88,11 @@ def compares(use: PolicyUse) -> bool:
     return use.name in COMPARING or (use.name not in CATALOGUE and "point" in use.parameters)
 
 
+def gives_to_one(use: PolicyUse) -> bool:
+    """Whether a policy gives everything to one member; of one that is not of the catalogue nobody knows."""
+    return use.name in ("one-of-n", "single")
+
+
 def keeps_state(use: PolicyUse) -> bool:
     """Whether the answers of a policy depend on earlier ones; of one that is not of the catalogue, they may."""
     return use.name not in _STATELESS and compares(use)

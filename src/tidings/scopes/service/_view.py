@@ -16,7 +16,7 @@ from tidings.scopes._passage import Passage
 from tidings.scopes._seat import Seat
 from tidings.scopes._sessions import SessionMode, sessions_of
 from tidings.scopes.policies._policy import Load, PolicyKind, PolicyUse
-from tidings.scopes.policies._registry import compares, keeps_state, may_delay
+from tidings.scopes.policies._registry import compares, gives_to_one, keeps_state, may_delay
 from tidings.scopes.policies._running import Running, running
 
 from ._rights import administers
@@ -216,6 +216,11 @@ class View:
         kind = PolicyKind.DELIVERY if incoming else PolicyKind.INTERNAL
         use = self._graph.scopes[scope].policies.get(kind.value) if scope in self._graph.scopes else None
         return kind, use if use is not None and compares(use) else None
+
+    def gives_to_several(self, scope: str) -> bool:
+        """Whether a policy of a scope that is asked at its deciding point may choose several."""
+        uses = self._graph.scopes[scope].policies.values() if scope in self._graph.scopes else ()
+        return any(compares(use) and not gives_to_one(use) for use in uses)
 
     def remembered(self, scope: str) -> dict[str, bytes]:
         """What the policies of a scope must know at its next deciding point, by kind and policy."""
