@@ -290,6 +290,33 @@ def test_one_switch_stops_everything_that_was_deployed_and_nothing_that_comes_la
     assert len(heard) == 1
 
 
+def test_nobody_uses_up_the_quota_of_another_tenant() -> None:
+    here = World("a", [], options={"a": replace(OPTIONS, deployments_per_second=4)})
+    here.network.add_client("eve", "a")
+    for number in range(10):
+        here.network.add_client(f"eve{number}", "a")
+    here.network.run()
+    known = here.question(name="acme.known")
+    here.deploy(known)
+    here.network.run(5)
+    forged = msgspec.structs.replace(here.python(), signature=b"x" * 64)
+    for number in range(10):
+        here.say("eve", Deploy(f"forged {number}", forged, False))
+    for number in range(10):
+        here.say(f"eve{number}", Deploy(f"known {number}", known, False))
+    assert isinstance(here.deploy(here.question(name="acme.mine")), Surveyed)
+    assert isinstance(here.answers["forged 0"], Declined)
+    assert isinstance(here.answers["known 0"], Surveyed)
+
+
+def test_what_is_remembered_of_tenants_that_may_not_be_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.aggregation._acceptance.MAX_REMEMBERED", 3)
+    here = World("a", [])
+    for number in range(5):
+        here.refusal(msgspec.structs.replace(here.python(name=f"acme{number}.readings"), signature=b"x" * 64))
+    assert len(here.deployments("a")._acceptance._buckets) <= 3
+
+
 @pytest.mark.req("AGG-186")
 def test_a_tenant_has_quotas() -> None:
     here = World("a", [], options={"a": replace(OPTIONS, max_deployed=2, deployments_per_second=4)})
@@ -305,7 +332,7 @@ def test_a_tenant_has_quotas() -> None:
     here.network.run(5)
     said = [here.answers[id] for id in answers]
     assert any(
-        isinstance(one, Declined) and "acme deploys more than 4 times a second; wait" in one.reason for one in said
+        isinstance(one, Declined) and "ca deploys more than 4 times a second; wait" in one.reason for one in said
     )
 
 

@@ -265,6 +265,25 @@ def test_small_numbers_are_withheld_and_so_is_how_they_change() -> None:
     assert guest.results[-3:] == [(3, False), (None, True), (0, False)]
 
 
+def test_one_client_with_many_subscriptions_is_not_told_as_a_large_number() -> None:
+    network = house(options=AggregationOptions(threshold=3))
+    for number in range(5):
+        network.clients["a"].subscribe("price > 5", id=f"s{number}")
+    network.run()
+    guest, boss = Door(network), network.clients["boss"].watch("subscription_count", "price > 3")
+    guest.ask(Watch("x", "subscription_count", "price > 3"))
+    assert "'guest' may not measure what clients do in the root scope, only count them" in guest.reason
+    assert boss.last is not None
+    assert boss.last.value == 5
+
+
+def test_the_number_of_brokers_is_about_no_client_and_never_withheld() -> None:
+    network = house(options=AggregationOptions(threshold=100))
+    guest = Door(network)
+    guest.ask(Watch("x", "broker_count"))
+    assert guest.results == [(4, False)]
+
+
 def test_a_bound_does_not_show_what_is_withheld() -> None:
     network = house(options=AggregationOptions(threshold=3))
     subscribe(network, "ab")

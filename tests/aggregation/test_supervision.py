@@ -154,6 +154,20 @@ def test_a_worker_that_speaks_unasked_is_ended() -> None:
     assert supervisor.state is State.ABSENT
 
 
+@pytest.mark.parametrize("speaks", [True, False])
+def test_code_that_ends_its_worker_behind_each_answer_is_quarantined(speaks: bool) -> None:
+    supervisor = a_supervisor()
+    quarantined: list[Any] = []
+    for at in range(STRIKES):
+        assert quarantined == []
+        supervisor.submit("acme.a", JOBS, at)
+        supervisor.reply(good(sent(supervisor.ready((), at))), at)
+        effects = supervisor.reply(Reply(1, []), at) if speaks else supervisor.lost("it ended", at)
+        quarantined += [one for one in effects if isinstance(one, Quarantined)]
+    assert [one.definition for one in quarantined] == ["acme.a"]
+    assert supervisor.strikes("acme.b") == 0
+
+
 def test_a_worker_that_does_not_start_is_told_to_all_who_wait_and_tried_again_later() -> None:
     supervisor = a_supervisor()
     one, _ = supervisor.submit("acme.a", JOBS, 0)

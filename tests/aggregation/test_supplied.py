@@ -62,6 +62,17 @@ def test_active_publishers_are_clients_that_published_within_the_window_each_onc
     assert [told[start + 1_000 * at] for at in range(1, 8)] == [2, 3, 3, 2, 1, 0, 0]
 
 
+def test_load_is_what_the_clients_of_each_broker_publish() -> None:
+    world = network()
+    watch = ask(world, "load", filter=Filter.parse("type = 'load'"), window="2s")
+    for client, count in (("a", 6), ("b", 2), ("c", 0)):
+        for _ in range(count):
+            world.clients[client].publish({"type": "load", "tidings.broker": "9"})
+    world.clients["c"].publish(type="other")
+    world.run(6)
+    assert {'["1"]': 3.0, '["2"]': 1.0} in windows(watch).values()
+
+
 def test_a_publisher_that_roams_within_a_window_is_one() -> None:
     world = network()
     watch = ask(world, "active_publishers", window="4s SLIDE 1s")

@@ -7,12 +7,14 @@ import random
 from collections.abc import Iterator, Mapping
 
 import pytest
+from msgspec.msgpack import encode
 
 from tidings.aggregation import Aggregation, question_of
 from tidings.aggregation._windows import MAX_GROUPS, Measured, Measuring, Windows
+from tidings.aggregation.definitions import Included, group_key
 from tidings.aggregation.messages import Result
 from tidings.broker import Advice, Feature, Joinpoint, Link
-from tidings.model import Identity, Notification, PartialRefused
+from tidings.model import Identity, Location, Notification, PartialRefused
 from tidings.scopes import CreateScope, Join, Scopes
 from tidings.sim import Network, topologies
 from tidings.sim._aggregates import kept_aggregates
@@ -203,6 +205,7 @@ def test_every_function_of_the_language_is_answered_by_several_brokers(function:
         b"\x91\x93\x07\x01\x91\x92\xa0\xc4\x02xx",
         b"\x91\x93\x07\x01\x91\x92\xa0\xc4\x00",
         b"\x90" * 40_000,
+        encode([(7, 1, [("a group", b"2")], None)]),
     ],
 )
 def test_windows_that_are_none_are_refused(hostile: bytes) -> None:
@@ -212,11 +215,35 @@ def test_windows_that_are_none_are_refused(hostile: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "group", ["", "r1", "[]", '["r1"]', '["r1","r2","r3"]', '[["r1"],"r2"]', "[1e999,2]", "[" * 5_000]
+)
+def test_a_group_that_is_none_is_refused_before_a_client_sees_it(group: str) -> None:
+    form = Windows(question_of("count() BY rack, row WINDOW 2s"), lambda: 2, lambda: 7)
+    told = [(7, 1, [(group_key(["r1", None]), b"2"), (group_key([2.5, Location("/a")]), b"3")], None)]
+    assert len(form.decode(encode(told))[7].groups) == 2
+    with pytest.raises(PartialRefused, match="is no group of"):
+        form.decode(encode([(7, 1, [(group, b"2")], None)]))
+
+
+def test_too_many_panes_are_unknown_and_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.aggregation._windows.MAX_HELD", 3)
+    measuring = Measuring("count() WINDOW 8s SLIDE 2s", "b", 0)
+    for at in (1_000, 1_500, 3_000, 5_000):
+        measuring.take(Notification(n=at), Identity("b", 1, at, "p", 1, at * 1_000), at)
+    measuring.take(Notification(n=9), Identity("b", 1, 7_500, "p", 1, 7_500_000), 7_500)
+    assert {window: one.brokers for window, one in measuring.close(15_100).items()} == {5: None, 6: None, 7: None}
+    for at in (17_000, 19_000):  # earlier panes have gone
+        measuring.take(Notification(n=at), Identity("b", 1, at, "p", 1, at * 1_000), at)
+    assert measuring.close(23_100)[11] == Measured(1, {"": 2}, (Included("b", 1, 17_000, 19_000),))
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("p95(load)", "WINDOW"),
         ("p95(load WINDOW 60s", "column"),
         ("count() WINDOW 7s SLIDE 2s", "multiple"),
+        ("count() WINDOW 1s SLIDE 1ms", "ends every 1ms; brokers compute one every 100ms at most"),
     ],
 )
 def test_a_question_that_cannot_be_is_refused(text: str, words: str) -> None:

@@ -171,11 +171,11 @@ async def test_a_bad_call_costs_that_call(what: str) -> None:
     call, error, told = BAD[what]
     async with brokers("b") as servers, tidings.connect(url(servers["b"]), name="alice") as client:
         subscription = await client.subscribe("EXISTS(n)")
-        frames = client._link.waiting
+        frames = client._link.traffic.waiting
         with pytest.raises(error, match=told) as caught:
             await awaited(call(client))
         assert isinstance(caught.value, tidings.TidingsError)
-        assert client._link.waiting <= frames, "something was sent"
+        assert client._link.traffic.waiting <= frames, "something was sent"
         await client.publish(n=1)
         assert [n["n"] for n in await take(subscription, 1)] == [1]
         assert client.statistics().reconnects == 0
@@ -336,7 +336,7 @@ async def test_what_a_broker_cannot_read_is_a_wire_error_of_that_call() -> None:
         await asyncio.sleep(0)
         from tidings.wire import Advertise, Frame
 
-        client._link.send(Frame(Advertise(id, Filter.parse("n = 1"), number="no number")))  # type: ignore[arg-type]
+        client._link.traffic.send(Frame(Advertise(id, Filter.parse("n = 1"), number="no number")))  # type: ignore[arg-type]
         with pytest.raises(tidings.WireError, match="cannot read this request"):
             await asyncio.wait_for(waiting, 10)
         await (await client.publish(n=1))

@@ -130,12 +130,12 @@ async def test_while_a_callback_is_slow_the_client_stops_reading_and_nothing_is_
         for n in range(50):
             await (await writer.publish(n=n))  # one at a time: what one read brings is taken in one go
         await until(lambda: subscription.waiting >= 10)
-        assert reader._link._paused
+        assert reader._link.traffic._paused
         assert heard == []
         go_on.set()
         await until(lambda: len(heard) == 50)
         assert heard == list(range(50))
-        assert not reader._link._paused
+        assert not reader._link.traffic._paused
 
 
 @on_both

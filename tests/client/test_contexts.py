@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import threading
 from collections.abc import Awaitable, Callable
@@ -151,25 +152,34 @@ def test_in_any_interleaving_a_publication_reacts_to_what_its_task_is_handling(s
 
 @pytest.mark.req("VIS-703")
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), SESSIONS), min_size=1, max_size=10))
-def test_in_any_interleaving_a_publication_reacts_to_what_its_thread_is_handling(steps: list[Any]) -> None:
-    """Threads read two subscriptions in turns; after each step, each of them publishes."""
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.none() | SESSIONS), min_size=1, max_size=10),
+    st.integers(0, 1),
+)
+def test_in_any_interleaving_a_publication_reacts_to_what_its_thread_is_handling(steps: list[Any], ended: int) -> None:
+    """Threads read two subscriptions in turns, and sometimes find nothing; after each step, each of them publishes."""
     client, loop = Local(2), asyncio.new_event_loop()
-    here = SimpleNamespace(call=loop.run_until_complete)
+    here = SimpleNamespace(call=loop.run_until_complete, visit=lambda end: end())
     subscriptions = [sync.Subscription(here, twin) for twin in client.subscriptions]  # type: ignore[arg-type]
     with contextlib.ExitStack() as stack:
         stack.callback(loop.close)
         threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
         handling: list[dict[int, frozenset[str]]] = [{} for _ in threads]
         for which, at, tags in steps:
-            client.arrive(at, *tags)
-            threads[which].submit(subscriptions[at].receive).result()
+            if tags is not None:
+                client.arrive(at, *tags)
+            got = threads[which].submit(subscriptions[at].receive, 0).result()
+            assert (got is None) == (tags is None)
             handling[which].pop(at, None)
             if tags:
                 handling[which][at] = tags
             for thread, known in zip(threads, handling, strict=True):
                 expected = combined(list(known.values())) if known else ()
                 assert thread.submit(client.publish).result() == expected
+        threads[0].submit(subscriptions[ended].unsubscribe).result()
+        for thread, known in zip(threads, handling, strict=True):
+            known.pop(ended, None)
+            assert thread.submit(client.publish).result() == (combined(list(known.values())) if known else ())
 
 
 @pytest.mark.req("VIS-703")
@@ -343,6 +353,35 @@ def test_tasks_that_a_loop_starts_keep_the_context_if_they_are_to_and_the_loop_d
         assert client.publish() == (), "it has handled everything"
         over.set()
         assert await asyncio.gather(*started) == ([("in:a",), ("in:b",)] if keep else [(), ()])
+
+    asyncio.run(run())
+
+
+@pytest.mark.req("VIS-703")
+def test_what_is_handled_in_tasks_of_their_own_ends_with_the_subscription_or_is_forgotten() -> None:
+    async def run() -> None:
+        client = Local(1)
+        (subscription,) = client.subscriptions
+        over = asyncio.Event()
+
+        async def handle(*, slowly: bool) -> tuple[str, ...]:
+            await anext(subscription)
+            before = client.publish()
+            if slowly:
+                await over.wait()
+            return before + client.publish()
+
+        for number in range(100):
+            client.arrive(0, "in:a")
+            assert await asyncio.create_task(handle(slowly=False)) == ("in:a", "in:a"), number
+        gc.collect()
+        assert len(subscription._causes) < 5, "of a hundred, those of tasks that are still known somewhere"
+        client.arrive(0, "in:b")
+        slow = asyncio.create_task(handle(slowly=True))
+        await asyncio.sleep(0)
+        subscription.unsubscribe()
+        over.set()
+        assert await slow == ("in:b",), "it ended with the subscription"
 
     asyncio.run(run())
 

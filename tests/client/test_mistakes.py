@@ -48,7 +48,7 @@ WAITING = {
 @on_both
 async def test_who_waits_for_the_broker_hears_that_the_client_was_closed(what: str) -> None:
     async with cut_off() as (client, _):
-        client._link.flowing = True  # one publication is under way, and there is room for no more
+        client._link.traffic.flowing = True  # one publication is under way, and there is room for no more
         receipt = await client.publish(n=0)
         waiting = asyncio.create_task(WAITING[what](client))
         await asyncio.sleep(0.01)
@@ -218,7 +218,7 @@ async def test_a_client_that_cannot_read_what_comes_does_not_connect_again_and_a
         def fail(frame: object) -> None:
             raise ZeroDivisionError
 
-        client._link.receive = fail
+        client._link.traffic.receive = fail
         client.subscribe("TRUE")  # the broker answers it, in every new connection
         await asyncio.sleep(0.5)
         assert 2 <= client.statistics().reconnects <= 8

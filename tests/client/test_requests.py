@@ -8,13 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from client.transports import brokers, on_both, on_sockets, until, url
+from client.transports import brokers, on_both, on_sockets, until, url, way_to
 from serving import serving
 
 import tidings
 from tidings import sync
+from tidings.broker import RoutingOptions
 from tidings.broker._causes import Cause, _current
 from tidings.net import Access, AccessEntry, Options
+from tidings.scopes import Interface
 from tidings.scopes.service import _requests
 from tidings.wire import Opening
 from tidings.wire._messages import MAX_TAG
@@ -248,6 +250,45 @@ async def test_the_requests_of_one_identity_are_bounded(monkeypatch: pytest.Monk
         assert (await third)["ok"]
 
 
+@on_sockets
+async def test_a_request_that_is_refused_opens_no_session() -> None:
+    entries = {
+        "asker": AccessEntry("asker", publish=tidings.Filter.parse("type = 'other'")),
+        "answerer": AccessEntry("answerer"),
+    }
+    routing = RoutingOptions(advertisements=True)
+    async with (
+        brokers(["a"], access=Access(entries), routing=routing) as servers,
+        tidings.connect(url(servers["a"]), token="asker", name="asker") as asker,
+        tidings.connect(url(servers["a"]), token="answerer", name="answerer") as answerer,
+    ):
+        await answerer.subscribe("type = 'question'")
+        sessions = servers["a"].host.broker.features["requests"]
+        with pytest.raises(tidings.AccessDenied):
+            await asker.request(type="question")
+        with pytest.raises(tidings.NotAdvertised):
+            await asker.request(type="other")
+        assert sessions.open == 0
+
+
+@on_both
+async def test_a_request_that_cannot_leave_waits_no_longer_than_it_says() -> None:
+    async with brokers(["a"]) as servers, way_to(servers["a"]) as way, tidings.connect(way.url) as asker:
+        way.closed = True
+        way.cut()
+        await until(lambda: not asker.connected)
+        with pytest.raises(tidings.NoReply) as late:
+            await asker.request(type="question", timeout=0.3)
+        assert str(late.value) == (
+            "the request has not left within 0.3 s, because there is no broker now, or it takes no more; ask again "
+            "later"
+        )
+        assert [one async for one in asker.request(type="question", timeout=0.1)] == []
+        way.closed = False
+        with pytest.raises(tidings.NoResponder):
+            await asker.request(type="question", timeout=60)
+
+
 @on_both
 async def test_a_session_ends_with_its_opener_and_after_a_time_without_a_reply() -> None:
     async with (
@@ -319,6 +360,37 @@ async def test_a_reply_is_what_its_replier_may_publish_and_its_requester_may_see
         assert str(hidden.value) == "the requester may not see this reply; an operator may change that"
         await question.reply(type="open")
         assert (await asked)["type"] == "open"
+
+
+@on_both
+async def test_a_reply_is_judged_as_a_reaction_to_its_request() -> None:
+    """The requester may see answers in the session scope only, and a request belongs to a session of its own."""
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="root") as root,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="helper") as helper,
+    ):
+        for scope, imposed in (
+            ("plain", Interface.parse(input="type = 'other'")),
+            ("s", Interface.parse(output="type = 'other'")),
+        ):
+            await root.admin.create_scope(scope)
+            await root.admin.join("@asker", scope, imposed=imposed)
+            await root.admin.join("@helper", scope)
+        await root.admin.make_session("s")
+        questions = await helper.subscribe("type = 'question'")
+        for session in (True, False):
+            asked = asyncio.create_task(asker.request(type="question", timeout=5)._first())
+            question = await anext(questions)
+            if session:
+                with pytest.raises(tidings.NotAllowed):
+                    await question.reply(type="answer")
+                asked.cancel()
+                await root.admin.end_session("s")
+            else:
+                await question.reply(type="answer")
+                assert (await asked)["type"] == "answer"
 
 
 @on_both

@@ -6,6 +6,8 @@ from typing import Any
 
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Roaming, Scheme
 from tidings.mobility._copies import read_saying
+from tidings.mobility._handing_over import HandingOver
+from tidings.mobility._homes import Homes
 from tidings.mobility._keeping import Keeping
 from tidings.sim import Network, SimClient, Weather
 from tidings.wire import Routed
@@ -42,6 +44,14 @@ def roaming(world: Network, broker: str) -> Roaming:
 
 def keeping(world: Network, broker: str) -> Keeping:
     return roaming(world, broker).keeping
+
+
+def handing(world: Network, broker: str) -> HandingOver:
+    return roaming(world, broker).handing
+
+
+def homes(world: Network, broker: str) -> Homes:
+    return roaming(world, broker).homes
 
 
 def states(world: Network, client: str = "phone") -> dict[str, str]:

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from mobility.roamers import held, keeping, network, numbers, states, walker
+from mobility.roamers import handing, held, homes, keeping, network, numbers, states, walker
 
 from tidings.broker import RoutingOptions
 from tidings.mobility import Outcome
@@ -69,7 +69,7 @@ def test_each_copy_has_what_was_published_while_it_was_being_activated(slow: str
     assert not {"Fetch", "Wave"} & set(asked)  # the copy had it all
     assert all(of(phone, feed) == list(range(140)) for feed in feeds)
     world.run(8)
-    assert keeping(world, "b").outcomes[Outcome.HIT] == 1
+    assert handing(world, "b").outcomes[Outcome.HIT] == 1
     assert not check(world.trace)
 
 
@@ -146,4 +146,4 @@ def test_a_client_that_dies_is_one_that_is_away_and_one_that_stays_dead_leaves_n
             world.run(130)
             assert states(world) == {}
             assert all(not keeping(world, name).buffer.bytes for name in "abc")
-            assert not keeping(world, "a").homes
+            assert not homes(world, "a")

@@ -237,8 +237,8 @@ async def test_clients_can_neither_order_an_evacuation_nor_speak_for_others(worl
     ):
         refused = world.network.brokers["a"].statistics.refused
         for body in (pack(GoElsewhere(7)), b"\xc1", pack(("order", 1, True))):
-            mallory._link.send(Frame(Extension(EVACUATION, body)))
-        mallory._link.send(Frame(Extension(EVACUATION, pack(Stays(7)))))  # nobody has asked it
+            mallory._link.traffic.send(Frame(Extension(EVACUATION, body)))
+        mallory._link.traffic.send(Frame(Extension(EVACUATION, pack(Stays(7)))))  # nobody has asked it
         await asyncio.sleep(1)
         assert world.network.brokers["a"].statistics.refused == refused + 3
         assert not (await asked(world, "a", "a", begin=False)).began

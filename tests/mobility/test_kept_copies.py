@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mobility.roamers import BROKERS, OPTIONS, held, keeping, network, numbers, roaming, states, walker
+from mobility.roamers import BROKERS, OPTIONS, handing, held, homes, keeping, network, numbers, roaming, states, walker
 
 from tidings.mobility import MobilityOptions, Outcome, Scheme
 from tidings.mobility._copies import Announced, Deactivate, Propagate, Saying, Whose
@@ -41,7 +41,7 @@ def test_a_copy_that_listened_listens_again_after_a_restart_and_is_ready_when_it
     world.run(0.02)
     assert numbers(phone) == [1, 2]
     world.run(8)
-    assert keeping(world, "b").outcomes[Outcome.HIT] == 1
+    assert handing(world, "b").outcomes[Outcome.HIT] == 1
     assert not check(world.trace)
     assert states(world) == {"a": "passive", "c": "passive"}
     world.crash("b")
@@ -123,7 +123,7 @@ def test_what_a_broker_that_died_hosted_is_forgotten_there_and_at_its_neighbours
     assert states(world) == {"b": "active", "c": "active"}  # its client may come yet
     world.run(40)
     assert states(world) == {}
-    assert all(not keeping(world, name).buffer.bytes and not keeping(world, name).homes for name in BROKERS)
+    assert all(not keeping(world, name).buffer.bytes and not homes(world, name) for name in BROKERS)
     for name in "abc":
         assert not world.disk(name).items("copies")
         assert not world.disk(name).items("copies listening")
@@ -198,8 +198,8 @@ def test_an_announcement_of_a_stranger_changes_nothing() -> None:
     world = network()
     walker(world)
     feature = roaming(world, "a")
-    sent = feature.controlling.sent
+    sent = feature.placing.sent
     epoch = feature.controlling._clients["phone"].whose.epoch
     feature.on_routed("c", pack(Saying(Announced(((Whose("phone", "mallory", epoch), 1, True),)))))
-    assert feature.controlling.sent == sent
+    assert feature.placing.sent == sent
     assert OPTIONS.scheme is Scheme.PROACTIVE

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from mobility.roamers import keeping, network, numbers, roaming, states, walker
+from mobility.roamers import handing, keeping, network, numbers, roaming, states, walker
 
 import tidings
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Outcome, Roaming, Scheme
@@ -144,7 +144,7 @@ def test_a_broker_on_the_way_needs_to_know_nothing_of_copies() -> None:
     car.attach("y")
     world.run(8)
     assert sorted(str(one.get("light")) for one in car.received) == ["None", "red"]
-    assert keeping(world, "y").outcomes[Outcome.HIT] == 1
+    assert handing(world, "y").outcomes[Outcome.HIT] == 1
     assert world.brokers["m"].statistics.refused == refused
     assert not check(world.trace)
 

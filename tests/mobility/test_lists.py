@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mobility.roamers import Said, keeping, network, numbers, overheard, roaming, states, to, walker
+from mobility.roamers import Said, handing, keeping, network, numbers, overheard, roaming, states, to, walker
 
 from tidings.mobility import Outcome
 from tidings.mobility._claims import Claims, Ruling, read
-from tidings.mobility._controlling import REPLY_TIME
+from tidings.mobility._placing import REPLY_TIME
 from tidings.sim import Network, SimClient, check
 from tidings.sim._invariants import waste
 from tidings.wire import Routed
@@ -76,7 +76,7 @@ def test_copies_that_both_brokers_want_are_used_again_and_only_the_one_that_was_
     phone.attach("c")
     world.run(8)
     assert numbers(phone) == [1]
-    assert keeping(world, "c").outcomes[Outcome.HIT] == 1
+    assert handing(world, "c").outcomes[Outcome.HIT] == 1
     assert not check(world.trace)
 
 

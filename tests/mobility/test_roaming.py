@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mobility.roamers import ALL, BROKERS, held, keeping, network, numbers, roaming, states, walker
+from mobility.roamers import ALL, BROKERS, handing, held, homes, keeping, network, numbers, roaming, states, walker
 
 from tidings.mobility import MobilityOptions, Neighbourhood, Outcome, Scheme
 from tidings.mobility._protocol import TABLES
@@ -39,7 +39,7 @@ def test_a_client_that_moves_to_a_broker_that_is_ready_gets_what_it_missed_from_
     assert numbers(phone) == [1, 2, 3]
     assert not {"Fetch", "Wave", "Subscribe"} & set(asked)  # nobody else is needed
     world.run(8)
-    assert keeping(world, "b").outcomes[Outcome.HIT] == 1
+    assert handing(world, "b").outcomes[Outcome.HIT] == 1
     assert states(world) == {"a": "passive", "c": "passive"}
     feed.publish(n=4)
     world.run()
@@ -65,8 +65,8 @@ def test_while_the_neighbour_graph_is_empty_nothing_is_sent_and_nothing_is_woven
     assert broker.at_ack == broker.delivery.ack
     phone.vanish(noticed=0.5, kept=60)
     world.run(5)
-    assert roaming(world, "a").controlling.sent == 0
-    assert not keeping(world, "a").homes
+    assert roaming(world, "a").placing.sent == 0
+    assert not homes(world, "a")
 
 
 @pytest.mark.req("MOB-028")
@@ -119,19 +119,19 @@ def test_going_and_coming_announces_and_withdraws_nothing_at_the_home_broker() -
 def test_who_goes_and_comes_all_the_time_is_activated_more_and_more_patiently() -> None:
     world = network()
     phone, feed = walker(world)
-    broker, controlling = world.brokers["a"], roaming(world, "a").controlling
+    broker, feature = world.brokers["a"], roaming(world, "a")
     link = broker.client("phone")
     assert link is not None
 
     def go_and_come(n: int) -> int:
-        sent = controlling.sent
+        sent = feature.placing.sent
         broker.away(link)
         world.run(0.75)
         feed.publish(n=n)
         world.run(0.75)
         broker.back(link)
         world.run(0.5)
-        return controlling.sent - sent
+        return feature.placing.sent - sent
 
     assert [go_and_come(n) for n in range(16)] == [4] * 11 + [0] * 5  # two copies that listen, and rest
     assert numbers(phone) == list(range(16))
@@ -144,7 +144,7 @@ def test_who_goes_and_comes_all_the_time_is_activated_more_and_more_patiently() 
     world.run(61)
     assert go_and_come(16) == 4  # it has calmed down
     assert numbers(phone) == list(range(17))
-    assert len(controlling._departures) == 1
+    assert len(feature.controlling._patience) == 1
 
 
 @pytest.mark.req("MOB-042")
@@ -156,12 +156,12 @@ def test_who_is_away_for_too_long_leaves_nothing_behind_and_is_served_by_the_ori
     feed.publish(n=1)
     world.run(30)
     assert states(world) == {}
-    assert not keeping(world, "a").homes
+    assert not homes(world, "a")
     assert all(not keeping(world, name).buffer.bytes for name in BROKERS)
     phone.attach("b")
     world.run()
     assert numbers(phone) == [1]
-    assert keeping(world, "b").outcomes[Outcome.MISS] == 1
+    assert handing(world, "b").outcomes[Outcome.MISS] == 1
     assert not check(world.trace)
 
 
@@ -171,10 +171,10 @@ def test_who_unsubscribes_while_it_is_connected_is_not_listened_for() -> None:
     id = phone.subscribe("m >= 0")
     world.run(3)
     [first] = [one for one in phone._local.subscriptions if one != id]
-    sent = roaming(world, "a").controlling.sent
+    sent = roaming(world, "a").placing.sent
     phone.unsubscribe(first)
     world.run(3)
-    assert roaming(world, "a").controlling.sent == sent + 2  # one message for each neighbour
+    assert roaming(world, "a").placing.sent == sent + 2  # one message for each neighbour
     phone.vanish(noticed=0.5, kept=60)
     world.run(3)
     feed.publish(n=1)
@@ -209,9 +209,9 @@ def test_a_client_that_arrives_before_it_is_missed_is_served_and_its_copies_rest
     phone.attach("b")
     world.run(10)
     assert numbers(phone) == [1]
-    assert keeping(world, "b").outcomes[Outcome.EARLY] == 1
+    assert handing(world, "b").outcomes[Outcome.EARLY] == 1
     assert states(world) == {"a": "passive", "c": "passive"}
-    assert not keeping(world, "a").homes
+    assert not homes(world, "a")
 
 
 def test_what_was_overwritten_is_asked_of_its_origin() -> None:
@@ -246,7 +246,7 @@ def test_what_is_lost_on_the_way_to_a_client_is_owed_though_another_of_its_subsc
     phone.subscribe("n >= 50", id="other")  # its copies have another filter, so the origin owes it what it may want
     phone.attach("b")
     world.run(0.007)
-    assert keeping(world, "b").served
+    assert handing(world, "b").served
     phone.vanish(noticed=0.1, kept=60)  # what was handed over is lost
     world.run(1)
     phone.attach("b")
@@ -292,10 +292,10 @@ def test_copies_are_said_again_on_a_new_tree() -> None:
 def test_a_copy_whose_edge_is_forgotten_while_copies_are_said_again_is_deleted() -> None:
     world = network()
     walker(world)
-    controlling, graph = roaming(world, "a").controlling, roaming(world, "a")._neighbourhood.graph
+    placing, graph = roaming(world, "a").placing, roaming(world, "a")._neighbourhood.graph
     graph.forget("a", "c", at=0, pinned=True)
-    controlling.reconcile()
-    controlling.say_again()
+    placing.reconcile()
+    placing.say_again()
     world.run(3)
     assert states(world) == {"b": "passive"}
 
@@ -404,8 +404,8 @@ def test_the_first_who_moves_over_an_edge_finds_nothing_and_the_next_one_a_copy(
         phone.attach(broker)
         world.run(8)
     assert numbers(phone) == [0, 1, 2]
-    assert keeping(world, "b").outcomes == {Outcome.HIT: 1, Outcome.EARLY: 0, Outcome.MISS: 1}
-    assert keeping(world, "a").outcomes[Outcome.HIT] == 1
+    assert handing(world, "b").outcomes == {Outcome.HIT: 1, Outcome.EARLY: 0, Outcome.MISS: 1}
+    assert handing(world, "a").outcomes[Outcome.HIT] == 1
 
 
 @pytest.mark.req("MOB-052")
@@ -429,7 +429,7 @@ def test_many_clients_with_several_subscriptions_each_move_by_themselves() -> No
             phone.attach("abc"[(n + 1) % 3])
     world.run(8)
     assert all(sorted(map(str, numbers(phone))) == list("012345") for phone in phones)
-    assert sum(keeping(world, name).outcomes[Outcome.HIT] for name in BROKERS) == 3
+    assert sum(handing(world, name).outcomes[Outcome.HIT] for name in BROKERS) == 3
     assert not check(world.trace)
 
 
@@ -453,7 +453,7 @@ def test_every_algorithm_has_copies(scheme: str, advertisements: bool) -> None:
         world.run(2)
     world.run()
     assert numbers(phone) == list(range(6))
-    hits = sum(keeping(world, name).outcomes[Outcome.HIT] for name in BROKERS)
+    hits = sum(handing(world, name).outcomes[Outcome.HIT] for name in BROKERS)
     assert hits >= 5
     assert not check(world.trace, advertisements=advertisements)
 

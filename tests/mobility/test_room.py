@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mobility.roamers import BROKERS, OPTIONS, keeping, numbers
+from mobility.roamers import BROKERS, OPTIONS, handing, homes, keeping, numbers
 
 from tidings.broker import Link
 from tidings.mobility import Edge, Hosts, Neighbourhood, Outcome, Roaming
@@ -72,7 +72,7 @@ def test_a_crowd_that_vanishes_leaves_its_neighbours_within_their_budgets_and_ot
     phone.attach("b")
     run(world, budgets, 2)
     assert numbers(phone) == list(range(21))
-    assert keeping(world, "b").outcomes[Outcome.HIT] == 1
+    assert handing(world, "b").outcomes[Outcome.HIT] == 1
     crowd[-1].attach("c")  # a copy that was not taken, or has lost something, costs time and nothing else
     run(world, budgets, 5)
     assert len(crowd[-1].received) == 20
@@ -95,7 +95,7 @@ def test_a_client_that_uses_nearly_all_of_its_budget_may_be_away(monkeypatch: py
     assert budgets["b"]._used["phone"] > 0.75 * OWN
     phone.vanish(noticed=0.3, kept=60)
     world.run(1)
-    assert keeping(world, "b").homes
+    assert homes(world, "b")
     feed.publish(n=1, m=69)
     world.run(1)
     phone.attach("b")

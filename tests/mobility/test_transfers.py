@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mobility import roamers
-from mobility.roamers import keeping, network, numbers, roaming, walker
+from mobility.roamers import handing, homes, keeping, network, numbers, roaming, walker
 
 from tidings.broker import RoutingOptions
 from tidings.mobility import MobilityOptions, Outcome, Roaming, Scheme
@@ -89,9 +89,9 @@ def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() -> None:
     assert isinstance(part, Part)
     assert [envelope.notification["n"] for envelope, _ in part.held] == [2, 3, 4]
     assert not {"Fetch", "Wave"} & set(asked)  # no origin was asked
-    assert keeping(network, "c").outcomes[Outcome.HIT] == 1
+    assert handing(network, "c").outcomes[Outcome.HIT] == 1
     assert transfers(network, "c").transferred == 3
-    assert not keeping(network, "a").homes
+    assert not homes(network, "a")
     assert not keeping(network, "a").buffer.bytes
     assert not [one for one in network.brokers["a"].clients if one.principal == "phone"]
     assert not check(network.trace)
@@ -175,8 +175,8 @@ def test_several_subscriptions_are_fetched_together_or_one_after_another() -> No
     network.run(2)
     received = [(one.get("n"), one.get("m")) for one in phone.received]
     assert sorted(received, key=str) == sorted([(1, None), (None, 2), (3, 3), (3, 3)], key=str)
-    assert keeping(network, "b").outcomes == {Outcome.HIT: 1, Outcome.EARLY: 0, Outcome.MISS: 0}
-    assert not keeping(network, "a").homes
+    assert handing(network, "b").outcomes == {Outcome.HIT: 1, Outcome.EARLY: 0, Outcome.MISS: 0}
+    assert not homes(network, "a")
     assert not check(network.trace)
 
 
@@ -208,7 +208,7 @@ def test_what_the_old_broker_lacks_is_asked_of_the_origins() -> None:
     phone.attach("c")
     network.run()
     assert numbers(phone) == list(range(20))
-    assert keeping(network, "c").outcomes[Outcome.EARLY] == 1
+    assert handing(network, "c").outcomes[Outcome.EARLY] == 1
     assert not check(network.trace)
 
 
@@ -231,7 +231,7 @@ def test_a_broker_that_has_nothing_or_does_not_answer_is_not_waited_for(what: st
     network.run(3)
     assert numbers(phone) == [1]
     network.run(8)
-    assert keeping(network, "c").outcomes[Outcome.MISS] == 1
+    assert handing(network, "c").outcomes[Outcome.MISS] == 1
     assert not network.brokers["c"].holds.all
 
 
@@ -267,7 +267,7 @@ def test_every_algorithm_fetches(scheme: str) -> None:
         network.run(2)
     network.run()
     assert numbers(phone) == list(range(6))
-    assert sum(keeping(network, name).outcomes[Outcome.HIT] for name in "abc") == 6
+    assert sum(handing(network, name).outcomes[Outcome.HIT] for name in "abc") == 6
     assert not check(network.trace)
 
 
@@ -286,7 +286,7 @@ def test_the_same_walk_is_served_by_each_scheme_in_its_own_way() -> None:
         network.run()
         assert numbers(phone) == list(range(6))
         features = [broker.features["roaming"] for broker in network.brokers.values() if "roaming" in broker.features]
-        assert sum(one.keeping.outcomes[Outcome.HIT] for one in features if isinstance(one, Roaming)) == hits
+        assert sum(one.handing.outcomes[Outcome.HIT] for one in features if isinstance(one, Roaming)) == hits
         fetched = [one.transfers for one in features if isinstance(one, Roaming)]
         assert sum(one.transferred for one in fetched if one is not None) == transferred
         assert not check(network.trace)

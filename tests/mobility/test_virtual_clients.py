@@ -260,7 +260,7 @@ def test_a_location_service_says_where_to_listen_and_says_it_again() -> None:
     assert listening(world) == ["z"]
     assert listening(world, "bus") == []  # the service does not know it, and the graph is empty
     where["car"] = ["y", "x", "nowhere"]
-    roaming(world, "x").controlling.relocated("car")
+    roaming(world, "x").placing.relocated("car")
     world.run(3)
     assert listening(world) == ["y"]
 

@@ -218,7 +218,7 @@ class TracedClient(tidings.Client):
         self._current: Deliver | None = None
         self._reach: frozenset[str] = frozenset()
         self._attached = False
-        self._link.receive = self._traced
+        self._link.traffic.receive = self._traced
         assert self._local.observer is not None
         self._told = self._local.observer
         self._local.observer = self

@@ -65,7 +65,7 @@ async def test_a_client_finds_what_it_missed_at_a_broker_that_it_may_go_to_and_i
 
         to_a.closed = False
         assert [one["n"] for one in await take(stream, 2)] == [2, 3]
-        await until(lambda: roaming(servers["a"]).keeping.outcomes[Outcome.HIT] == 1)
+        await until(lambda: roaming(servers["a"]).handing.outcomes[Outcome.HIT] == 1)
         await feed.publish(n=4)
         assert [one["n"] for one in await take(stream, 1)] == [4]
         await until(lambda: state(servers["b"]) == "passive")
@@ -75,7 +75,7 @@ async def test_a_client_finds_what_it_missed_at_a_broker_that_it_may_go_to_and_i
         [peer] = [one for one in servers["a"].host.peers if one.link.name == "phone"]
         servers["a"].host.disconnect(peer, "withdrawn", "its access was withdrawn")
         await until(lambda: state(servers["b"]) == "nothing")
-        assert not roaming(servers["a"]).keeping.homes
+        assert not roaming(servers["a"]).homes
 
 
 @running
@@ -113,7 +113,7 @@ async def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() ->
         await feed.publish(n=1)
         assert [one["n"] for one in await take(stream, 1)] == [1]
         close(to_a)
-        await until(lambda: roaming(servers["a"]).keeping.homes)
+        await until(lambda: roaming(servers["a"]).homes)
         await feed.publish(n=2)
         await until(lambda: len(roaming(servers["a"]).keeping.buffer))
         to_b.closed = False
@@ -123,7 +123,7 @@ async def test_what_a_client_missed_is_fetched_from_the_broker_that_it_left() ->
         assert transfers.transferred >= 1
         await feed.publish(n=3)
         assert [one["n"] for one in await take(stream, 1)] == [3]
-        assert not roaming(servers["a"]).keeping.homes
+        assert not roaming(servers["a"]).homes
 
 
 @running

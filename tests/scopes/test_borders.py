@@ -233,8 +233,21 @@ def unreadable(envelope: Envelope, route: Route) -> tuple[Envelope, Route]:
     return envelope, msgspec.structs.replace(route, tags=("seal:seal:nonsense",))
 
 
+def over(scopes: str) -> Callable[[Envelope, Route], tuple[Envelope, Route]]:
+    """Another number of scopes that the copy had come through."""
+
+    def changed(envelope: Envelope, route: Route) -> tuple[Envelope, Route]:
+        (seal,) = [tag for tag in route.tags if tag.startswith("seal:")]
+        word, name, made_at, _, signature = seal.split(":")
+        return envelope, msgspec.structs.replace(route, tags=(":".join((word, name, made_at, scopes, signature)),))
+
+    return changed
+
+
 @pytest.mark.req("ARC-154")
-@pytest.mark.parametrize("change", [content, publisher, number, sessions, version, way, unreadable])
+@pytest.mark.parametrize(
+    "change", [content, publisher, number, sessions, version, way, unreadable, over("0"), over("1"), over("ffff")]
+)
 def test_whoever_changes_a_copy_on_its_way_breaks_its_seal(change: Any) -> None:
     world = domains()
     altered(world, change)

@@ -27,7 +27,7 @@ from tidings.scopes import (
     reach,
 )
 from tidings.scopes.language import Source, World, compile_script
-from tidings.scopes.service import _firing, _watching
+from tidings.scopes.service import _backlog, _firing, _watching
 from tidings.sim import Network
 from tidings.wire import Quality
 
@@ -243,7 +243,7 @@ def test_an_event_that_is_told_again_is_answered_and_not_carried_out_again() -> 
     (known,) = [fired for fired in world.firings._known.values() if fired.id == id]
     scope, key = next(iter(world.firings.done))
     fire = _watching.Fire(id, scope, key, "pub again", "@w", _watching.encode_body(Notification(n=7)))
-    rules._waiting.append(_watching._Waiting(fire, rules.context.now()))
+    rules._backlog.add(_backlog.Waiting(fire, rules.context.now()))
     rules._ask_later(0)
     world.network.run()
     assert world.said("market") == {"latest": 1}
@@ -302,6 +302,7 @@ def test_while_the_authority_is_away_events_wait_and_then_they_are_dropped_and_c
     world.network.heal("a", "b")
     world.network.run()
     assert world.said("market") == {"latest": 1}
+    monkeypatch.setattr(_backlog, "MAX_WAITING", 2)
     monkeypatch.setattr(_watching, "MAX_WAITING", 2)
     world.network.cut("a", "b")
     world.network.run(1)
@@ -517,6 +518,65 @@ def test_nobody_changes_a_definition_by_which_a_rule_of_somebody_else_creates_sc
     assert world.change(Undefine("team/auction")).error == ""
 
 
+def test_whoever_floods_a_scope_with_events_costs_no_other_scope_and_no_other_member_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_backlog, "MAX_WAITING", 10)
+    world = Ruled(
+        f"DEPLOY AS loud ALL FROM @w, @y {COUNT} {R}; "
+        f"DEPLOY AS quiet ALL FROM @y UPDATE ON pub(n: OUTPUT(m > 0)) DO ALTER SCOPE self SET heard = n.m {R}"
+    )
+    rules = world.feature("b", "rules")
+    world.network.cut("a", "b")
+    world.network.run(1)
+    for client, some in (("w", range(30)), ("y", range(101, 103)), ("w", range(30, 60))):
+        for n in some:
+            world.network.clients[client].publish(n=n, m=n - 100)
+            world.network.run(0.1)
+    disk = world.network.brokers["b"].runtime.log
+    assert disk is not None
+    kept = [(waiting.fire.scope, waiting.fire.trigger) for waiting in rules._backlog]
+    assert kept == [("loud", "@w")] * 6 + [("loud", "@y"), ("quiet", "@y")] * 2
+    assert set(disk.items(_watching.TABLE)) == {waiting.fire.id for waiting in rules._backlog}
+    assert (rules.waiting, rules.counted["dropped"]) == (10, 54)
+    world.network.heal("a", "b")
+    world.network.run()
+    assert (world.said("loud"), world.said("quiet")) == ({"latest": 102}, {"heard": 2})
+    assert (rules.waiting, *rules._backlog._scopes, *rules._backlog._triggers) == (0,)
+
+
+def test_the_event_that_the_authority_is_asked_about_is_not_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_backlog, "MAX_WAITING", 1)
+    backlog = _backlog.Backlog()
+    for id, scope in (("a", "s"), ("b", "s")):
+        backlog.add(_backlog.Waiting(_watching.Fire(id, scope, "rule", id, "@w"), 0))
+    dropped = {asking: backlog.excess(asking) for asking in (None, "a", "b")}
+    assert [(asking, one and one.fire.id) for asking, one in dropped.items()] == [(None, "b"), ("a", "b"), ("b", "a")]
+
+
+def test_what_was_advertised_before_does_not_begin_again_and_is_forgotten_when_it_ends() -> None:
+    began = "UPDATE ON adv(OUTPUT(1)) DO ALTER SCOPE self SET began = trigger.name"
+    world = Ruled(f"DEPLOY AS s ALL FROM @x {R}; DEPLOY AS t {R}", advertisements=True)
+    x, rules = world.network.clients["x"], world.feature("c", "rules")
+    x.advertise("n = 0")
+    world.network.run()
+    assert world.execute(f"ALTER SCOPE s ADD {began}").error == ""
+    assert world.execute(f"ALTER SCOPE t ADD {began}").error == ""
+    for change in (Join("@x", "t"), Leave("@x", "s"), Join("@x", "s")):
+        assert world.change(change).error == ""
+    assert world.said("s") == world.said("t") == {}
+    for n in range(5):
+        ad = x.advertise(f"n = {n}")
+        world.network.run()
+        x.unadvertise(ad)
+        world.network.run()
+    assert len(rules._advertised) == 1
+    assert list(world.firings.done.values()) == [5, 5]
+    assert not world.change(SetRules("s", ()), SetRules("t", ())).error
+    assert not rules._advertised
+    assert not rules._woven, "without rules nothing is advised"
+
+
 def test_what_the_authority_cannot_say_yet_holds_up_nobody_else() -> None:
     """X publishes above the scope what would open an auction inside: its consumers wait for one that never begins."""
     world = Ruled(
@@ -529,7 +589,7 @@ def test_what_the_authority_cannot_say_yet_holds_up_nobody_else() -> None:
     for lot in range(20):
         world.network.clients["x"].publish(Notification(kind="open", lot=lot))
     world.network.run(1)
-    assert len(world.feature("b", "rules")._waiting) == 20
+    assert world.feature("b", "rules").waiting == 20
     world.network.clients["w"].publish(Notification(n=7))
     world.network.run(1)
     assert world.said("other") == {"latest": 7}

@@ -130,7 +130,9 @@ def test_tags_travel_outside_of_the_notification_and_name_no_scope() -> None:
 
 @pytest.mark.req("VIS-706")
 @settings(max_examples=15, deadline=None)
-@given(st.sets(st.sampled_from(["S", "T", "PLAIN"])), st.lists(st.sampled_from(["alice", "bob", "log", "signer"])))
+@given(
+    st.sets(st.sampled_from(["S", "T", "PLAIN", "ABOVE"])), st.lists(st.sampled_from(["alice", "bob", "log", "signer"]))
+)
 def test_nothing_changes_for_what_is_no_reaction(sessions: set[str], publishers: list[str]) -> None:
     """The same programs, with sessions and without: everybody gets the same, in the same order."""
     seen = []
@@ -230,7 +232,7 @@ def graph(**sessions: Any) -> Graph:
 def test_a_scope_becomes_a_session_scope_by_its_id_and_ceases_to_be_one_without() -> None:
     known = apply(graph(a="one"), (CreateScope("b"),))
     assert Plan(known).sessions == {"a": session_tag("one")}
-    known = apply(known, (SetAttributes("b", {SESSION_ID: "auto"}), SetAttributes("a", {SESSION_ID: None})))
+    known = apply(known, (SetAttributes("b", {"session-id": "auto"}), SetAttributes("a", {"session-id": None})))
     assert set(Plan(known).sessions) == {"b"}
 
 

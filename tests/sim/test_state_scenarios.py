@@ -33,7 +33,7 @@ def violations(name: str) -> list[str]:
     return Scenario.named(name).run(PROMISES).violations
 
 
-@pytest.mark.req("ARC-156", "VIS-617")
+@pytest.mark.req("VIS-617")
 @pytest.mark.parametrize("name", ["ks0", "ks1", "ks2", "ks3", *map(long, ("kws1", "hks3", "kos5", "tks7", "km9"))])
 def test_policies_are_obeyed_and_nothing_is_decided_twice(name: str) -> None:
     assert not violations(name)

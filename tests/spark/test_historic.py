@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from archive_world import START, fill, quotes
+from serving import serving
 from typer.testing import CliRunner
 
+from tidings import sync
 from tidings.aggregation.definitions import JP as Joinpoint
 from tidings.aggregation.definitions import (
     ActivePublishers,
@@ -29,7 +31,8 @@ from tidings.aggregation.expressions import compiled
 from tidings.aggregation.workers import Code, loaded
 from tidings.cli import app
 from tidings.cli._errors import ExitCode
-from tidings.model import AggregateError
+from tidings.model import AggregateError, DeploymentRefused
+from tidings.net import Options
 from tidings.spark import _historic, historic
 from tidings.store.archive import ArchiveReader, Promoted, roll
 
@@ -207,3 +210,25 @@ def test_history_and_backtest_on_the_command_line_give_what_brokers_give(archive
     assert f"of {len(rows)} windows differ" in other.stderr
     nothing = CliRunner().invoke(app, ["aggregate", "history", "nothing.py", *words])
     assert "nothing.py is neither a question nor a file that can be read: No such file" in nothing.stderr
+
+
+def test_an_upgrade_shows_what_it_would_have_changed_and_then_deploys_that_text(archive: Path) -> None:
+    old, new = (f"count(), {what}(n) WINDOW 20m WHERE n < 380" for what in ("max", "min"))
+    with serving(Options(port=0)) as url, sync.connect(url) as client:
+        client.aggregates.deploy(old, name="acme.n", version="1")
+        assert client.aggregates.fetch("acme.n").source == compiled(old).name
+        with pytest.raises(DeploymentRefused, match=r"acme\.m is not installed"):
+            client.aggregates.fetch("acme.m")
+        words = ["aggregate", "upgrade", new, "--as", "acme.n", "--version", "2", "-b", url, "--archive", str(archive)]
+        nothing = CliRunner().invoke(app, [*words, "--backtest", "1ms"])
+        assert nothing.exit_code == ExitCode.USAGE
+        assert "has nothing of that time, and nothing was deployed" in nothing.stderr
+        half = CliRunner().invoke(app, words)
+        assert "--backtest says how far to look back, and --archive where; give both" in half.stderr
+        assert client.aggregates.newest_version("acme.n") == "1"
+        done = CliRunner().invoke(app, [*words, "--backtest", "3650d"])
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout == "acme.n 2: installed at 1 broker\n"
+        windows = len(by_brokers(compiled(new), archive))
+        assert f"{windows} of {windows} windows differ from acme.n 1" in done.stderr
+        assert client.aggregates.newest_version("acme.n") == "2"

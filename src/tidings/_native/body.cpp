@@ -1,7 +1,6 @@
 #include "body.hpp"
 
-#include <cmath>
-
+#include "cursor.hpp"
 #include "text.hpp"
 
 namespace tidings {
@@ -25,57 +24,6 @@ bool as_path(View written, View& parts) {
 
 namespace {
 
-class Cursor {
-public:
-    explicit Cursor(View bytes)
-        : at_(reinterpret_cast<const unsigned char*>(bytes.at)), end_(at_ + bytes.size) {}
-
-    bool at_end() const { return at_ == end_; }
-    bool has(size_t size) const { return static_cast<size_t>(end_ - at_) >= size; }
-
-    bool byte(unsigned& value) {
-        if (at_ == end_) return false;
-        value = *at_++;
-        return true;
-    }
-
-    bool big(int size, uint64_t& value) {
-        if (!has(static_cast<size_t>(size))) return false;
-        value = 0;
-        for (int i = 0; i < size; ++i) value = value << 8 | *at_++;
-        return true;
-    }
-
-    bool bytes(size_t size, View& view) {
-        if (!has(size)) return false;
-        view = {reinterpret_cast<const char*>(at_), size};
-        at_ += size;
-        return true;
-    }
-
-    bool sized(int width, View& view) {
-        uint64_t size;
-        return big(width, size) && bytes(static_cast<size_t>(size), view);
-    }
-
-    bool text(unsigned tag, View& view) {
-        if ((tag & 0xE0) == 0xA0) return bytes(tag & 0x1F, view);
-        if (tag >= 0xD9 && tag <= 0xDB) return sized(1 << (tag - 0xD9), view);
-        return false;
-    }
-
-private:
-    const unsigned char* at_;
-    const unsigned char* end_;
-};
-
-bool time_of(uint64_t nanoseconds, int64_t seconds, Value& value) {
-    if (nanoseconds > 999999999 || nanoseconds % 1000) return false;
-    if (seconds < FIRST_SECOND || seconds > LAST_SECOND) return false;
-    value = Value(Kind::Time, number(seconds * 1000000 + static_cast<int64_t>(nanoseconds / 1000)));
-    return true;
-}
-
 bool extension(View data, int code, Value& value) {
     if (code == 1) {
         View path;
@@ -83,49 +31,22 @@ bool extension(View data, int code, Value& value) {
         value = Value(Kind::Place, path);
         return true;
     }
-    if (code != -1) return false;
-    Cursor cursor(data);
-    uint64_t word, seconds;
-    switch (data.size) {
-        case 4: return cursor.big(4, word) && time_of(0, static_cast<int64_t>(word), value);
-        case 8:
-            return cursor.big(8, word) && time_of(word >> 34, static_cast<int64_t>(word & 0x3FFFFFFFFull), value);
-        case 12:
-            return cursor.big(4, word) && cursor.big(8, seconds) && time_of(word, static_cast<int64_t>(seconds), value);
-        default: return false;
-    }
+    int64_t microseconds;
+    if (code != -1 || !instant(data, microseconds)) return false;
+    value = Value(Kind::Time, number(microseconds));
+    return true;
 }
 
-bool floating(Cursor& cursor, int size, Value& value) {
-    uint64_t word;
-    if (!cursor.big(size, word)) return false;
+bool real(Cursor& cursor, int size, Value& value) {
     double found;
-    if (size == 4) {
-        const auto half = static_cast<uint32_t>(word);
-        float single;
-        std::memcpy(&single, &half, 4);
-        found = single;
-    } else {
-        std::memcpy(&found, &word, 8);
-    }
-    if (!std::isfinite(found)) return false;
+    if (!floating(cursor, size, found)) return false;
     value = Value(Kind::Number, number(found));
     return true;
 }
 
-bool integer(Cursor& cursor, unsigned tag, Value& value) {
-    const bool is_signed = tag >= 0xD0;
-    const int size = 1 << (tag - (is_signed ? 0xD0u : 0xCCu));
-    uint64_t word;
-    if (!cursor.big(size, word)) return false;
+bool whole(Cursor& cursor, unsigned tag, Value& value) {
     int64_t found;
-    if (!is_signed) {
-        if (word > INT64_MAX) return false;
-        found = static_cast<int64_t>(word);
-    } else {
-        const uint64_t sign = 1ull << (8 * size - 1);
-        found = static_cast<int64_t>((word ^ sign) - sign);  // spreads the sign over all bits
-    }
+    if (!integer(cursor, tag, found)) return false;
     value = Value(Kind::Number, number(found));
     return true;
 }
@@ -157,24 +78,16 @@ bool scalar(Cursor& cursor, unsigned tag, Value& value) {
         case 0xC7: case 0xC8: case 0xC9:
             if (!cursor.big(1 << (tag - 0xC7), size) || !cursor.byte(code)) return false;
             return cursor.bytes(static_cast<size_t>(size), view) && extension(view, static_cast<int8_t>(code), value);
-        case 0xCA: return floating(cursor, 4, value);
-        case 0xCB: return floating(cursor, 8, value);
+        case 0xCA: return real(cursor, 4, value);
+        case 0xCB: return real(cursor, 8, value);
         case 0xCC: case 0xCD: case 0xCE: case 0xCF:
         case 0xD0: case 0xD1: case 0xD2: case 0xD3:
-            return integer(cursor, tag, value);
+            return whole(cursor, tag, value);
         case 0xD4: case 0xD5: case 0xD6: case 0xD7: case 0xD8:
             if (!cursor.byte(code) || !cursor.bytes(size_t{1} << (tag - 0xD4), view)) return false;
             return extension(view, static_cast<int8_t>(code), value);
         default: return false;
     }
-}
-
-bool counted(Cursor& cursor, unsigned tag, unsigned fixed, unsigned wide, uint64_t& count) {
-    if ((tag & 0xF0) == fixed) {
-        count = tag & 0x0F;
-        return true;
-    }
-    return (tag == wide || tag == wide + 1) && cursor.big(tag == wide ? 2 : 4, count);
 }
 
 }  // namespace

@@ -16,8 +16,6 @@ constexpr size_t MAX_NAME = 256;  // bytes here, characters in Python, which get
 constexpr size_t MAX_LIST = 1024;
 constexpr size_t MAX_DEPTH = 32;
 constexpr size_t MAX_PATH = 1024;  // bytes here, characters in Python
-constexpr int64_t FIRST_SECOND = -62135596800;  // the year 1
-constexpr int64_t LAST_SECOND = 253402300799;   // the end of the year 9999
 
 // The names that filters use, each with a small number as long as one of them does.
 class Names {
@@ -39,6 +37,7 @@ private:
 };
 
 inline uint32_t Names::find(View name) const {
+    if (numbers_.empty()) return UNKNOWN;
     static thread_local std::string key;  // keeps its memory, so a lookup allocates nothing
     key.assign(name.at, name.size);
     const auto at = numbers_.find(key);

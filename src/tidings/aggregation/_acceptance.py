@@ -13,8 +13,12 @@ from tidings.broker import Link
 from tidings.model import AccessDenied, BudgetExceeded, DeploymentRefused
 
 from ._options import AggregationOptions
+from .definitions import Kind
 from .deploying import EVERY, SIDE_BY_SIDE, Act, Manifest, Phase, Place, Registry, Signed, Tier
 from .workers import Answer, Described, Failed
+
+MAX_REMEMBERED = 10_000
+"""How many identities and tenants are remembered that have made statements lately."""
 
 
 class Clock(Protocol):
@@ -41,8 +45,8 @@ class Acceptance:
         self._registry = registry
         self._options = options
         self._unable = unable
-        self._buckets: dict[str, tuple[float, int]] = {}
-        """Per tenant how many statements it may make at once, and as of when."""
+        self._buckets: dict[tuple[str, str], tuple[float, int]] = {}
+        """Of identities and of tenants, how many statements they may make at once, and as of when."""
 
     def check_right(self, link: Link) -> None:
         """Raise `AccessDenied` unless a client may deploy."""
@@ -51,14 +55,23 @@ class Acceptance:
                 f"'{link.guard.name}' may not deploy; ask the administrator for `deploy = true` for this identity"
             )
 
+    def check_reader(self, link: Link, place: Place) -> None:
+        """Raise `AccessDenied` unless a client may read the source of what is deployed under a name."""
+        self.check_right(link)
+        guard = link.guard
+        if guard is not None and not guard.administer and place.tenant != guard.name:
+            raise AccessDenied(f"'{guard.name}' may not read what {place.tenant or 'nobody':.80} has deployed")
+
     def check(self, statement: Signed, link: Link) -> None:
         """Count a statement of a client, or raise `TidingsError` unless it may make it."""
         manifest = statement.manifest
         self.check_right(link)
         manifest.check()
         self._check_owner(link, statement)
-        self._spend(manifest.tenant or identity(link))
+        self._spend("identity", identity(link))  # a signature costs time, and may be nobody's
         self._registry.check(statement)
+        if not self._registry.knows(statement):  # who repeats what is known spends nobody else's
+            self._spend("tenant", manifest.tenant or identity(link))
 
     def _check_owner(self, link: Link, statement: Signed) -> None:
         """What is unsigned belongs to the identity of the client."""
@@ -73,17 +86,19 @@ class Acceptance:
                 f"use {guard.name}.{manifest.name.rpartition('.')[2]}"
             )
 
-    def _spend(self, tenant: str) -> None:
-        """One more statement of a tenant; `BudgetExceeded` if there are too many a second."""
+    def _spend(self, kind: str, who: str) -> None:
+        """One more statement of an identity or a tenant; `BudgetExceeded` if there are too many a second."""
         now, rate = self._clock.now(), self._options.deployments_per_second
-        left, before = self._buckets.get(tenant, (rate, now))
+        left, before = self._buckets.pop((kind, who), (rate, now))
         left = min(max(rate, 1.0), left + (now - before) / 1_000_000 * rate)
+        self._buckets[kind, who] = (left - (left >= 1), now)
+        while len(self._buckets) > MAX_REMEMBERED:  # the one that has said nothing for the longest time
+            del self._buckets[next(iter(self._buckets))]
         if left < 1:
             raise BudgetExceeded(
-                f"{tenant} deploys more than {rate:g} times a second; wait, or raise deployments_per_second in "
+                f"{who} deploys more than {rate:g} times a second; wait, or raise deployments_per_second in "
                 "[aggregation]"
             )
-        self._buckets[tenant] = (left - 1, now)
 
     def check_install(self, manifest: Manifest) -> None:
         """Raise `DeploymentRefused` for what does not go with what is known."""
@@ -162,7 +177,13 @@ def check_answers(place: Place, manifest: Manifest, answers: Sequence[Answer]) -
     if not isinstance(described, Described):
         raise DeploymentRefused(f"{place}: the worker does not say what it is")
     del lawful
-    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, "window", manifest.grouped)
+    if described.kind == Kind.GAUGE.value:
+        raise DeploymentRefused(
+            f"{place} has no window, and brokers run Python over windows; give the class a window, such as "
+            "Tumbling('60s')"
+        )
+    kind = Kind.ONCE if manifest.once else Kind.WINDOW
+    said = Described(manifest.name, manifest.version, manifest.window, manifest.where, kind.value, manifest.grouped)
     if described != said:
         raise DeploymentRefused(
             f"{place}: the code is {described.name} {described.version} with the window {described.window} and the "

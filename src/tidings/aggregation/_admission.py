@@ -99,7 +99,11 @@ class Admission:
             self._rights.may_measure(link, subject.scope, where, view)
             return 0
         if not is_question(subject.aggregate):
-            return self._rights.threshold(link, subject.scope, view)
+            threshold = self._rights.threshold(link, subject.scope, view)
+            count = count_named(subject.aggregate)
+            if count.each:
+                self._rights.may_administer(link, subject.scope, view)
+            return 0 if count.brokers else threshold
         if tells_of_people(subject.aggregate):
             self._rights.may_administer(link, subject.scope, view)
         else:

@@ -19,6 +19,8 @@ class Count(NamedTuple):
     of: Callable[[Tally], int]
     advertisements: bool = False
     """Whether it counts advertisements, and not subscriptions."""
+    each: bool = False
+    """Whether one client may count several times, so that a large number may be about one client."""
     brokers: bool = False
     """Whether it counts brokers, whatever clients register."""
 
@@ -37,6 +39,7 @@ COUNTS = {
             "1",
             "subscriptions that something within the filter may pass",
             lambda tally: tally.registrations,
+            each=True,
         ),
         Count(
             "publisher_count",

@@ -32,7 +32,7 @@ from tidings.wire import encode_body
 
 from ._forms import Read, tellable
 from ._windows import LATEST, MAX_BYTES, MAX_GROUPS, Known, Measured, Shown, Windows
-from .definitions import JP, Aggregate, group_key
+from .definitions import JP, MAX_NESTING, Aggregate, group_key
 from .deploying import Manifest
 from .workers import Answer, Combine, Combined, Job, Lift, Lifted, Present, Presented, Row
 
@@ -42,6 +42,8 @@ BATCH_WITHIN = 5_000
 """Microseconds for which publications are collected for a batch."""
 MAX_OPEN_ROWS = 8_192
 """The most publications that wait for a worker; more leave this broker out of their windows."""
+MAX_HELD_BYTES = 16 * 1_048_576
+"""The most bytes of partials that one broker keeps of one version."""
 MAX_BAG = 256
 """The most partials of one group that travel uncombined."""
 COMPACT_AT = 16
@@ -173,13 +175,33 @@ class Computed:
         if len(data) > self._most or not (0 <= error < math.inf):
             return None
         try:
-            return json.loads(data, parse_constant=_refuse), error
+            value = json.loads(data, parse_constant=_refuse)
+            _check_value(value, 0)
         except (ValueError, RecursionError):
             return None
+        return value, error
 
 
 def _refuse(word: str) -> None:
     raise ValueError(word)
+
+
+def _check_value(value: object, depth: int) -> None:
+    """Raise `ValueError` for a value that cannot be told: code that writes its answers by itself may make one up."""
+    if depth > MAX_NESTING:
+        raise ValueError(f"nested deeper than {MAX_NESTING} levels")
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("a number that is beyond all floats")
+    elif isinstance(value, list):
+        for one in value:
+            _check_value(one, depth + 1)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            _check_value(name, depth + 1)
+            _check_value(one, depth + 1)
 
 
 class CodeWindows(Windows):
@@ -265,6 +287,7 @@ class CodeMeasuring:
         self._open: dict[int, int] = {}
         """Panes with rows that a worker has not answered for, with how many batches."""
         self._open_rows = 0
+        self._held_bytes = 0
         self._lost = -1
         """The newest pane of which something was lost."""
         self._panes: dict[int, dict[str, list[bytes]]] = {}
@@ -289,6 +312,7 @@ class CodeMeasuring:
         self._submit = None
         self._rows.clear()
         self._panes.clear()
+        self._held_bytes = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -348,6 +372,8 @@ class CodeMeasuring:
         for key, pane, partial in answers[0].partials:
             if pane not in panes or len(partial) > self._manifest.max_bytes or len(key) > MAX_KEY:
                 return False
+        if self._held_bytes + sum(len(partial) for _, _, partial in answers[0].partials) > MAX_HELD_BYTES:
+            return False
         for key, pane, partial in answers[0].partials:
             groups = self._panes.setdefault(pane, {})
             group = group_key([key]) if grouped else ""
@@ -355,6 +381,7 @@ class CodeMeasuring:
                 return False
             held = groups.setdefault(group, [])
             held.append(partial)
+            self._held_bytes += len(partial)
             if len(held) >= COMPACT_AT:
                 self._compact(pane, group, groups.pop(group))
         return True
@@ -364,12 +391,14 @@ class CodeMeasuring:
         if self._submit is None:
             return
         self._begin({pane})
+        self._held_bytes -= sum(map(len, bag))
 
         def done(answers: Sequence[Answer] | str) -> None:
             one = answers[0] if not isinstance(answers, str) and len(answers) == 1 else None
             good = isinstance(one, Combined) and len(one.partials) == 1
             if isinstance(one, Combined) and good and pane >= self.newest - LATEST - self._window.panes:
                 self._panes.setdefault(pane, {}).setdefault(group, []).append(one.partials[0])
+                self._held_bytes += len(one.partials[0])
             self._end({pane}, good=good)
 
         self._submit([Combine([bag])], done)
@@ -395,7 +424,7 @@ class CodeMeasuring:
         self.newest = max(self.newest, self._window.closed(now_ms))
         oldest = self.newest - LATEST - self._window.panes
         for pane in [pane for pane in self._panes if pane < oldest]:
-            del self._panes[pane]
+            self._held_bytes -= sum(len(one) for bag in self._panes.pop(pane).values() for one in bag)
         return {window: self._closed(window) for window in range(self.newest - LATEST + 1, self.newest + 1)}
 
     def _closed(self, window: int) -> Measured:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tidings.model import AggregateError, Filter
 
+from .definitions import BROKER
 from .expressions import parse, quoted
 
 DEFAULT_WINDOW = "10s"
@@ -29,6 +30,11 @@ SUPPLIED = {
             "subscription_rate",
             "subscriptions per second that begin and overlap the filter, over a window",
             "subscription_rate()",
+        ),
+        Supplied(
+            "load",
+            "notifications per second that the clients of each broker publish, over a window",
+            f"rate() BY {BROKER}",
         ),
         Supplied("active_publishers", "about how many clients published within a window", "publishers()"),
         Supplied("distribution", "how the values of an attribute are distributed, over a window", "", True),

@@ -30,7 +30,7 @@ import msgspec
 from tidings.model import EVERYTHING, AggregateError, Filter, Identity, Notification, PartialRefused
 
 from ._forms import Read, tellable
-from .definitions import JP, Aggregate, Included, Panes, Record
+from .definitions import JP, Aggregate, Included, Panes, Record, is_group
 from .expressions import OF_SUBSCRIPTIONS, PEOPLE, compiled, parse
 
 LATEST = 3
@@ -39,6 +39,8 @@ MAX_GROUPS = 1_000
 """The most groups of one window."""
 MAX_BYTES = 32_000
 """The most bytes of all windows that one broker tells another, encoded."""
+MAX_HELD = 10_000
+"""The most partials that one broker keeps for a question: one for each group and pane."""
 
 _Written = tuple[int, int, list[tuple[str, bytes]], list[tuple[str, int, int, int]] | None]
 _read = msgspec.msgpack.Decoder(list[_Written]).decode
@@ -84,6 +86,7 @@ def question_of(text: str) -> Aggregate[Any]:
     definition = compiled(text)
     if definition.window is None:
         raise AggregateError(f"'{text:.80}' has no window; add one, like WINDOW 60s")
+    definition.window.check_live()
     return definition
 
 
@@ -203,10 +206,13 @@ class Windows:
         except msgspec.MsgspecError as error:
             raise PartialRefused(f"no windows: {error}") from None
         decode, bounded = self.definition.decode, self.definition.bounded
+        size = len(getattr(self.definition, "by", ()))
         known: Known = {}
         for window, brokers, groups, included in told[-LATEST:]:
             if len(groups) > MAX_GROUPS:
                 raise PartialRefused(f"{len(groups):,} groups; at most {MAX_GROUPS:,} are taken")
+            if strange := [name for name, _ in groups if not is_group(name, size)]:
+                raise PartialRefused(f"{strange[0]!r:.60} is no group of {self.definition.name}")
             try:
                 partials = {name: decode(bounded(partial)) for name, partial in groups}
             except PartialRefused:
@@ -249,7 +255,9 @@ class Measuring:
         """By pane, the epoch and the numbers of the first and the last publication that was measured."""
         self._closed: Known = {}
         self._overflow = -1
-        """The newest window that misses a group, because there were too many."""
+        """The newest window that misses something, because there were too many groups or panes."""
+        self._held = 0
+        """How many partials are kept."""
         self.newest = self._window.closed(now_ms)
         """The window that has closed last."""
         self.late = 0
@@ -267,6 +275,7 @@ class Measuring:
         """Drop what was measured until now: windows that have begun are not contributed to."""
         self._since = now_ms
         self._groups.clear()
+        self._held = 0
         self._spans.clear()
         self._closed = {window: Measured(0, {}) for window in self._closed}
 
@@ -313,7 +322,12 @@ class Measuring:
                 self._overflow = max(self._overflow, self._window.pane(published_ms) + self._window.panes)
                 return False
             panes = self._groups[group] = Panes(self.definition, now_ms)
+        if self._held >= MAX_HELD and not panes.holds(published_ms):
+            self._overflow = max(self._overflow, self._window.pane(published_ms) + self._window.panes)
+            return False
+        held = len(panes)
         taken = panes.add(published_ms, lifted)
+        self._held += len(panes) - held
         self.late += not taken
         return taken
 
@@ -331,6 +345,7 @@ class Measuring:
                     self._closed[window].groups[group] = partial
             if panes.empty:
                 del self._groups[group]
+        self._held = sum(map(len, self._groups.values()))
         self._closed = {window: one for window, one in self._closed.items() if window > self.newest - LATEST}
         oldest = self.newest - LATEST - self._window.panes
         self._spans = {pane: span for pane, span in self._spans.items() if pane >= oldest}

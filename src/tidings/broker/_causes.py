@@ -143,7 +143,7 @@ def told_of(path: tuple[str, ...], tags: Iterable[str], graph: Sessions) -> dict
 class Cause:
     """What a notification is told to belong to, while an application handles it."""
 
-    __slots__ = ("_kept", "holds", "request", "tags")
+    __slots__ = ("__weakref__", "_kept", "holds", "request", "tags")
 
     def __init__(self, tags: Iterable[str], *, kept: bool = False) -> None:
         """`kept`: it holds for ever, for what the application has started."""
@@ -195,12 +195,16 @@ def is_handling() -> bool:
     return bool(_current.get())
 
 
-def leave(source: object) -> None:
-    """In this context, what `source` has handed over is handled. Tasks that it has started may go on with it."""
+def leave(source: object) -> Cause | None:
+    """In this context, what `source` has handed over is handled: return its cause, if there is one.
+
+    Tasks that it has started may go on with it.
+    """
     known = _current.get()
     if (cause := known.get(source)) is not None:
         cause.end()
         _current.set({one: other for one, other in known.items() if one is not source} or _NONE)
+    return cause
 
 
 def handle(source: object, tags: tuple[str, ...], callback: Callable[[_T], object], item: _T) -> None:

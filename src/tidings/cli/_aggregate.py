@@ -25,6 +25,7 @@ from tidings.model import BoundError, Filter, duration
 from ._aggregate_deploy import add_to
 from ._aggregate_history import backtest, history
 from ._aggregate_keys import check, keygen
+from ._aggregate_reconcile import reconcile
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
@@ -38,6 +39,7 @@ aggregate.command()(keygen)
 add_to(aggregate)
 aggregate.command()(history)
 aggregate.command()(backtest)
+aggregate.command()(reconcile)
 
 Name = Annotated[
     str,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -16,13 +18,15 @@ from rich.table import Table
 
 import tidings
 from tidings import aggregation
-from tidings.aggregation.deploying import EVERY, Phase
+from tidings.aggregation.deploying import EVERY, Phase, Signed, Tier
+from tidings.aggregation.workers import Code
 from tidings.client import Deployment, Signing
 from tidings.model import BoundError, duration
 
 from ._connection import AsJson, entering
 from ._errors import ExitCode, UsageError, complain
 from ._help import Commands
+from ._past import Archive, Master
 from ._printable import printable, printable_json
 
 Definition = Annotated[
@@ -129,31 +133,58 @@ def upgrade(
     signer: SignedBy = "",
     network: ForNetwork = "",
     valid_for: ValidFor = timedelta(days=30),
+    backtest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="First show what it would have changed in this time, say 7d; --archive names where that is.",
+        ),
+    ] = None,
+    archive: Archive = None,
+    master: Master = None,
     as_json: AsJson = False,
 ) -> None:
     """Deploy a new version beside the old one. Watches go over to it when it has a complete value."""
     signing = _signing(sign_key, signer, network)
+    if (backtest is None) != (archive is None):
+        raise UsageError("--backtest says how far to look back, and --archive where; give both")
     if aggregation.is_question(definition):
-        _run(
-            client,
-            lambda: client.aggregates.upgrade(
-                definition,
-                name=name,
-                version=version,
-                replaces=replaces,
-                valid_for=valid_for,
-                **signing._asdict(),
-            ),
-            as_json=as_json,
-        )
-        return
-    described = _described(Path(definition), entry)
+        new: Any = definition
+        chosen = name
 
-    async def install() -> Deployment:
-        before = replaces or await client.aggregates.newest_version(described["name"])
-        return await _install(client, described, signing, valid_for, replaces=before)
+        async def install() -> Deployment:
+            return await client.aggregates.upgrade(
+                definition, name=name, version=version, replaces=replaces, valid_for=valid_for, **signing._asdict()
+            )
+    else:
+        described = _described(Path(definition), entry)
+        new = Code(described["source"], described["class"])
+        chosen = described["name"]
 
-    _run(client, install, as_json=as_json)
+        async def install() -> Deployment:
+            before = replaces or await client.aggregates.newest_version(chosen)
+            return await _install(client, described, signing, valid_for, replaces=before)
+
+    async def upgraded() -> Deployment:
+        if backtest is not None and archive is not None:
+            before = await client.aggregates.fetch(chosen, replaces)
+            await asyncio.to_thread(_compare, before, new, backtest, archive, master)
+        return await install()
+
+    _run(client, upgraded, as_json=as_json)
+
+
+def _compare(before: Signed, new: Any, backtest: str, archive: Path, master: str | None) -> None:
+    """Show on standard error what an upgrade would have changed."""
+    from ._aggregate_history import compared, times_of  # noqa: PLC0415 - not needed to deploy
+
+    manifest = before.manifest
+    old = before.source if manifest.tier <= Tier.EXPRESSION else Code(before.source, manifest.entry)
+    with contextlib.redirect_stdout(sys.stderr):
+        different, windows = compared(old, new, archive, times_of(backtest, None), master=master, differing=True)
+    if not windows:
+        raise UsageError(f"--backtest {backtest}: {archive} has nothing of that time, and nothing was deployed")
+    complain(f"{different} of {windows} windows differ from {manifest.name} {manifest.version}")
 
 
 def rollback(
@@ -227,10 +258,12 @@ def deployed(client: tidings.Client, as_json: AsJson = False) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     if found.known:
-        table = Table("name", "version", "broker", "phase", "watches", "strikes", "reason", box=None)
+        once = any(one.value for one in found.known)
+        names = ("name", "version", "broker", "phase", "watches", "strikes", "reason")
+        table = Table(*names, *(("computed",) if once else ()), box=None)
         for one in found.known:
             row = (one.name, one.version, one.broker, one.phase, str(one.watches), str(one.strikes), one.reason)
-            table.add_row(*map(printable, row))
+            table.add_row(*map(printable, row), *((printable(one.value),) if once else ()))
         console.print(table)
     else:
         console.print("nothing is deployed")

@@ -80,18 +80,18 @@ def history(
 ) -> None:
     """Compute an aggregate over the past with the definition that brokers run: over an archive, window by window; or
     over the journals of brokers, for counts and for questions about subscriptions."""
-    secret = _secret(pseudonyms)
+    secret = secret_in(pseudonyms)
     if data:
         _from_journals(
-            definition, data, filter=filter, scope=scope, times=_times(since, until), limit=limit, as_json=as_json
+            definition, data, filter=filter, scope=scope, times=times_of(since, until), limit=limit, as_json=as_json
         )
         return
     if archive is None:
         raise UsageError("what was published is in an archive, which --archive names; who subscribed, in --data")
-    spark, job = _session(master)
-    found = job.historic(spark, _definition(definition), archive, secret=secret, **_times(since, until))
+    spark, job = session(master)
+    found = job.historic(spark, definition_of(definition), archive, secret=secret, **times_of(since, until))
     rows = found.orderBy("ends_at", "key").select("key", "ends_at", "value", "error", "complete").limit(limit).collect()
-    _show([row.asDict() for row in rows], ("ends_at", "key", "value", "error", "complete"), as_json=as_json)
+    show_rows([row.asDict() for row in rows], ("ends_at", "key", "value", "error", "complete"), as_json=as_json)
 
 
 def _from_journals(
@@ -104,16 +104,16 @@ def _from_journals(
     limit: int,
     as_json: bool,
 ) -> None:
-    job = _spark()
+    job = load_spark()
     if aggregation.is_question(definition):
         if filter:
             raise UsageError("a question has its own filter; write it as WHERE at its end, without --filter")
         found = job.windows(data, definition, scope=scope, **times)
         rows = [{"ends_at": one.ends_at, "value": one.value, "complete": one.complete} for one in found]
-        _show(rows[:limit], ("ends_at", "value", "complete"), as_json=as_json)
+        show_rows(rows[:limit], ("ends_at", "value", "complete"), as_json=as_json)
         return
     steps = job.series(data, definition, filter, scope=scope, **times)
-    _show([step._asdict() for step in steps[:limit]], ("at", "value", "complete"), as_json=as_json)
+    show_rows([step._asdict() for step in steps[:limit]], ("at", "value", "complete"), as_json=as_json)
 
 
 def backtest(
@@ -127,22 +127,45 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Compare two definitions over an archive. Code 1 says that they differ somewhere."""
-    spark, job = _session(master)
-    found = job.backtest(spark, _definition(old), _definition(new), archive, **_times(since, until)).limit(limit)
-    rows = [row.asDict() for row in found.collect()]
-    _show(rows, ("ends_at", "key", "old", "new"), as_json=as_json)
-    different = sum(not row["same"] for row in rows)
+    both = definition_of(old), definition_of(new)
+    different, windows = compared(*both, archive, times_of(since, until), limit=limit, master=master, as_json=as_json)
     if different:
-        complain(f"{different} of {len(rows)} windows differ")
+        complain(f"{different} of {windows} windows differ")
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _session(master: str | None) -> tuple[Any, Any]:
-    spark = _spark()
+def compared(
+    old: Any,
+    new: Any,
+    archive: Path,
+    times: dict[str, datetime | None],
+    *,
+    limit: int = SHOWN,
+    master: str | None = None,
+    as_json: bool = False,
+    differing: bool = False,
+) -> tuple[int, int]:
+    """Show windows of two definitions over an archive, all or the `differing` ones; return how many differ, and how
+    many there are."""
+    spark, job = session(master)
+    found = job.backtest(spark, old, new, archive, **times).cache()
+    try:
+        shown = found.where("NOT same") if differing else found
+        show_rows(
+            [row.asDict() for row in shown.limit(limit).collect()], ("ends_at", "key", "old", "new"), as_json=as_json
+        )
+        (counts,) = found.selectExpr("count_if(NOT same) AS different", "count(*) AS windows").collect()
+        return counts.different, counts.windows
+    finally:
+        found.unpersist()
+
+
+def session(master: str | None) -> tuple[Any, Any]:
+    spark = load_spark()
     return spark.session(master, name="tidings aggregate"), spark
 
 
-def _spark() -> Any:
+def load_spark() -> Any:
     try:
         from tidings import spark  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:
@@ -152,7 +175,7 @@ def _spark() -> Any:
     return spark
 
 
-def _definition(text: str) -> Any:
+def definition_of(text: str) -> Any:
     """A question, or the source of a file with its class."""
     if aggregation.is_question(text):
         return text
@@ -166,7 +189,7 @@ def _definition(text: str) -> Any:
     return Code(source, entry_of(source, text))
 
 
-def _secret(file: Path | None) -> bytes:
+def secret_in(file: Path | None) -> bytes:
     if file is None:
         return b""
     try:
@@ -181,13 +204,13 @@ def _secret(file: Path | None) -> bytes:
         ) from None
 
 
-def _times(since: str | None, until: str | None) -> dict[str, datetime | None]:
+def times_of(since: str | None, until: str | None) -> dict[str, datetime | None]:
     now = datetime.now(UTC)
     found = {"since": instant_of("--since", since, now), "until": instant_of("--until", until, now)}
     return {name: None if at is None else _EPOCH + timedelta(microseconds=at) for name, at in found.items()}
 
 
-def _show(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
+def show_rows(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         for row in rows:
             plain = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

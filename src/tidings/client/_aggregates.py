@@ -227,9 +227,9 @@ class Aggregates(Deploying):
         values are not `complete`: not all brokers have answered yet. A name that no broker knows, or what this client
         may not count, is raised by the first iteration.
 
-        `publication_rate`, `subscription_rate`, `active_publishers` and `distribution` are questions about what passes
-        the `filter` within a `window`, by default of ten seconds; `distribution` is that of the values of the attribute
-        `of` between `edges`.
+        `publication_rate`, `load`, `subscription_rate`, `active_publishers` and `distribution` are questions about what
+        passes the `filter` within a `window`, by default of ten seconds; `distribution` is that of the values of the
+        attribute `of` between `edges`.
 
         Those count who are in `scope`, or in scopes inside it whose borders let counts pass; by default, in the root
         scope. With `away=True`, clients count as well whose connections are lost, until their brokers give them up.

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from tidings.broker import leave
 from tidings.model import TidingsError
 
 if TYPE_CHECKING:
@@ -79,7 +78,6 @@ class Callbacks(Generic[_T]):
             if isinstance(error, asyncio.CancelledError) and self._task.cancelling():
                 raise  # it is this task that ends, not something that the callback waited for
             log.exception("a callback failed; subscription %s goes on", self._subscription.id)
-        leave(self._subscription)
         self._calling = False
 
     async def _called(self, notification: _T) -> None:

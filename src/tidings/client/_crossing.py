@@ -44,8 +44,6 @@ class Crossing:
     def __init__(self, link: Uplink) -> None:
         self._link = link
         self._task: asyncio.Task[None] | None = None
-        self.holds = False
-        """Whether what is published waits."""
         self.greeted: Connection | None = None
         """The connection that was still there when the client said hello elsewhere: it may end for that reason."""
 
@@ -80,7 +78,7 @@ class Crossing:
         link, tried = self._link, 0
         broker = link.broker
         for address in link.elsewhere():
-            old = link.connection
+            old = link.traffic.connection
             if old is None or old.gone.done():
                 return  # the link looks for another one itself
             tried += 1
@@ -88,10 +86,10 @@ class Crossing:
                 if link.broker != broker:
                     log.info("the client '%s' has gone from broker '%s' to '%s'", link.name, broker, link.broker)
                     return
-            elif link.connection is not old:
+            elif link.traffic.connection is not old:
                 return
         log.info("the client '%s' stays at broker '%s', which is about to stop", link.name, link.broker)
-        link.send(Frame(Extension(EVACUATION, pack(Stays(number, tried)))))
+        link.traffic.send(Frame(Extension(EVACUATION, pack(Stays(number, tried)))))
 
     async def _crossed(self, old: Connection, address: Address) -> bool:
         """Whether the client is let in there."""
@@ -99,9 +97,9 @@ class Crossing:
         connection = Connection(link, address)
         try:
             await connection.reach(link.tls)
-            self.holds = True
+            link.traffic.hold()
             await self._hand_over(old)
-            if link.connection is not old or old.gone.done():
+            if link.traffic.connection is not old or old.gone.done():
                 return False
             self.greeted = old
             await connection.enter(link.hello(fresh=True))
@@ -109,17 +107,16 @@ class Crossing:
             log.info("%s: %s", address, error)
             return False
         finally:
-            self.holds = False
-            if connection is not link.connection:
+            if connection is not link.traffic.connection:
                 connection.give_up()
-            link.look()
+            link.traffic.release()
         return True
 
     async def _hand_over(self, old: Connection) -> None:
         """Wait until the old broker has everything."""
-        self._link.flush()
+        self._link.traffic.flush()
         try:
             async with asyncio.timeout(HAND_OVER):
-                await self._link.handed_over(old)
+                await self._link.traffic.handed_over(old)
         except TimeoutError:
             log.info("broker '%s' does not acknowledge what it was sent", self._link.broker)

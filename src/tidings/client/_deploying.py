@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tidings import aggregation
-from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate
+from tidings.aggregation.definitions import MAX_PARTIAL, Aggregate, RunOnce
 from tidings.aggregation.deploying import (
     EVERY,
     QUESTION,
@@ -28,6 +28,8 @@ from tidings.aggregation.deploying.messages import (
     AnyMessage,
     Declined,
     Deploy,
+    Fetch,
+    Fetched,
     Known,
     Survey,
     Surveyed,
@@ -47,6 +49,9 @@ DEPLOY_TIMEOUT = 30.0
 """Seconds to wait until all brokers have answered, unless the caller says otherwise."""
 VALID_FOR = timedelta(days=30)
 """How long brokers take a statement, unless the caller says otherwise."""
+
+
+_Answer = TypeVar("_Answer", Surveyed, Fetched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +108,12 @@ class Deploying:
         self._tell = send
         self._may_send = check
         self._answers: Pending[Surveyed] = Pending()
+        self._fetched: Pending[Fetched] = Pending()
         self._said = 0
 
     async def deploy(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str = "",
         version: str = "",
@@ -135,7 +141,7 @@ class Deploying:
 
     async def upgrade(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str = "",
         version: str = "",
@@ -225,6 +231,13 @@ class Deploying:
         """Return what is deployed, at every broker."""
         return await self._ask(Survey, timeout)
 
+    async def fetch(self, name: str, version: str = "", *, timeout: float | None = DEPLOY_TIMEOUT) -> Signed:
+        """Return what installs a version, by default the newest: its manifest, and its source as text.
+
+        Only the tenant of the name and administrators may read it.
+        """
+        return (await self._answer(self._fetched, lambda id: Fetch(id, name, version), timeout)).statement
+
     async def newest_version(self, name: str, *, timeout: float | None = DEPLOY_TIMEOUT) -> str:
         """Return the version that answers to a name, or raise `AggregateError`."""
         return (await self._running(name, timeout))[0].version
@@ -281,7 +294,7 @@ class Deploying:
 
     async def _install(
         self,
-        definition: str | type[Aggregate[Any]],
+        definition: str | type[Aggregate[Any] | RunOnce],
         *,
         name: str,
         version: str,
@@ -366,6 +379,11 @@ class Deploying:
     # --- for the client -------------------------------------------------------------------------------
 
     async def _ask(self, make: Callable[[str], AnyMessage], timeout: float | None) -> Surveyed:
+        return await self._answer(self._answers, make, timeout)
+
+    async def _answer(
+        self, answers: Pending[_Answer], make: Callable[[str], AnyMessage], timeout: float | None
+    ) -> _Answer:
         timeout_of(timeout)
         self._may_send()
         self._said += 1
@@ -373,7 +391,7 @@ class Deploying:
         try:
             async with asyncio.timeout(timeout):
                 self._tell(encode(make(id)))
-                return await self._answers.wait(id)
+                return await answers.wait(id)
         except TimeoutError:
             raise AggregateError(
                 f"the broker has not answered in {timeout:g} seconds; it may be of a version that deploys nothing, or "
@@ -390,17 +408,22 @@ class Deploying:
         match message:
             case Surveyed(id=id):
                 self._answers.came(id, message)
+            case Fetched(id=id):
+                self._fetched.came(id, message)
             case Declined(id=id):
-                self._answers.refused(id, error_of(Refused(message.error, message.reason, id)))
+                refusal = error_of(Refused(message.error, message.reason, id))
+                self._answers.refused(id, refusal)
+                self._fetched.refused(id, refusal)
 
     def deploying_failed(self, error: TidingsError) -> None:
         """Nothing will come any more."""
         self._answers.failed(error)
+        self._fetched.failed(error)
 
 
 def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
     """The source of a class, which is all of its module, and what a manifest says of it."""
-    if not inspect.isclass(definition) or not issubclass(definition, Aggregate):
+    if not inspect.isclass(definition) or not issubclass(definition, Aggregate | RunOnce):
         raise ArgumentRefused(f"{shown(definition)} cannot be deployed; give a question, or a class of Aggregate")
     try:
         module = inspect.getmodule(definition)
@@ -410,15 +433,15 @@ def _of_class(definition: object) -> tuple[str, dict[str, Any]]:
     if not source:
         raise ArgumentRefused(f"the source of {definition.__name__} is not known; put the class into a file of its own")
     made = definition()
-    window = made.window
+    window = getattr(made, "window", None)
     return source, {
         "name": made.name,
         "version": made.version,
         "digest": digest_of(source, definition.__name__),
         "entry": definition.__name__,
         "window": None if window is None else (window.size_ms, window.slide_ms),
-        "where": str(made.where),
-        "grouped": made.grouped,
+        "where": str(getattr(made, "where", "")),
+        "grouped": bool(getattr(made, "grouped", True)),
         "max_bytes": made.max_bytes,
     }
 

@@ -80,9 +80,9 @@ class Moves:
 
     def __init__(self, local: LocalBroker, link: Uplink) -> None:
         self._local = local
-        self._link = link
         self._open: _Open | None = None
-        self._receive: Callable[[Frame], None] = link.receive
+        self._traffic = link.traffic
+        self._receive: Callable[[Frame], None] = link.traffic.receive
         self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._numbers = 0
         self._ended = False
@@ -107,7 +107,7 @@ class Moves:
         self._over(complete=False)
         self._numbers += 1
         self._open = _Open(old, welcome.name, since, welcome.attached, ARRIVALS in welcome.features, self._numbers)
-        self._receive, self._link.receive = self._link.receive, self._count
+        self._receive, self._traffic.receive = self._traffic.receive, self._count
         self.look()
 
     def _count(self, frame: Frame) -> None:
@@ -127,7 +127,7 @@ class Moves:
             return
         move.asked = True
         if move.answers:
-            self._link.send(Frame(Extension(ARRIVALS, pack(CatchingUp(move.number)))))
+            self._traffic.send(Frame(Extension(ARRIVALS, pack(CatchingUp(move.number)))))
         else:
             self._over(complete=False)
 
@@ -144,7 +144,7 @@ class Moves:
         move, self._open = self._open, None
         if move is None:
             return
-        self._link.receive = self._receive
+        self._traffic.receive = self._receive
         pause = asyncio.get_running_loop().time() - move.since
         for stream in self._streams:
             stream.put(Move(move.old, move.new, scheme, move.missed, pause, complete))

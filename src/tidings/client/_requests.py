@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 
 from tidings.broker import Cause
-from tidings.model import NoReply, NotARequest, Notification, TidingsError
+from tidings.model import NoReply, NotARequest, Notification, RequestEnded, TidingsError
 from tidings.wire import (
     MAX_TO,
     REQUESTS,
@@ -69,6 +69,11 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
             reply = await self._next()
         finally:
             self._close(ended=reply is not None)  # with the only reply, the broker has ended the session
+        if reply is None and not self._number:
+            raise NoReply(
+                f"the request has not left within {self._timeout:g} s, because there is no broker now, or it takes no "
+                "more; ask again later"
+            )
         if reply is None:
             raise NoReply(
                 f"no reply has come within {self._timeout:g} s; give it a longer timeout, or see whether a responder "
@@ -106,8 +111,13 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         self._timer = loop.call_later(self._timeout, self._is_late)
         self._requests.open[self._id] = self
         idle = int(self._timeout * 1_000_000) + 1_000_000
-        self._number = await self._publish(Opening(self._id, replies, idle))
-        self._requests.numbers[self._number] = self
+        try:
+            async with asyncio.timeout(self._timeout):  # there may be no broker now, or one that takes no more
+                self._number = await self._publish(Opening(self._id, replies, idle))
+        except TimeoutError:
+            self._late = True
+        else:
+            self._requests.numbers[self._number] = self
 
     async def _next(self) -> Notification | None:
         """The next reply; None when the time is up."""
@@ -203,6 +213,13 @@ class Requests:
         if (replies := self.numbers.get(number)) is not None:
             replies.failed(error)
         return replies is not None
+
+    def renewed(self) -> None:
+        """The broker knows nothing any more of what was sent before."""
+        error = RequestEnded("the broker has forgotten this client, and what it waited for; ask again")
+        for replies in list(self.numbers.values()):
+            replies.failed(error)
+        self._outcomes.failed(error)
 
     def failed(self, error: TidingsError) -> None:
         """Nothing more will be heard of any."""

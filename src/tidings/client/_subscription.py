@@ -7,9 +7,10 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from weakref import WeakSet
 
 from tidings.broker import Cause, during, enter, is_handling, leave
 from tidings.model import Duplicates, Matches, Notification, Position, TidingsError
@@ -87,8 +88,10 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         self.misfits = 0
         """How many notifications were left out because they did not fit the class given as `as_`."""
         self._complained: float | None = None
-        self._causes: set[Cause] = set()
-        """What the application may be handling."""
+        self._interrupted = False
+        """Whether what has been read has to be looked at again, before the application gets it."""
+        self._causes: WeakSet[Cause] = WeakSet()
+        """What the application may be handling; what a task has not finished is forgotten when the task is gone."""
 
     # --- for applications -----------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         """
         handling = is_handling()
         if handling:
-            leave(self)
+            self.leave()
         if self.durable is not None:
             self.durable.asked()
         while not self._queue:
@@ -128,7 +131,8 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     def leave(self) -> None:
         """The notification before is handled."""
-        leave(self)
+        if (cause := leave(self)) is not None:
+            self._causes.discard(cause)
 
     async def taken(self) -> tuple[_T, Cause | None]:
         """Wait for the next notification, and for what it is the cause of, without making it one here."""
@@ -152,7 +156,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if type(item) is _Caused:
             item, cause = item
             if not self._terms.keep_context:  # or else it never ends
-                self._causes = {cause, *(one for one in self._causes if one.holds)}
+                self._causes.add(cause)
         if self.durable is not None:
             self.durable.taken()
         if self._paused and len(self._queue) <= MAX_QUEUE // 2:
@@ -229,6 +233,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
         if self._ended:
             raise TidingsError(f"subscription {self.id} has ended, and its filter cannot be changed; subscribe again")
         self.filter = wanted
+        self._interrupted = True
         self._settled.clear()
         if self.durable is not None:
             self.durable.changes()
@@ -239,7 +244,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
         Ending it again does nothing.
         """
-        leave(self)
+        self.leave()
         self._end_causes()
         if not self._ended:
             self._subscriptions.end(self)
@@ -290,6 +295,32 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             self._paused = True
             self._subscriptions.falls_behind(self)
 
+    @property
+    def takes_many(self) -> bool:
+        """Whether notifications that belong to no session can be taken together: nothing else is asked about each."""
+        terms = self._terms
+        return self.jobs is None and self.durable is None and terms.typed is None and not terms.with_origin
+
+    def notify_many(self, notifications: Iterator[Any]) -> None:
+        """Take notifications that belong to no session, until none is left or the subscription changes."""
+        self._interrupted = False
+        if self._callback is not None:
+            for notification in notifications:
+                self._call(notification)
+                if self._interrupted:
+                    return
+                if self._callback is None:
+                    break  # it has to be awaited: what follows waits for it
+            else:
+                return
+        waiting = len(self._queue)
+        self._queue.extend(notifications)
+        if waiting == 0:
+            self._news.set()
+        if len(self._queue) >= MAX_QUEUE and not self._paused:
+            self._paused = True
+            self._subscriptions.falls_behind(self)
+
     def _call(self, item: _T) -> None:
         """Call the callback. If it turns out that it must be awaited, all that follow wait for it."""
         assert self._callback is not None
@@ -298,7 +329,7 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
             result = self._callback(item)
         except MISTAKES:  # a mistake of the application must not cost it the connection
             log.exception("a callback failed; subscription %s goes on", self.id)
-        if inspect.isawaitable(result):
+        if result is not None and inspect.isawaitable(result):
             if self.durable is not None:
                 self.durable.queued(self._subscriptions.delivering)
                 self.durable.taken()
@@ -383,15 +414,15 @@ class Subscription(AsyncIterator[_T], Generic[_T]):
 
     def _end_causes(self) -> None:
         """Whatever was handed over is handled: a program that goes on without this subscription reacts to nothing."""
-        for cause in self._causes:
+        for cause in list(self._causes):
             cause.end()
-        self._causes = set()
+        self._causes.clear()
 
     def finish(self, error: TidingsError | None) -> None:
         """End the subscription, with an error if the client failed."""
         if self._ended:
             return
-        self._ended = True
+        self._ended = self._interrupted = True
         if self.jobs is not None:
             self.jobs.end()
         self._end_causes()

@@ -136,6 +136,7 @@ class Subscriptions:
             after=after,
             duplicates=subscription.duplicates,
             past=past,
+            many=subscription.notify_many if subscription.takes_many else None,
         )
 
     def end(self, subscription: Subscription[Any]) -> None:
@@ -184,13 +185,13 @@ class Subscriptions:
     def falls_behind(self, subscription: Subscription[Any]) -> None:
         """The application does not keep up: stop reading."""
         self._behind.add(subscription)
-        self._link.pause()
+        self._link.traffic.pause()
 
     def keeps_up(self, subscription: Subscription[Any]) -> None:
         """The application keeps up again."""
         self._behind.discard(subscription)
         if not self._behind:
-            self._link.resume()
+            self._link.traffic.resume()
 
     # --- what the service says ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tidings.broker import InnerClient, Timer
 from tidings.model import Position
-from tidings.wire import Deliver, Frame, Gap, Refused
+from tidings.wire import Deliver, Envelope, Frame, Gap, Refused
 
 from ._buffer import Holder, SharedBuffer
 from ._copies import Whose
@@ -26,8 +26,11 @@ class Copy(Holder):
         super().__init__(whose.owner)
         self.whose = whose
         self.controller = controller
-        self._buffer = buffer
+        self.buffer = buffer
+        """Where what it gets is held."""
         self._refused = refused
+        self.warm = False
+        """Whether it listens although its client is connected, and holds only what came lately."""
         self.version = 0
         self.record = b""
         """What the client subscribes to and advertises, encoded."""
@@ -56,7 +59,9 @@ class Copy(Holder):
     @property
     def state(self) -> Copied:
         """In which state of the table of copies it is."""
-        return Copied.PASSIVE if self.inner is None else Copied.ACTIVE
+        if self.inner is None:
+            return Copied.PASSIVE
+        return Copied.WARM if self.warm else Copied.ACTIVE
 
     def begins(self, id: str) -> Mapping[str, Position]:
         """From where on it has everything for one subscription."""
@@ -68,12 +73,18 @@ class Copy(Holder):
         if self.inner is None:
             return  # it is being closed
         if type(message) is Deliver:
-            self._buffer.add(message.envelope, self, message.subscriptions)
+            self.buffer.add(message.envelope, self, message.subscriptions)
         elif isinstance(message, Gap):
-            before = Position(message.epoch, message.first - 1)
-            self.torn[message.origin] = min(before, self.torn.get(message.origin, before))
+            self._note_gap(message)
         elif isinstance(message, Refused):
             self._refused()
+
+    def _note_gap(self, gap: Gap) -> None:
+        if self.warm and gap.last is not None:  # its client will be beyond that, if it comes much later
+            self.overwrite(gap.origin, Position(gap.epoch, gap.last))
+        else:
+            before = Position(gap.epoch, gap.first - 1)
+            self.torn[gap.origin] = min(before, self.torn.get(gap.origin, before))
 
     def close(self) -> None:
         """Listen no longer, and release what is held. In a turn."""
@@ -83,7 +94,7 @@ class Copy(Holder):
         if (inner := self.inner) is not None:
             self.inner = None
             inner.close()
-        self._buffer.release(self)
+        self.buffer.release(self)
         self.overwritten.clear()
         self.torn.clear()
         self.later.clear()
@@ -93,3 +104,9 @@ class Copy(Holder):
         if (anchor := self.anchor) is not None:
             self.anchor = None
             anchor.close()
+
+
+def before(envelope: Envelope) -> Position:
+    """The position before a notification."""
+    epoch, seq = envelope.identity.position
+    return Position(epoch, seq - 1)

@@ -1,8 +1,11 @@
 """Roaming: the schemes `proactive` and `reactive`. Weaves the protocol of copies (`_protocol`) into a broker.
 
-`_controlling` sends copies out for the clients of this broker; `_keeping` keeps those of others, and hands over what
-they hold. With `reactive` there are no copies but those at the broker that the client left; `_transfers` fetches what
-they hold when the client arrives.
+    _controlling    the clients of this broker           _keeping        the copies of clients of others
+    _placing        where there are copies of them       _homes          those of clients that are away from here
+    _patience       who goes and comes all the time      _handing_over   what a client gets that arrives
+
+With `reactive` there are no copies but those at the broker that the client left; `_transfers` fetches what they hold
+when the client arrives.
 """
 
 from __future__ import annotations
@@ -13,17 +16,23 @@ import msgspec
 
 from tidings.broker import Advice, Entry, Feature, Guard, Joinpoint, Link, Registration, Tree
 from tidings.model import EventKey
+from tidings.wire import Advertise, Subscribe
 
 from ._admission import Admitted
 from ._claims import Claim, Copies
+from ._controlled import Controlled
 from ._controlling import Controlling
-from ._copies import Announced, Missing, Standing, Whose, read_saying
+from ._copies import Announced, Lent, Missing, Seek, Standing, Whose, read_saying
+from ._fallback import Fallback
+from ._handing_over import Found, HandingOver
 from ._handoffs import seen
-from ._hosted import Moved
+from ._homes import Homes
+from ._hosted import Moved, Wishes
 from ._hosts import Hosts
-from ._keeping import Found, Keeping
+from ._keeping import Keeping
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme
+from ._placing import Placing
 from ._room import OwnRoom, Room
 from ._transfers import Transfers, read_transfer
 
@@ -62,12 +71,20 @@ class Roaming(Feature):
         self._scheme = options.scheme
         self._neighbourhood = neighbourhood
         self.keeping = Keeping(self, options, hosts, room or OwnRoom(), guard_of=guard_of, warn=warn)
-        self.controlling = Controlling(self, options, neighbourhood, self.keeping)
-        self.controlling.locate = locate
+        self.handing = HandingOver(self, self.keeping.virtual)
+        self.homes = Homes(self, self.keeping.buffer, self.handing.finish)
+        clients: dict[str, Controlled] = {}
+        self.placing = Placing(self, options, neighbourhood, clients)
+        self.placing.locate = locate
+        self.controlling = Controlling(self, options, clients, self.placing, self.homes)
         self.transfers: Transfers | None = None
         if options.scheme is Scheme.REACTIVE:
-            self.transfers = Transfers(self, self.keeping, merge_dedup=options.merge_dedup)
+            self.transfers = Transfers(self, self.homes, self.handing, merge_dedup=options.merge_dedup)
             self.controlling.left_behind = self.transfers.left_behind
+        self.fallback: Fallback | None = None
+        if options.scheme is Scheme.PROACTIVE:
+            self.fallback = Fallback(self, self.keeping.buffer, self.keeping.copies, self.homes.drop)
+            self.controlling.lends = self.fallback.left_behind
         self._woven = False
         self._looking = False
         self._moves: dict[str, Moved] = {}
@@ -79,13 +96,23 @@ class Roaming(Feature):
         neighbourhood.reported = True
         neighbourhood.copy_of = self.keeping.state_of
         neighbourhood.on_change.append(lambda change: self._on_neighbours())
-        self.keeping.found = self._on_found
-        self.keeping.adopted = self.controlling.changed
+        self.handing.found = self._on_found
+        self.handing.adopted = self.controlling.changed
+
+    @property
+    def listening(self) -> int:
+        """How many copies listen here, those of clients that are away from here among them."""
+        return len(self.homes) + self.keeping.listening
+
+    @property
+    def refused(self) -> int:
+        """How many copies could not be taken or opened."""
+        return self.homes.refused + self.keeping.refused
 
     def start(self) -> None:
         """From now on, hear of clients that come and go."""
-        self.context.stand_in(self.keeping.stand_in)
-        self.controlling.started = self.context.now()
+        self.context.stand_in(self._stand_in)
+        self.placing.started = self.context.now()
         self.keeping.start()
         self._weave()
 
@@ -104,7 +131,7 @@ class Roaming(Feature):
         """Follow what clients subscribe to and acknowledge, once there is somebody who wants to know."""
         proactive = self._scheme is Scheme.PROACTIVE
         known = self._neighbourhood.graph.neighbours(self.context.name)
-        wanted = proactive and bool(known or self.controlling.locate is not None)
+        wanted = proactive and bool(known or self.placing.locate is not None)
         if wanted == self._woven:
             return
         self._woven = wanted
@@ -124,13 +151,20 @@ class Roaming(Feature):
         self.controlling.returned(link)
 
     def _on_detach(self, proceed: Callable[..., None], link: Link) -> None:
-        self.keeping.gone(link)
+        self.handing.gone(link)
         if self.transfers is not None:
             self.transfers.gone(link)
+        if self.fallback is not None:
+            self.fallback.gone(link)
         self._moves.pop(link.name, None)
         self._found.pop(link.name, None)
         proceed(link)
         self.controlling.detached(link)
+
+    def _stand_in(self, link: Link, message: Subscribe | Advertise) -> Registration | None:
+        if self.fallback is not None:
+            self.fallback.announces(link)
+        return self.handing.stand_in(link, message)
 
     def _on_subscribe(self, proceed: Callable[..., None], registration: Registration) -> None:
         proceed(registration)
@@ -162,12 +196,12 @@ class Roaming(Feature):
         """Scopes, or their members, are others than before: so are the brokers that may have copies."""
         self._looking = False
         self.keeping.scopes_changed()
-        self.controlling.scopes_changed()
+        self.placing.scopes_changed()
 
     def _say_again(self, tree: Tree) -> None:
         if self.context.tree is tree:
             self.keeping.announce()
-            self.controlling.say_again()
+            self.placing.say_again()
 
     def dismissed(self, link: Link) -> None:
         """This broker sends a client away: it is not away."""
@@ -175,36 +209,48 @@ class Roaming(Feature):
 
     def scheme_of(self, link: Link) -> str:
         """How a client here has got what it had missed."""
-        scheme = self._scheme if link in self.keeping.served else Scheme.ORIGINS
+        scheme = self._scheme if link in self.handing.served else Scheme.ORIGINS
+        if self.fallback is not None and link in self.fallback.served:
+            scheme = Scheme.REACTIVE
         return str(scheme.value)
 
     # --- what hosts say -------------------------------------------------------------------------------
 
-    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+    def arrived(self, link: Link, admitted: Admitted) -> Wishes:
         """A client has been attached here; where there may be copies of it."""
         elsewhere = bool(admitted.shown and admitted.last and admitted.last != self.context.name)
         home = self.controlling.arrived(link, admitted.epoch, elsewhere=elsewhere)
         if self.transfers is not None:
             home = home or self.transfers.take_back(link.name)
+        if self.fallback is not None:
+            home = home or self.fallback.take_back(link.name)
+            if elsewhere and link.name not in self.keeping.copies:
+                self.fallback.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
         fetches = elsewhere and self.transfers is not None
-        self.keeping.arrived(link, admitted.epoch, home, elsewhere=elsewhere and not fetches)
+        copy = self.keeping.arrived(link, admitted.epoch)
+        if home is not None:
+            self.homes.take(home)
+            if copy is not None:
+                copy.close()
+            copy = home
+        self.handing.arrived(link, admitted.epoch, copy, elsewhere=elsewhere and not fetches)
         if self.transfers is not None and fetches:
             self.transfers.arrived(link, Whose(link.name, link.owner, admitted.epoch), admitted.last)
-        return self.controlling.neighbours_of(link.name)
+        return self.placing.wishes(link.name)
 
     def claimed(self, claim: Claim) -> Copies | None:
         """Another broker hosts a client."""
         whose = Whose(claim.name, claim.owner, claim.epoch)
-        return self.controlling.moved(whose, claim.broker, claim.neighbours)
+        return self.controlling.moved(whose, claim.broker, Wishes(claim.neighbours, claim.warm))
 
     def inherited(self, name: str, copies: Copies | None) -> None:
         """The old broker of a client that has come here leaves copies to this one."""
-        self.controlling.inherited(name, copies)
+        self.placing.inherited(name, copies)
 
     def _on_neighbours(self) -> None:
         """This broker has got or lost neighbours."""
         self._weave()
-        self.controlling.reconcile()
+        self.placing.reconcile()
 
     def _on_move(self, moved: Moved) -> None:
         """A client has moved, and its old broker has confirmed it."""
@@ -239,11 +285,17 @@ class Roaming(Feature):
             self.context.refused()
             return
         if isinstance(said, Missing):
-            self.controlling.missing(source, said.whose)
+            self.placing.missing(source, said.whose)
         elif isinstance(said, Standing):
             self.keeping.standing(source, said)
         elif isinstance(said, Announced):
-            self.controlling.announced(source, said)
+            self.placing.announced(source, said)
+        elif isinstance(said, Seek):
+            if self.fallback is not None:
+                self.fallback.asked(source, said)
+        elif isinstance(said, Lent):
+            if self.fallback is not None:
+                self.fallback.heard(said)
         else:
             self.controlling.moved(said.whose, source)
             self.keeping.hear(source, said)

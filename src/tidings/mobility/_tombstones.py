@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._controlling import Woven
 from ._room import Room
+from ._woven import Woven
 
 MAX_TOMBSTONES = 100_000
 """The most at one broker; at the limit the oldest goes."""

@@ -40,11 +40,12 @@ from tidings.broker import Context, Hold, InnerClient, Link, Registration, Timer
 from tidings.model import NOWHERE, Position, TidingsError
 from tidings.wire import Deliver, Envelope, Frame, Unsubscribe, pack, unpacker
 
-from ._controlling import Woven
 from ._copies import Wanted, Whose
 from ._copy import Copy
-from ._keeping import Found, Keeping
+from ._handing_over import Found, HandingOver
+from ._homes import Homes
 from ._neighbour_graph import Outcome
+from ._woven import Woven
 
 PATIENCE = 2_000_000
 """Microseconds for which a client waits for what its old broker has; then the origins are asked."""
@@ -94,10 +95,11 @@ read_transfer = unpacker(Carried)
 class Transfers:
     """Both ends of all transfers of one broker."""
 
-    def __init__(self, feature: Woven, keeping: Keeping, *, merge_dedup: bool = True) -> None:
+    def __init__(self, feature: Woven, homes: Homes, handing: HandingOver, *, merge_dedup: bool = True) -> None:
         """`merge_dedup`: whether what came both ways is sent to the client once."""
         self._feature = feature
-        self._keeping = keeping
+        self._homes = homes
+        self._handing = handing
         self.merge_dedup = merge_dedup
         self._expected: dict[Link, _Expected] = {}
         """The clients that have come, and announce what they subscribe to."""
@@ -137,7 +139,7 @@ class Transfers:
     def _forget(self, name: str) -> None:
         if (left := self._leaving.pop(name, None)) is not None:
             left[2].cancel()
-            self._keeping.drop_home(left[1])
+            self._homes.drop(left[1])
 
     def _answer(self, source: str, request: Request) -> None:
         left = self._leaving.get(request.whose.name)
@@ -149,7 +151,7 @@ class Transfers:
         asked = {one.id for one in request.wanted if _as_asked(one) in there}
         held = [
             (envelope, chosen)
-            for envelope, ids in self._keeping.buffer.all_of(copy)
+            for envelope, ids in copy.buffer.all_of(copy)
             if (chosen := tuple(id for id in ids if id in asked))
         ]
         broken = self._broken(copy, inner)
@@ -165,7 +167,7 @@ class Transfers:
         self._say(source, told)
         copy.handed = True
         for id in asked:
-            self._keeping.buffer.release(copy, id)
+            copy.buffer.release(copy, id)
             inner.send(Frame(Unsubscribe(id)))
         if asked.issuperset(one.id for one in self.context.subscribed(inner.link)):
             self._forget(request.whose.name)
@@ -191,7 +193,7 @@ class Transfers:
         if self._expected.get(link) is expected:
             del self._expected[link]
             if expected.waiting is None:
-                self._keeping.tell(link.name, Found(Outcome.MISS))
+                self._handing.tell(link.name, Found(Outcome.MISS))
 
     def subscribed(self, registration: Registration) -> None:
         """A client subscribes; if it has come from another broker, this waits for what that one has."""
@@ -223,10 +225,10 @@ class Transfers:
         self._asked.pop(waiting.number, None)
         self.transferred += missed
         if missed:
-            self._keeping.served.add(waiting.link)
+            self._handing.served.add(waiting.link)
         if waiting.first:
             pause = self.context.now() - waiting.expected.at
-            self._keeping.tell(waiting.link.name, Found(outcome, missed, pause))
+            self._handing.tell(waiting.link.name, Found(outcome, missed, pause))
 
     # --- messages -------------------------------------------------------------------------------------
 

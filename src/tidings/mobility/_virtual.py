@@ -30,10 +30,10 @@ from tidings.model import Position, TidingsError
 from tidings.wire import Deliver, Envelope, Frame, Gap, Refused, Settled, Subscribe, Unsubscribe
 
 from ._buffer import Holder, SharedBuffer
-from ._controlling import Woven
 from ._copies import Wanted, Whose
 from ._options import MobilityOptions
 from ._room import Room
+from ._woven import Woven
 
 SUFFIX = "/~place"
 """Behind the name of the client, the name of the client inside the broker that listens here for it."""

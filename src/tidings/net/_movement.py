@@ -100,6 +100,7 @@ class Movement:
                         created_at=edge.created_at,
                         last_used=edge.last_used,
                         pinned=edge.pinned,
+                        dwell=round(edge.dwell, 3),
                     )
                     for edge in whole.edges
                 ),
@@ -125,20 +126,24 @@ class Movement:
         """What has happened since the broker started, and how large the graph is."""
         graph = self._host.neighbourhood.graph
         quality = graph.quality
-        keeping = self._host.roaming.keeping if self._host.roaming is not None else None
+        roaming = self._host.roaming
+        keeping = roaming.keeping if roaming is not None else None
         virtual = keeping.virtual if keeping is not None else None
         return {
             "hand_offs": self._host.neighbourhood.arrived,
             "hits": quality.hits,
             "early": quality.early,
             "misses": quality.misses,
-            "copies_refused": keeping.refused if keeping is not None else 0,
+            "copies_refused": roaming.refused if roaming is not None else 0,
             "edges_added": quality.additions,
             "edges_removed": quality.removals,
             "edges": len(graph),
             "copies": len(keeping.copies) if keeping is not None else 0,
-            "copies_listening": keeping.listening if keeping is not None else 0,
+            "copies_listening": roaming.listening if roaming is not None else 0,
             "buffered_bytes": keeping.buffer.bytes if keeping is not None else 0,
+            "copies_warm": len(keeping.warm) if keeping is not None else 0,
+            "warm_bytes": keeping.warm.buffer.bytes if keeping is not None else 0,
+            "warm_refused": keeping.warm.refused if keeping is not None else 0,
             "overwritten": keeping.buffer.overwritten if keeping is not None else 0,
             "virtual_clients": len(virtual.clients) if virtual is not None else 0,
             "virtual_hits": virtual.used if virtual is not None else 0,
@@ -166,8 +171,7 @@ def _move(one: HandOff) -> MoveStatus:
 
 def copies_of(roaming: Roaming, client: str) -> list[CopyStatus]:
     """The copies that a broker keeps of one client, or with "" of all."""
-    keeping = roaming.keeping
-    held = [*keeping.copies.values(), *keeping.homes]
+    held = [*roaming.keeping.copies.values(), *roaming.homes.copies]
     return [
         CopyStatus(
             client=one.whose.name,

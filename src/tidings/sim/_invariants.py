@@ -169,10 +169,11 @@ def _small(algorithm: str, told: dict[str, Matches], given: list[Entry]) -> Iter
 
 
 def _same_notifications(algorithm: str, told: dict[str, Matches], given: list[Entry], trial: _Trial) -> Iterator[str]:
-    tried = [*trial.samples, *_witnesses([*told.values(), *(entry.filter for entry in given)])]
+    wants, tells = _distinct(entry.filter for entry in given), _distinct(told.values())
+    tried = [*trial.samples, *_witnesses([*tells, *wants])]
     for sample in tried:
-        wanted = any(entry.filter.matches(sample) for entry in given)
-        passed = any(filter.matches(sample) for filter in told.values())
+        wanted = any(filter.matches(sample) for filter in wants)
+        passed = any(filter.matches(sample) for filter in tells)
         if wanted and not passed:
             yield f"{sample} is wanted, and would not be sent"
         if passed and not wanted:
@@ -180,6 +181,11 @@ def _same_notifications(algorithm: str, told: dict[str, Matches], given: list[En
                 trial.excuses.grant(Excuse.MERGED_IMPERFECTLY, [sample])
             else:
                 yield f"{sample} would be sent, and no subscription wants it"
+
+
+def _distinct(filters: Iterable[Matches]) -> list[Matches]:
+    """One filter for each meaning: simple routing has the same one thousands of times where scopes share members."""
+    return list({filter.id if isinstance(filter, Filter) else id(filter): filter for filter in filters}.values())
 
 
 def _witnesses(filters: Iterable[Matches]) -> Iterator[Notification]:
@@ -222,7 +228,9 @@ def _of_roaming(feature: object) -> dict[str, int]:
     keeping = feature.keeping
     return {
         "roaming clients": len(feature.controlling),
-        "copies of clients": len(keeping.copies) + len(keeping.homes) + len(keeping.handing),
+        "copies of clients": len(keeping.copies) + len(feature.homes) + len(feature.handing),
+        "warm copies": len(keeping.warm),
+        "bytes for warm copies": keeping.warm.buffer.bytes,
         "virtual clients": len(keeping.virtual),
         "bytes for virtual clients": keeping.virtual.buffer.bytes,
         "notifications for copies": len(keeping.buffer),
@@ -230,6 +238,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
         "tombstones": len(keeping.tombstones),
         "bytes that are counted for those": keeping.room.total if isinstance(keeping.room, OwnRoom) else 0,
         "transfers": len(feature.transfers) if feature.transfers is not None else 0,
+        "questions for what was missed": len(feature.fallback) if feature.fallback is not None else 0,
     }
 
 

@@ -24,9 +24,11 @@ from ._warm import warm
 if TYPE_CHECKING:
     from ._backtest import backtest
     from ._historic import historic
+    from ._reconcile import Agreement, Reconciled, Told, reconcile, reconcile_counts, told_in
     from ._source import TidingsSource, register
 
 __all__ = [
+    "Agreement",
     "ArchiveChanged",
     "AuditError",
     "Finding",
@@ -35,11 +37,13 @@ __all__ = [
     "Kind",
     "Mined",
     "NoJava",
+    "Reconciled",
     "Report",
     "SourceError",
     "SparkError",
     "Step",
     "TidingsSource",
+    "Told",
     "Verdict",
     "Visibility",
     "Windowed",
@@ -54,10 +58,13 @@ __all__ = [
     "progress",
     "query_archive",
     "read_archive",
+    "reconcile",
+    "reconcile_counts",
     "register",
     "scope_graph",
     "series",
     "session",
+    "told_in",
     "warm",
     "windows",
 ]
@@ -75,6 +82,10 @@ def __getattr__(name: str) -> Any:
         from ._backtest import backtest  # noqa: PLC0415
 
         return backtest
+    if name in ("Agreement", "Reconciled", "Told", "reconcile", "reconcile_counts", "told_in"):
+        from . import _reconcile  # noqa: PLC0415
+
+        return getattr(_reconcile, name)
     if name == "historic":
         from ._historic import historic  # noqa: PLC0415
 

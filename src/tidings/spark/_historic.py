@@ -19,6 +19,7 @@ get another one than brokers.
 from __future__ import annotations
 
 import hmac
+import itertools
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -148,6 +149,14 @@ def historic(
         return merged.withColumn("ends_at", ends).withColumn("complete", whole)
 
 
+def merged_windows(sent: Shipped, table: DataFrame, secret: bytes) -> DataFrame:
+    """The windows of publications of which each says in `window` to which it belongs: as `historic` gives them."""
+    wanted = [*IDENTITY_NAMES, "attributes", *(["body"] if "body" in table.columns else []), "window"]
+    partials = table.select(*wanted).mapInArrow(_lifting(sent, secret, by_window=True), _PARTIALS)
+    merged = partials.withColumnRenamed("pane", "window").groupBy("key", "window")
+    return merged.applyInArrow(_merging(sent), _RESULTS)
+
+
 def _among(included: Iterable[Included]) -> Column:
     """Whether a publication is one of these."""
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -193,7 +202,11 @@ def _equal(aggregate: Aggregate[Any], sent: Shipped, table: DataFrame, secret: b
     return _proven[sent.identity]
 
 
-def _lifting(sent: Shipped, secret: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _lifting(
+    sent: Shipped, secret: bytes, *, by_window: bool = False
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Combine what belongs to one key and pane; or to one key and the window that each row names."""
+
     def lifted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         aggregate = sent.arrived()
         window = aggregate.window
@@ -201,12 +214,17 @@ def _lifting(sent: Shipped, secret: bytes) -> Callable[[Iterable[pa.RecordBatch]
         panes: dict[tuple[str, int], Any] = {}
         passes = Filter.parse(str(aggregate.where)).matches if sent.code is not None and str(aggregate.where) else None
         for batch in batches:
-            for record in records_in(pa.Table.from_batches([batch]), aggregate, secret, peers=sent.code is None):
+            table = pa.Table.from_batches([batch])
+            named = table.column("window").to_pylist() if by_window else itertools.repeat(0)
+            for record, number in zip(
+                records_in(table, aggregate, secret, peers=sent.code is None), named, strict=by_window
+            ):
                 if passes is not None and not passes(record.attrs):
                     continue
                 one = aggregate.lift(record)
                 if one is not None:
-                    place = aggregate.key(record) if aggregate.grouped else "", window.pane(record.ts_ms)
+                    pane = number if by_window else window.pane(record.ts_ms)
+                    place = aggregate.key(record) if aggregate.grouped else "", pane
                     held = panes.get(place)
                     panes[place] = one if held is None else aggregate.combine(held, one)
         yield _batch([(key, pane, aggregate.encode(partial)) for (key, pane), partial in panes.items()])

@@ -115,6 +115,7 @@ class Aggregates:
     remove = waiting_for(asynchronous.Aggregates.remove)
     quarantine = waiting_for(asynchronous.Aggregates.quarantine)
     deployed = waiting_for(asynchronous.Aggregates.deployed)
+    fetch = waiting_for(asynchronous.Aggregates.fetch)
     state = waiting_for(asynchronous.Aggregates.state)
     newest_version = waiting_for(asynchronous.Aggregates.newest_version)
     manifest = waiting_for(asynchronous.Aggregates.manifest)

@@ -5,12 +5,12 @@ Nothing here imports a broker or does any I/O, so that live brokers, worker proc
 
 from ._aggregate import Aggregate, Kind, RunOnce, Split
 from ._choices import BitAnd, BitOr, BitXor, Intersection, Max, Min, Union
-from ._codec import MAX_PARTIAL, Plain, canonical, plain
+from ._codec import MAX_NESTING, MAX_PARTIAL, Plain, canonical, plain
 from ._composite import MAX_PARTS, Composite
 from ._counts import Count, Histogram, Mean, Product, Rate, Sum
 from ._distinct import Distinct
 from ._frequent import Frequent, Summary
-from ._measured import Attribute, Measured, group_key, group_of, peer
+from ._measured import BROKER, Attribute, Measured, group_key, group_of, is_group, peer
 from ._panes import Panes
 from ._quantile import Quantile
 from ._record import JP, SECRET_BYTES, Included, Record, pseudonym
@@ -26,8 +26,10 @@ from ._touching import PAIR_STEPS, Key, touches
 from ._windows import LATENESS, Sliding, Tumbling
 
 __all__ = [
+    "BROKER",
     "JP",
     "LATENESS",
+    "MAX_NESTING",
     "MAX_PARTIAL",
     "MAX_PARTS",
     "PAIR_STEPS",
@@ -72,6 +74,7 @@ __all__ = [
     "canonical",
     "group_key",
     "group_of",
+    "is_group",
     "peer",
     "plain",
     "pseudonym",

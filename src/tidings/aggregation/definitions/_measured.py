@@ -7,6 +7,7 @@ values.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -26,6 +27,8 @@ P = TypeVar("P")
 
 MAX_GROUPING = 8
 """The most attributes that groups are made of."""
+BROKER = "tidings.broker"
+"""As a name after BY: the broker at which something was published."""
 MAX_ITEM = 256
 """The most bytes of a value as a member of a set or of a key; longer ones are known by their start and a digest."""
 KEPT_START = 12
@@ -96,7 +99,9 @@ class Measured(Aggregate[P], Generic[P]):
 
     def key(self, record: Record) -> str:
         """The group of the record."""
-        return group_key([record.attrs.get(name) for name in self.by]) if self.by else ""
+        if not self.by:
+            return ""
+        return group_key([record.broker if name == BROKER else record.attrs.get(name) for name in self.by])
 
 
 def group_key(values: Sequence[Value | None]) -> str:
@@ -111,10 +116,34 @@ def group_key(values: Sequence[Value | None]) -> str:
 def group_of(key: str) -> tuple[Any, ...]:
     """The values of a group; those that JSON cannot hold as the filter language writes them.
 
-    >>> group_of('["r1",2,null]')
-    ('r1', 2, None)
+    >>> group_of('["r1",2,null]'), group_of(group_key([b"x"]))
+    (('r1', 2, None), ("X'78'",))
     """
-    return tuple(json.loads(key)) if key else ()
+    return tuple(_plain(value) for value in json.loads(key)) if key else ()
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_group(key: str, size: int) -> bool:
+    """Whether this is the key of a group by so many attributes: a neighbour may have made it up."""
+    if not size:
+        return key == ""
+    try:
+        values = json.loads(key)
+        return type(values) is list and len(values) == size and "[" + ",".join(map(_as_item, values)) + "]" == key
+    except (ValueError, RecursionError):
+        return False
+
+
+def _as_item(value: Any) -> str:
+    text = "null" if value is None else _written(value)
+    if value is not None:
+        value_of(text)
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """A value as the filter language writes it, if JSON cannot hold it."""
+    return value[""] if type(value) is dict and list(value) == [""] else value
 
 
 def _single(value: Value) -> Scalar:
@@ -151,7 +180,7 @@ def value_of(text: str) -> Any:
     ('a', 2, "X'78'")
     """
     value = json.loads(text)
-    presented = value[""] if type(value) is dict and list(value) == [""] else value
+    presented = _plain(value)
     known = type(presented) is str or (presented is value and type(value) in (int, float, bool))
     if not known or _written(value) != text or (type(value) is float and not math.isfinite(value)):
         raise ValueError(text)

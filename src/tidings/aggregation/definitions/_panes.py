@@ -64,6 +64,14 @@ class Panes(Generic[P]):
         self._panes[pane] = partial if held is None else self._aggregate.combine(held, partial)
         return True
 
+    def __len__(self) -> int:
+        """How many panes hold something."""
+        return len(self._panes)
+
+    def holds(self, ts_ms: int) -> bool:
+        """Whether the pane of that time holds something."""
+        return self._window.pane(ts_ms) in self._panes
+
     def close(self, now_ms: int) -> Iterator[tuple[int, P]]:
         """The windows that have closed since the last time and contain something, each with its partial, in order."""
         newest = self._window.closed(now_ms, self._lateness)

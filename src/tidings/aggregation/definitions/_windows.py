@@ -17,6 +17,9 @@ LATENESS = 1_000
 """Milliseconds after its end at which a pane closes; what comes later is in history only, and counted."""
 MAX_PANES = 10_000
 """The most panes of one window."""
+MIN_SLIDE = 100
+"""How often brokers compute a window, in milliseconds: each of them tells its neighbours as often. History has no such
+limit."""
 MAX_SIZE = 366 * 86_400_000
 """The longest window: 366 days, in milliseconds."""
 
@@ -51,6 +54,14 @@ class Sliding:
         object.__setattr__(self, "size_ms", size_ms)
         object.__setattr__(self, "slide_ms", slide_ms)
         object.__setattr__(self, "panes", size_ms // slide_ms)
+
+    def check_live(self) -> None:
+        """Raise `AggregateError` for a window that slides faster than brokers compute."""
+        if self.slide_ms < MIN_SLIDE:
+            raise AggregateError(
+                f"a window that ends every {shown(self.slide_ms)}; brokers compute one every {shown(MIN_SLIDE)} at "
+                "most: use a longer one, or a longer SLIDE"
+            )
 
     def pane(self, ts_ms: int) -> int:
         """The pane that a time belongs to."""

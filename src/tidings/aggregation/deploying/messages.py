@@ -53,6 +53,22 @@ class Survey(_Message, frozen=True):
     id: str
 
 
+class Fetch(_Message, frozen=True):
+    """What was deployed under this name? `Fetched` or `Declined` follows."""
+
+    id: str
+    name: str
+    version: str = ""
+    """"": the one that answers to the name."""
+
+
+class Fetched(_Message, frozen=True):
+    """What installs a version, its source included."""
+
+    id: str
+    statement: Signed
+
+
 class Known(msgspec.Struct, frozen=True):
     """A name and version, as one broker sees it."""
 
@@ -68,6 +84,8 @@ class Known(msgspec.Struct, frozen=True):
     strikes: int = 0
     issued_at: int = 0
     """When it was issued, in milliseconds since 1970."""
+    value: str = ""
+    """What code has computed that runs once, as JSON; "": nothing yet."""
 
 
 class Surveyed(_Message, frozen=True):
@@ -93,7 +111,7 @@ class Declined(_Message, frozen=True):
     reason: str
 
 
-AnyMessage: TypeAlias = Have | Spread | Deploy | Survey | Surveyed | Declined
+AnyMessage: TypeAlias = Have | Spread | Deploy | Survey | Surveyed | Declined | Fetch | Fetched
 _read: Callable[[bytes], AnyMessage] = unpacker(AnyMessage)  # type: ignore[arg-type]
 read_known: Callable[[bytes], list[Known]] = unpacker(list[Known])
 

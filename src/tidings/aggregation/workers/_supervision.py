@@ -6,7 +6,9 @@ Batches wait in a line; one is with the worker at a time. A worker keeps nothing
 worker that is lost costs only its batch, which is given to a new worker once more. A batch that is lost twice is
 *given up*: the values that it was for are incomplete, and its definition has a *strike*. Three strikes are
 *quarantine*: no batch of that definition is taken any more. Code that raises, or answers what it must not, has a
-strike at once; the worker goes on. A definition that answers 1,000 batches in a row is forgiven one strike.
+strike at once; the worker goes on. A worker that ends or speaks while nobody asks it anything costs a start for each
+batch: that is a strike for the definition that was asked last. A definition that answers 1,000 batches in a row is
+forgiven one strike.
 
 The states of a worker, and what happens to it:
 
@@ -14,7 +16,7 @@ The states of a worker, and what happens to it:
     ----------|-----------------|-----------------|--------------|------------------|---------------------
     ABSENT    | start: STARTING |                 |              |                  |
     STARTING  | wait            | next, or READY  |              | again, or ABSENT | kill, then as lost
-    READY     | send: BUSY      |                 | kill: ABSENT | ABSENT           |
+    READY     | send: BUSY      |                 | kill, lost   | strike: ABSENT   |
     BUSY      | wait            |                 | next, or READY | again: STARTING | kill, then as lost
 
 A worker that does not even start is tried three times; then all batches that wait are given up, with the reason,
@@ -137,6 +139,8 @@ class Supervisor:
     """How long each batch may take that is submitted from now on."""
     _definitions: dict[str, _Definition] = field(default_factory=dict)
     _line: deque[_Waiting] = field(default_factory=deque)
+    _answered: str = ""
+    """The definition that has answered last, in the life of this worker."""
     _loaded: set[str] = field(default_factory=set)
     _number: int = 0
     _starts: int = 0
@@ -214,6 +218,7 @@ class Supervisor:
             return [Kill(reason), *self.lost(reason, now)]
         self._line.popleft()
         self.state, self.deadline = State.READY, None
+        self._answered = batch.definition
         effects: list[Effect] = [Done(batch.number, tuple(reply.answers))]
         failures = [one.reason for one in reply.answers if isinstance(one, Failed)]
         if not failures:  # else it may be the code that could not be loaded
@@ -235,10 +240,13 @@ class Supervisor:
                 self._line.popleft()
                 effects.append(GivenUp(batch.number, reason))
                 effects += self._struck(batch.definition, reason)
-        elif before is State.STARTING and self._starts >= MAX_STARTS:
-            self._starts = 0
-            effects += [GivenUp(one.number, f"the worker does not start: {reason}") for one in self._line]
-            self._line.clear()
+        elif before is State.STARTING:
+            if self._starts >= MAX_STARTS:
+                self._starts = 0
+                effects += [GivenUp(one.number, f"the worker does not start: {reason}") for one in self._line]
+                self._line.clear()
+        else:
+            effects += self._struck(self._answered, reason)
         if self._line:
             self.restarts += 1
             effects += self._start(now)
@@ -253,7 +261,7 @@ class Supervisor:
         return [Kill(reason), *self.lost(reason, now)]
 
     def _start(self, now: float) -> list[Effect]:
-        self.state, self.deadline = State.STARTING, now + START_SECONDS
+        self.state, self.deadline, self._answered = State.STARTING, now + START_SECONDS, ""
         self._starts += 1
         return [Start()]
 

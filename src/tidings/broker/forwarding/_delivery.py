@@ -225,10 +225,8 @@ class Delivery:
         notification = self._checked(link, message)
         if message.cause:
             message = msgspec.structs.replace(message, cause=kept(message.cause))
-        if message.opens is not None:
-            if self.opener is None:
-                raise TidingsError("this broker carries out no requests; publish, and subscribe to the answer")
-            message = msgspec.structs.replace(message, opens=self.opener.opening(link, message.opens))
+        if message.opens is not None and self.opener is None:
+            raise TidingsError("this broker carries out no requests; publish, and subscribe to the answer")
         if link in self.waiting or not self._goes(link, message, notification):
             self.waiting.add(link, message)
 
@@ -278,6 +276,8 @@ class Delivery:
     def _accept(self, link: Link, message: Publish, notification: Notification, passages: tuple[Passage, ...]) -> None:
         """Give a publication its identity, and let it go."""
         broker, view, flat = self._broker, self._broker.scoping.active, self._broker.scoping.flat
+        if message.opens is not None and self.opener is not None:  # only now: what is refused opens no session
+            message = msgspec.structs.replace(message, opens=self.opener.opening(link, message.opens))
         envelope = broker.publications.enter(link, message, view.version, self._now(), notification)
         identity = envelope.identity
         if envelope.quality is not _STORED and envelope.quality is not _FIRE and message.opens is None:

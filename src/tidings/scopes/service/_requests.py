@@ -28,7 +28,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tidings.broker import Feature, Link, climbs, is_checked
+from tidings.broker import Feature, Link, check_cause, climbs, is_checked
 from tidings.model import (
     AccessDenied,
     BudgetExceeded,
@@ -109,6 +109,8 @@ class Requests(Feature):
         self._owned: Counter[str] = Counter()
         """How many sessions each identity has open."""
         self._sent: dict[int, _Sent] = {}
+        self._unanswered: Counter[Link] = Counter()
+        """How many replies of each client are under way."""
         self._numbers = itertools.count(1)
         self._looking = False
 
@@ -187,8 +189,7 @@ class Requests(Feature):
                 self._end(key, session, RequestEnded(f"no reply has come for {waited:g} s; ask again"))
         for number, sent in list(self._sent.items()):
             if now >= sent.until:
-                del self._sent[number]
-                self._tell(sent, _silent(sent.broker))
+                self._tell(self._returned(number), _silent(sent.broker))
         if self._sessions or self._sent:
             self._look_later()
 
@@ -214,6 +215,7 @@ class Requests(Feature):
 
     def _reply(self, link: Link, said: Reply) -> None:
         notification = checked_body(said.body)
+        check_cause(said.cause)
         if link.guard is not None:
             link.guard.check_publish(notification)
         broker, _, key = said.to.rpartition("/")
@@ -224,13 +226,22 @@ class Requests(Feature):
             self._take(carry, notification)
             self.context.send(link, pack(Outcome(said.number)))
             return
-        if sum(one.link is link for one in self._sent.values()) >= MAX_UNANSWERED:
+        if self._unanswered[link] >= MAX_UNANSWERED:
             raise BudgetExceeded(f"the outcome of {MAX_UNANSWERED:,} replies is not known yet; await some of them")
         number = next(self._numbers)
         if not self.context.send_to(broker, pack(Carry(number, key, link.principal, said.body, said.cause))):
             raise _silent(broker)
         self._sent[number] = _Sent(link, said.number, broker, self.context.now() + LONGEST)
+        self._unanswered[link] += 1
         self._look_later()
+
+    def _returned(self, number: int) -> _Sent:
+        """It is known what has become of a reply, or never will be."""
+        sent = self._sent.pop(number)
+        self._unanswered[sent.link] -= 1
+        if not self._unanswered[sent.link]:
+            del self._unanswered[sent.link]
+        return sent
 
     def _take(self, carry: Carry, notification: Notification) -> None:
         """A reply has come to where its session is; `TidingsError` if it cannot go on."""
@@ -272,7 +283,7 @@ class Requests(Feature):
                 answer = Carried(said.number, type(error).__name__, str(error))
             self.context.send_to(source, pack(answer))
         elif isinstance(said, Carried):
-            sent = self._sent.pop(said.number, None)
+            sent = self._returned(said.number) if said.number in self._sent else None
             if sent is not None and self._is_here(sent.link):
                 self.context.send(sent.link, pack(Outcome(sent.number, said.error, said.reason)))
         else:

@@ -87,6 +87,8 @@ class Scopes(Feature):
         """Whether the graph is static: the authority refuses whatever would change who sees what."""
         self.on_audit: Callable[[AuditEntry], None] = lambda entry: None
         """Told by the authority of everything that was changed or refused, besides its own log of them."""
+        self.on_retired: Callable[[], None] = lambda: None
+        """Told when nothing is judged by older versions any more."""
         self._hook = hook
         self.versions = Versions()
         self.anchors = Anchors(self)
@@ -280,8 +282,7 @@ class Scopes(Feature):
                 return
             self._joining = None
             self._judge_by(self._target)
-            self.scoping.retire(self._target)
-            self._shut_down()
+            self._end_versions(self._target)
             for link in self.context.neighbours:
                 self.send(link, Retire(0, self._floor))
             self.scoping.release("joining")
@@ -338,11 +339,15 @@ class Scopes(Feature):
             shut_down(self._policies - known)
             self._policies = known
 
+    def _end_versions(self, before: int) -> None:
+        self.scoping.retire(before)
+        self._shut_down()
+        self.on_retired()
+
     def retire(self, version: int, source: Link | None = None) -> None:
         """Nothing of older versions is under way any more; tell those behind."""
         if self.scoping.ready:
-            self.scoping.retire(version)
-            self._shut_down()
+            self._end_versions(version)
             self.versions.forget_plans(self._floor)
             self.anchors.retreat_later()
         for link in self.context.neighbours:

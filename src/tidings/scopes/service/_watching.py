@@ -12,7 +12,8 @@ What is asked for stands in a queue, and on disk, if the broker has one, until t
     asked       one at a time, in the order of the events, and for one event in the order of the rules
     again       after `AGAIN`, if there is no answer: the authority knows ids that it has answered
     later       the authority cannot say yet: it goes to the end of the queue
-    dropped     if it is older than `LONGEST`, or more than `MAX_WAITING` wait: logged, and counted
+    dropped     if it is older than `LONGEST`, or more than `MAX_WAITING` wait and its scope and trigger have the most
+                of them: logged, and counted
 
 A publication may be on disk, and not yet what rules make of it. So a broker that starts looks once more at what was
 published last before it stopped; the authority knows what it has been asked already.
@@ -23,7 +24,7 @@ A broker without rules to watch for advises nothing, so its publications keep to
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -35,14 +36,13 @@ from tidings.scopes._rules import Rule
 from tidings.scopes.language import Binding, ReadRule, growing, needed, read_rule
 from tidings.wire import Envelope, WireError, encode_body, pack
 
+from ._backlog import MAX_WAITING, Backlog, Waiting
 from ._rule_messages import Fire, Fired, Outcome, id_of, read_fire, read_saying, saying
 from ._service import Scopes
 from ._view import Plan
 
 log = logging.getLogger("tidings.rules")
 
-MAX_WAITING = 1_000
-"""The most events of rules that wait for the authority; those that come then are dropped."""
 LONGEST = 60_000_000
 """Microseconds for which an event waits for the authority; then it is dropped."""
 AGAIN = 1_000_000
@@ -72,15 +72,6 @@ class _Watched(NamedTuple):
     """With it: the rule that creates them."""
 
 
-class _Waiting(NamedTuple):
-    fire: Fire
-    since: int
-    again: int = 0
-    """When the authority may be asked, if it could not say anything before."""
-    tries: int = 0
-    """How often it could not."""
-
-
 def watched_in(graph: Graph) -> dict[str, list[_Watched]]:
     """The rules of a graph, by what they wait for, in the order in which they are carried out."""
     found: dict[str, list[_Watched]] = {}
@@ -108,7 +99,7 @@ class Rules(Feature):
         self._scopes = scopes
         self._versions: dict[int, dict[str, list[_Watched]]] = {}
         self._woven: set[Joinpoint] = set()
-        self._waiting: deque[_Waiting] = deque()
+        self._backlog = Backlog()
         self._asking: str | None = None
         self._attempt = 0
         self._events = 0
@@ -120,20 +111,21 @@ class Rules(Feature):
     @property
     def waiting(self) -> int:
         """How many events wait for the authority."""
-        return len(self._waiting)
+        return len(self._backlog)
 
     # --- weaving --------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Ask for what waited when the broker stopped, and watch."""
+        self._scopes.on_retired = self._look
         disk = self.context.log
         for value in disk.items(TABLE).values() if disk is not None else ():
-            self._waiting.append(_Waiting(read_fire(value), self.context.now()))
+            self._backlog.add(Waiting(read_fire(value), self.context.now()))
         self._look()
         if disk is not None:
             for envelope in _latest(disk):
                 self._happened(envelope, quietly=True)
-        if self._waiting:
+        if self._backlog:
             self._ask_later(AGAIN)
 
     def advice(self) -> Mapping[Joinpoint, Advice]:
@@ -156,12 +148,18 @@ class Rules(Feature):
         if "con" in {event for known in self._versions.values() for event in known}:
             self._consumers.update(link for link in self.context.clients if not link.is_inside)
         if new := wanted - self._woven:
-            self.context.weave(
-                {point: one for advice in self._advice.values() for point, one in advice.items() if point in new}
-            )
+            advice = {point: one for known in self._advice.values() for point, one in known.items() if point in new}
+            self.context.weave(advice, self._woven_anew if Joinpoint.AD_ADD in new else lambda: None)
         if gone := self._woven - wanted:
             self.context.unweave(*gone)
+            if Joinpoint.AD_ADD in gone:
+                self._advertised = set()
         self._woven = wanted
+
+    def _woven_anew(self) -> None:
+        """What is advertised already does not begin when its client joins another scope."""
+        clients = (link for link in self.context.clients if not link.is_inside)
+        self._advertised = {one for link in clients for one in self.context.advertised(link)}
 
     @property
     def _advice(self) -> dict[str, dict[Joinpoint, Advice]]:
@@ -170,7 +168,7 @@ class Rules(Feature):
             "con": {Joinpoint.DELIVER: For(self._consumers, self._delivered)},
             "sub": {Joinpoint.SUBSCRIBE: self._subscribed},
             "unsub": {Joinpoint.SUB_DEL: self._unsubscribed},
-            "adv": {Joinpoint.AD_ADD: self._advertises},
+            "adv": {Joinpoint.AD_ADD: self._advertises, Joinpoint.AD_DEL: self._unadvertised},
             "unadv": {Joinpoint.AD_DEL: self._unadvertised},
         }
 
@@ -214,12 +212,9 @@ class Rules(Feature):
                 if internal is one.read.output and _passes(one.read, at.notification):
                     binding = Binding(plan.graph, one.scope, trigger, at.notification.attributes)
                     if one.read.holds(binding):
-                        if not (quietly and self._is_waiting(id_of(one.scope, one.rule.key, event))):
+                        if not (quietly and id_of(one.scope, one.rule.key, event) in self._backlog):
                             self._notice(one, event, event, binding)
                         break
-
-    def _is_waiting(self, id: str) -> bool:
-        return any(waited.fire.id == id for waited in self._waiting)
 
     def _seen(self, plan: Plan, envelope: Envelope) -> dict[str, list[_oracle.Sighting]]:
         """In which scopes a publication is visible, and how."""
@@ -270,14 +265,13 @@ class Rules(Feature):
     def _advertises(self, proceed: Callable[..., Any], scope: str, entry: Any) -> Any:
         result = proceed(scope, entry)
         registration = entry.registration
-        if registration is not None and registration not in self._advertised:
+        if registration is not None and not registration.link.is_inside and registration not in self._advertised:
             self._advertised.add(registration)
             self._faces("adv", registration)
         return result
 
     def _unadvertised(self, proceed: Callable[..., Any], scope: str, entry: Any) -> Any:
         result = proceed(scope, entry)
-        self._advertised.discard(entry.registration)
         self._ended("unadv", entry.registration, scope)
         return result
 
@@ -288,6 +282,7 @@ class Rules(Feature):
 
         def look() -> None:
             if not self.context.is_current(registration):
+                self._advertised.discard(registration)
                 self._faces(event, registration, scope)
 
         self.context.call_later(0, look)
@@ -325,11 +320,12 @@ class Rules(Feature):
         id = id_of(one.scope, one.rule.key, happened, grown)
         body = encode_body(Notification(used)) if used else b""
         fire = Fire(id, one.scope, one.rule.key, event, binding.trigger, body, one.grows)
-        if len(self._waiting) >= MAX_WAITING:
-            self._drop(fire, f"{MAX_WAITING:,} others wait for the authority")
-            return
-        self._waiting.append(_Waiting(fire, self.context.now()))
-        self._keep(fire)
+        waiting = Waiting(fire, self.context.now())
+        self._backlog.add(waiting)
+        if (excess := self._backlog.excess(self._asking)) is not None:
+            self._drop(excess, f"{MAX_WAITING:,} others wait for the authority")
+        if excess is not waiting:
+            self._keep(fire)
         if self._asking is None:
             self._ask_later(0)  # also if others are to be asked about later
 
@@ -341,16 +337,15 @@ class Rules(Feature):
     def _ask(self) -> None:
         """Ask for what has waited longest."""
         now = self.context.now()
-        for waited in [one for one in self._waiting if one.since <= now - LONGEST]:
-            self._waiting.remove(waited)
-            self._drop(waited.fire, f"the authority has not answered for {LONGEST // 1_000_000} s")
+        for waited in [one for one in self._backlog if one.since <= now - LONGEST]:
+            self._drop(waited, f"the authority has not answered for {LONGEST // 1_000_000} s")
         self._asking = None
-        if not self._waiting:
+        if not self._backlog:
             return
-        fire = next((one.fire for one in self._waiting if one.again <= now), None)
-        if fire is None:
-            self._ask_later(min(one.again for one in self._waiting) - now)
+        if (waiting := self._backlog.next(now)) is None:
+            self._ask_later(min(one.again for one in self._backlog) - now)
             return
+        fire = waiting.fire
         self._asking = fire.id
         self._ask_later(AGAIN)
         if self._scopes.authority is not None:
@@ -376,13 +371,13 @@ class Rules(Feature):
         self.context.send_to(source, saying(fired))
 
     def _answered(self, fired: Fired) -> None:
-        waited = next((one for one in self._waiting if one.fire.id == fired.id), None)
+        waited = self._backlog.find(fired.id)
         if waited is None or self._asking != fired.id:
             return  # it was asked twice, and has been answered
-        self._waiting.remove(waited)
+        self._backlog.remove(waited)
         if fired.outcome is Outcome.LATER:
             again = self.context.now() + min(SOON << waited.tries, LATEST)
-            self._waiting.append(waited._replace(again=again, tries=waited.tries + 1))
+            self._backlog.add(waited._replace(again=again, tries=waited.tries + 1))
             self._asking = None
             self._ask_later(0)  # others need not wait for it
             return
@@ -391,7 +386,9 @@ class Rules(Feature):
         self._asking = None
         self._ask_later(0)
 
-    def _drop(self, fire: Fire, reason: str) -> None:
+    def _drop(self, waiting: Waiting, reason: str) -> None:
+        self._backlog.remove(waiting)
+        fire = waiting.fire
         self.counted["dropped"] += 1
         if self.counted["dropped"] <= MAX_TOLD:
             log.warning("a rule of '%s' is not carried out at %s: %s", fire.scope or "root", fire.event, reason)
