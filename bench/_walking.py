@@ -14,10 +14,12 @@ from typing import Any, NamedTuple, SupportsIndex
 
 from tidings.broker import Feature, Link
 from tidings.mobility import Edge, Hosts, MobilityOptions, Neighbourhood, Outcome, Roaming, Scheme
+from tidings.mobility.models import control_messages
+from tidings.mobility.models.control_messages import HandOff
 from tidings.mobility.workload import BUILDING, BUILDING_EDGES, SELECTORS, WIDTH, Pattern, State, walk
 from tidings.model import Notification
 from tidings.sim import Network, SimClient, Weather
-from tidings.wire import Deliver, Frame, encode
+from tidings.wire import Deliver, Frame, Routed, encode
 
 DETECTION = 1.5
 """Seconds until a broker notices that a client is gone."""
@@ -67,11 +69,17 @@ class Walk:
 
     pauses: list[float]
     """Milliseconds, of all hand-offs in which something was missed."""
+    hits: list[float]
+    """Of those, where a copy listened."""
     outcomes: dict[Outcome, int]
     handoffs: int
     frames: int
     """Between brokers, as many as went over each of their links."""
     bytes: int
+    messages: int
+    """From broker to broker about clients that roam, however many links are between them."""
+    expected: float
+    """As many as the model of the documents says (3.1.5)."""
 
 
 def documents_plan(clients: int, seconds: float, body: int = 1_024) -> Plan:
@@ -111,6 +119,11 @@ class _Received(list[Notification]):
         """Whether what it waits for is a pause of a hand-off."""
         self.left_at, self.left = 0, ""
         self.pauses: list[float] = []
+        self.hits: list[float] = []
+        self.ready = False
+        """Whether a copy listened at the broker where it arrived."""
+        self.left_for = 0.0
+        """Seconds for which it was away."""
         self.came = 0
         """How many came since then."""
         self.carrying = 0.0
@@ -126,7 +139,9 @@ class _Received(list[Notification]):
             self.missing.discard(number)
             if not self.missing and self.counts:
                 waited = (self._network.scheduler.now - self.arrived) / 1_000
-                self.pauses.append(waited - self.came * self.carrying)
+                waited -= self.came * self.carrying
+                self.pauses.append(waited)
+                self.hits += [waited] if self.ready else []
 
     def insert(self, at: SupportsIndex, one: Notification, /) -> None:
         raise NotImplementedError
@@ -146,7 +161,8 @@ class Walking:
             walker.received = _Received(network)
             walker.subscribe(f"s BETWEEN {wanted.start} AND {wanted.stop - 1}")
         self._publishers = [network.add_client(f"p{n}", broker) for n, broker in enumerate(sorted(BUILDING))]
-        self._handoffs = self._frames = self._bytes = 0
+        self._handoffs = self._frames = self._bytes = self._messages = 0
+        self._expected = 0.0
         network.tap = self._note
 
     def _note(self, broker: str, link: Link, frame: Frame) -> None:
@@ -154,6 +170,9 @@ class Walking:
         if link.is_broker:
             self._frames += 1
             self._bytes += len(encode(frame))
+            message = frame.message
+            about_clients = isinstance(message, Routed) and message.feature in ("hosts", "roaming")
+            self._messages += about_clients and broker == message.source  # type: ignore[union-attr]
         elif not self._carrying and isinstance(frame.message, Deliver):
             self._carrying = len(encode(frame)) * 1_000 / BANDWIDTH
             for walker in self._walkers:
@@ -163,7 +182,7 @@ class Walking:
         """Let everybody walk."""
         network, plan = self._network, self._plan
         network.run(3)
-        self._frames = self._bytes = 0
+        self._frames = self._bytes = self._messages = 0
         begin, selectors = network.scheduler.now, random.Random("selectors")
         length = plan.steps[-1].at + 3
         events: list[tuple[float, Any]] = [(step.at, step) for step in plan.steps]
@@ -178,10 +197,13 @@ class Walking:
         self._check()
         return Walk(
             [pause for walker in self._walkers for pause in _of(walker).pauses],
+            [pause for walker in self._walkers for pause in _of(walker).hits],
             self._outcomes(),
             self._handoffs,
             self._frames,
             self._bytes,
+            self._messages,
+            self._expected,
         )
 
     def _publish(self, selector: int) -> None:
@@ -195,7 +217,7 @@ class Walking:
         received, wanted = _of(walker), self._plan.wants[step.client]
         if step.to is None:
             assert walker.broker is not None
-            received.left_at, received.left = len(self._published), walker.broker
+            received.left_at, received.left, received.left_for = len(self._published), walker.broker, step.at
             walker.vanish(noticed=DETECTION, kept=60)
             return
         since = max(received.left_at - int(1 / INTERVAL), 0)
@@ -203,8 +225,26 @@ class Walking:
         old = {n for n, one in late if one.at < now - UNDER_WAY and one.selector in wanted}
         received.missing, received.arrived, received.came = old - received.numbers, now, 0
         received.counts = step.to != received.left
+        received.ready = self._is_ready(walker, step.to)
         self._handoffs += received.counts
+        self._expect(received.left, step.to, step.at - received.left_for)
         walker.attach(step.to)
+
+    def _is_ready(self, walker: SimClient, broker: str) -> bool:
+        """Whether a copy listens there."""
+        feature = self._network.brokers[broker].features.get("roaming")
+        copy = feature.keeping.copies.get(walker.name) if isinstance(feature, Roaming) else None
+        return copy is not None and copy.inner is not None
+
+    def _expect(self, old: str, new: str, away: float) -> None:
+        """Add what the model says of a departure and an arrival."""
+        neighbours = len(BUILDING[old])
+        if away > DETECTION:
+            self._expected += control_messages.disconnect(neighbours) - neighbours  # activated copies do not answer
+        if old != new:
+            self._expected += control_messages.hand_off_hit(HandOff(old, new, BUILDING[old], BUILDING[new]))
+        elif away > DETECTION:
+            self._expected += control_messages.reconnect(neighbours)
 
     def _check(self) -> None:
         """Raise `AssertionError` unless everybody got everything once."""
