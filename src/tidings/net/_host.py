@@ -143,6 +143,7 @@ class Host:
                 locate=options.locate,
             )
             self.arrivals.scheme_of = self.roaming.scheme_of
+            self.roaming.controlling.in_use = self.following.in_use
         self.groups = Groups()
         """Subscribers that share what they get."""
         self.work = Acknowledged(self.groups)
