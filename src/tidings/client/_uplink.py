@@ -404,6 +404,8 @@ def _all_of(problems: Mapping[Address, ConnectionFailed], waited: float) -> Conn
         denied.retry, denied.code = any(error.retry for error in denials), denials[0].code
         return denied
     after = f" for {waited:g} seconds" if waited else ""
+    if all("; " in str(error) for error in problems.values()):
+        return ConnectionFailed(f"{_told(problems)}{after}")  # each says what to do
     return ConnectionFailed(f"{_told(problems)}{after}. Is the server running? `tidings serve` starts one here.")
 
 
