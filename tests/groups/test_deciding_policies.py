@@ -381,7 +381,6 @@ def test_what_is_not_known_any_more_is_not_given_too_much(monkeypatch: pytest.Mo
     assert [share.has_room((at, "b", 1, 99), 9, 2) for at in (1, 4, 5)] == [False, False, True]
 
 
-@pytest.mark.req("VIS-615")
 def test_what_waits_for_a_policy_that_is_replaced_is_told_as_a_gap() -> None:
     built = network("ab", RELEASE)
     members = subscribed(built)
