@@ -37,7 +37,7 @@ REQUEST_TIMEOUT = 10.0
 """Seconds that a request waits for replies, unless it says otherwise."""
 
 Publish = Callable[[Opening], Awaitable[int]]
-"""Publishes a request that opens a session; its number."""
+"""Publishes a request that opens a session; its number. `TimeoutError` if it cannot leave in time."""
 
 
 class Replies(AsyncIterator[Notification], Awaitable[Notification]):
@@ -112,8 +112,7 @@ class Replies(AsyncIterator[Notification], Awaitable[Notification]):
         self._requests.open[self._id] = self
         idle = int(self._timeout * 1_000_000) + 1_000_000
         try:
-            async with asyncio.timeout(self._timeout):  # there may be no broker now, or one that takes no more
-                self._number = await self._publish(Opening(self._id, replies, idle))
+            self._number = await self._publish(Opening(self._id, replies, idle))
         except TimeoutError:
             self._late = True
         else:
