@@ -315,6 +315,30 @@ async def test_a_session_ends_with_its_opener_and_after_a_time_without_a_reply()
 
 
 @on_both
+async def test_a_session_ends_with_the_loop_that_takes_its_replies_and_at_the_latest_with_its_time() -> None:
+    async with (
+        brokers(["a"]) as servers,
+        tidings.connect(url(servers["a"]), name="asker") as asker,
+        tidings.connect(url(servers["a"]), name="answerer") as answerer,
+    ):
+        task = answering(answerer, times=2)
+        await until(lambda: bool(answerer._local.subscriptions))
+        await asyncio.sleep(0.3)
+        sessions = servers["a"].host.broker.features["requests"]
+        async for reply in asker.request(type="question", n=1, timeout=60):
+            assert reply["n"] == 2
+            break
+        await until(lambda: sessions.open == 0)
+        kept = asker.request(type="question", n=1, timeout=0.3)
+        assert (await anext(kept))["n"] == 2
+        await until(lambda: sessions.open == 0)  # nobody takes more, and the time is up
+        assert not asker._requests.open
+        assert [one["n"] async for one in kept] == [3], "what came in time can still be taken"
+        await kept.aclose()
+        task.cancel()
+
+
+@on_both
 async def test_scopes_judge_replies_as_they_judge_publications() -> None:
     """The responder hears the question, and its scope lets nothing out."""
     async with (
