@@ -11,7 +11,6 @@ import math
 import random
 import time
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,16 +19,20 @@ from bench import Report
 from tidings.aggregation import Aggregation, AggregationOptions, Policy, Riding
 from tidings.aggregation._key import key_of, subject_of
 from tidings.aggregation.messages import Ask, decode, encode
-from tidings.broker import Feature, Link, RoutingOptions
+from tidings.broker import Feature, RoutingOptions
+from tidings.experiments import Client, System, World
 from tidings.model import Filter
 from tidings.net import Options, serve
-from tidings.sim import Network, SimClient, Weather, topologies
-from tidings.wire import Extension, Frame, Notify, Quality, Subscribe, Unsubscribe
+from tidings.sim import Network, topologies
+from tidings.wire import Quality
 
 BROKERS, TOPICS, CLIENTS, CHANGES = 16, 60, 80, 400
 CHANGES_PER_SECOND = 100
 REMEMBERED_TEXTS = 5_000
 """At least as many filters as are remembered after they were parsed."""
+HEARD = 12
+"""The topics where publications and changes compete."""
+RIDINGS = (Riding.EVERYTHING, Riding.REGISTRATIONS, Riding.NOTHING)
 LINKS_PER_EVENT = 13
 """About how many of the links of the tree an event crosses."""
 
@@ -45,8 +48,8 @@ def run(report: Report) -> None:
         asked = _ratio(_publishing([Aggregation()], fanout, questions=100), _publishing([], fanout))
         report.ratio(f"publishing, 100 questions, one concerned / none, fan-out {fanout}", asked, at_least=least)
     levels = {riding: _traffic("identity", 0, rate=300, riding=riding) for riding in Riding}
-    plain = _traffic("identity", None, rate=300)
-    report.figure("control frames per change, identity, nothing asked", plain.frames, "")
+    plain = _traffic("identity", None, rate=300, system=System.PLAIN)
+    report.figure("control frames per change, identity, plain", plain.frames, "")
     for riding, one in levels.items():
         report.figure(f"the same, bound 0, riding on {riding.value}, 300 events a second and link", one.frames, "")
     best, alone = levels[Riding.EVERYTHING], levels[Riding.NOTHING]
@@ -57,14 +60,30 @@ def run(report: Report) -> None:
         one = best if rate == 300 else _traffic("identity", 0, rate=rate)
         name = f"share that rides at {rate} events a second and link / what events alone would carry"
         report.ratio(f"{name} ({one.ridden:.2f} / {one.expected:.2f})", one.ridden / one.expected, at_least=0.95)
+    for bound in (0, 5, 20, 50):
+        inside, beside = (_traffic("identity", bound, rate=300, system=one) for one in (System.INSIDE, System.BESIDE))
+        name = f"control frames per change inside the brokers / beside them, bound {bound}"
+        report.limit(
+            f"{name} ({inside.frames:.2f} / {beside.frames:.2f})", inside.frames / beside.frames, "x", at_most=1
+        )
+    for changes, least in ((1.0, 0.9), (0.1, 0.95)):
+        counted = {riding: _ratio(_changing(changes, riding), _changing(changes, None)) for riding in RIDINGS}
+        name = f"publishing with {changes:g} changes of a subscription each, counted / not counted"
+        report.ratio(name, counted[Riding.EVERYTHING], at_least=least)
+        for riding in RIDINGS[1:]:
+            report.figure(f"the same, riding on {riding.value}", counted[riding], "x")
     _memory(report)
     _quenching(report)
     if report.full:
         for algorithm in ("simple", "identity", "covering"):
+            plain = _traffic(algorithm, None, rate=67, system=System.PLAIN)
+            report.figure(f"{algorithm}, plain", plain.frames, "frames/change")
             for bound in (0, 5, 10, 20, 50):
                 for policy in (Policy.UNIFORM, Policy.SIZE):
                     one = _traffic(algorithm, bound, rate=67, policy=policy)
                     report.figure(f"{algorithm}, bound {bound}, {policy.value}", one.frames, "frames/change")
+                    one = _traffic(algorithm, bound, rate=67, policy=policy, system=System.BESIDE)
+                    report.figure(f"{algorithm}, bound {bound}, {policy.value}, beside", one.frames, "frames/change")
 
 
 def _quenching(report: Report) -> None:
@@ -198,6 +217,44 @@ def _publishing(features: list[Feature], fanout: int, questions: int = 0) -> Cal
     return work
 
 
+def _changing(changes: float, riding: Riding | None) -> Callable[[], None]:
+    """Publish 300 notifications in a network of four brokers, with so many changes of a subscription each. About 16
+    clients hear each of them, as in the document's workload. Every topic is counted; without `riding` nothing is."""
+    features = [] if riding is None else [AggregationOptions(ride_on=riding)]
+    network = Network(3, features=lambda name: [Aggregation(one) for one in features])
+    network.add_brokers("abcd", links=["ab", "bc", "bd"])
+    network.run()
+    rng = random.Random(5)
+    clients = [network.add_client(f"c{number}", "abcd"[number % 4]) for number in range(40)]
+    for client in clients:
+        for topic in rng.sample(range(HEARD), 5):
+            client.subscribe(f"topic = {topic}", id=f"t{topic}")
+    if riding is not None:
+        for topic in range(HEARD):
+            clients[topic % 40].watch("subscriber_count", f"topic = {topic}", id=f"w{topic}")
+    network.run()
+    count = 0
+
+    def work() -> None:
+        nonlocal count
+        due = 0.0
+        for number in range(300):
+            clients[number % 40].publish(topic=number % HEARD, n=number)
+            due += changes
+            if due >= 1:
+                due -= 1
+                client = clients[count % 40]
+                if count // 40 % 2:
+                    client.unsubscribe("changing")
+                else:
+                    client.subscribe(f"topic = {count % HEARD}", id="changing")
+                count += 1
+            network.run(0.001)
+        network.run(0.5)
+
+    return work
+
+
 def _ratio(one: Callable[[], None], other: Callable[[], None]) -> float:
     """How fast the one is in terms of the other: taken in turns, the best of each."""
     best = [float("inf"), float("inf")]
@@ -228,77 +285,65 @@ def _traffic(
     rate: float,
     riding: Riding = Riding.EVERYTHING,
     policy: Policy = Policy.UNIFORM,
+    system: System = System.INSIDE,
 ) -> Traffic:
-    """Subscriptions change and events are published independently, so many events a second on each link."""
+    """Subscriptions change and events are published independently, so many events a second on each link; without a
+    bound, nobody asks."""
     rng = random.Random(7)
     options = AggregationOptions(share=policy, ride_on=riding)
-    network = Network(
-        1,
-        routing=RoutingOptions(algorithm),
-        weather=Weather(latency=(200, 200)),
-        features=lambda name: [Aggregation(options)],
-    )
     shape = topologies.random_tree(BROKERS, rng)
-    network.add_brokers(shape.brokers, links=shape.links)
-    network.run()
-    clients = [network.add_client(f"c{n}", rng.choice(shape.brokers)) for n in range(CLIENTS)]
+    world = World(system, shape.brokers, shape.links, routing=RoutingOptions(algorithm), options=options)
+    clients = [world.add_client(f"c{n}", rng.choice(shape.brokers)) for n in range(CLIENTS)]
     held: dict[tuple[str, int], None] = {}
     for client in clients:
         for _ in range(5):
             topic = _topic(rng)
-            client.subscribe(f"topic = {topic}", id=f"t{topic}")
+            client.subscribe(f"topic = {topic}", f"t{topic}")
             held[client.name, topic] = None
         for number in range(3 if bound is not None else 0):
-            client.watch("subscriber_count", f"topic = {_topic(rng)}", id=f"w{number}", max_error=bound or 0)
-    network.run()
-    before = {pair: (one.ridden, one.alone) for pair, one in _rows(network)}
-    control = 0
-    events: Counter[tuple[str, str]] = Counter()
-
-    def note(broker: str, link: Link, frame: Frame) -> None:
-        nonlocal control
-        if link.is_broker:
-            control += isinstance(frame.message, Extension | Subscribe | Unsubscribe)
-            events[link.name, broker] += isinstance(frame.message, Notify)
-
-    network.tap = note
+            client.watch(f"topic = {_topic(rng)}", f"w{number}", bound or 0)
+    world.run()
+    before = {pair: (one.ridden, one.alone) for pair, one in _rows(world)}
+    world.sent.clear()
+    world.events.clear()
     changes, seconds = CHANGES // 2, CHANGES / 2 / CHANGES_PER_SECOND
     for _ in range(changes):
         client, topic = rng.choice(clients), _topic(rng)
 
-        def change(client: SimClient = client, topic: int = topic) -> None:
+        def change(client: Client = client, topic: int = topic) -> None:
             if (client.name, topic) in held:
                 del held[client.name, topic]
                 client.unsubscribe(f"t{topic}")
             else:
                 held[client.name, topic] = None
-                client.subscribe(f"topic = {topic}", id=f"t{topic}")
+                client.subscribe(f"topic = {topic}", f"t{topic}")
 
-        network.scheduler.after(int(rng.uniform(0, seconds) * 1_000_000), change)
+        world.after(rng.uniform(0, seconds), change)
     publications = round(rate * seconds * 2 * len(shape.links) / LINKS_PER_EVENT)
     for _ in range(publications):
         client, topic = rng.choice(clients), _topic(rng)
 
-        def publish(client: SimClient = client, topic: int = topic) -> None:
+        def publish(client: Client = client, topic: int = topic) -> None:
             client.publish(topic=topic, n=1)
 
-        network.scheduler.after(int(rng.uniform(0, seconds) * 1_000_000), publish)
-    network.run(seconds + 1)
+        world.after(rng.uniform(0, seconds), publish)
+    world.run(seconds + 1)
     ridden = alone = 0
     expected = 0.0
-    for pair, one in _rows(network):
+    for pair, one in _rows(world):
         rode, went = one.ridden - before.get(pair, (0, 0))[0], one.alone - before.get(pair, (0, 0))[1]
         ridden, alone = ridden + rode, alone + went
-        expected += (rode + went) * (1 - math.exp(-events[pair] / seconds * options.ride_within))
+        expected += (rode + went) * (1 - math.exp(-world.events[pair] / seconds * options.ride_within))
     told = max(ridden + alone, 1)
-    return Traffic(control / changes, ridden / told, expected / told)
+    return Traffic(world.sent["control"] / changes, ridden / told, expected / told)
 
 
-def _rows(network: Network) -> Iterator[tuple[tuple[str, str], Any]]:
-    """What came, by receiver and sender."""
-    for name, broker in network.brokers.items():
-        aggregation = broker.features["aggregation"]
-        assert isinstance(aggregation, Aggregation)
+def _rows(world: World) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What came to brokers, by receiver and sender."""
+    for name, broker in world.brokers.brokers.items():
+        aggregation = broker.features.get("aggregation")
+        if not isinstance(aggregation, Aggregation):
+            continue
         for _, neighbour, one in aggregation.counted.rows():
             yield (name, neighbour), one
 

@@ -25,6 +25,7 @@ class HomeBroker(Roaming):
         super().__init__(OPTIONS, hosts, neighbourhood, locate=lambda client: [home])
         self._home = home
         self._fetching = Transfers(self, self.homes, self.handing)
+        self.controlling.lends = None  # nobody else is asked
 
     def start(self) -> None:
         """What the home broker holds of clients that were there itself is fetched in the same way."""
@@ -41,7 +42,7 @@ class HomeBroker(Roaming):
 
         return {**super().advice(), Joinpoint.SUBSCRIBE: on_subscribe}
 
-    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+    def arrived(self, link: Link, admitted: Admitted) -> Any:
         """A client has come: what it has missed is at the home broker."""
         wanted = super().arrived(link, admitted)
         if self.context.name != self._home and admitted.shown:

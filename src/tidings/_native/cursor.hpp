@@ -16,6 +16,7 @@ public:
         : at_(reinterpret_cast<const unsigned char*>(bytes.at)), end_(at_ + bytes.size) {}
 
     bool at_end() const { return at_ == end_; }
+    const char* here() const { return reinterpret_cast<const char*>(at_); }
     bool has(size_t size) const { return static_cast<size_t>(end_ - at_) >= size; }
 
     bool byte(unsigned& value) {

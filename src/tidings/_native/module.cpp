@@ -18,7 +18,7 @@ namespace {
 
 using namespace tidings;
 
-constexpr long INTERFACE = 5;  // as in __init__.py
+constexpr long INTERFACE = 6;  // as in __init__.py
 
 // A constraint that only Python can judge.
 struct Question {
@@ -666,7 +666,11 @@ int execute(PyObject* module) {
     PyObject* plane = PyType_FromModuleAndSpec(module, &plane_spec, nullptr);
     if (plane == nullptr) return -1;
     *static_cast<PyObject**>(PyModule_GetState(module)) = plane;  // the state of the module: the type of its planes
-    return failed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+    PyObject* columns = PyType_FromModuleAndSpec(module, &columns_spec, nullptr);
+    if (columns == nullptr) return -1;
+    const int unnamed = PyModule_AddObjectRef(module, "Columns", columns);
+    Py_DECREF(columns);
+    return failed || unnamed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
 PyModuleDef_Slot module_slots[] = {

@@ -382,7 +382,7 @@ class Deployments(Feature):
 
     def known(self, name: str) -> list[Known]:
         """What this broker has of a name; "": of all."""
-        places = [place for place in self.registry.places if name in ("", EVERY, place.name)]
+        places = self.registry.places if name in ("", EVERY) else self.registry.places_of(name)
         return [self._known(place) for place in places[:MAX_SURVEYED]]
 
     def _known(self, place: Place) -> Known:

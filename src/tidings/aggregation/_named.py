@@ -193,7 +193,7 @@ class NamedWatches:
 
     def _absence(self, name: str) -> str:
         """Why nothing answers to a name."""
-        known = [place for place in self._registry.places if place.name == name]
+        known = self._registry.places_of(name)
         if not known:
             return f"nothing is deployed as '{name:.80}'; `tidings aggregate list` shows what is"
         place = max(known, key=lambda one: (self._issued(one), one.version))

@@ -154,7 +154,8 @@ def compared(
         show_rows(
             [row.asDict() for row in shown.limit(limit).collect()], ("ends_at", "key", "old", "new"), as_json=as_json
         )
-        return found.where("NOT same").count(), found.count()
+        (counts,) = found.selectExpr("count_if(NOT same) AS different", "count(*) AS windows").collect()
+        return counts.different, counts.windows
     finally:
         found.unpersist()
 

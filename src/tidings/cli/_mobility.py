@@ -82,6 +82,9 @@ def _show(found: MobilityStatus, name: str) -> None:
     copies, listening, held = (counted.get(one, 0) for one in ("copies", "copies_listening", "buffered_bytes"))
     if copies or listening:
         rows.add_row("copies", f"{copies:,} of clients of other brokers; {listening:,} listen and hold {size_of(held)}")
+    if warm := counted.get("copies_warm", 0):
+        kept = size_of(counted.get("warm_bytes", 0))
+        rows.add_row("warm copies", f"{warm:,} listen before their clients go, and hold {kept}")
     rows.add_row("graph", f"{len(found.edges):,} edges, F_neg {found.f_neg:.2f}, F_pos {found.f_pos:.2f}")
     console.print(rows)
     hosted = Table("client", "attached since", "came from", "", box=None)
@@ -95,12 +98,12 @@ def _show(found: MobilityStatus, name: str) -> None:
     for presence in found.presences if name else ():
         if presence.broker != found.broker:
             console.print(_where(name, presence), markup=False)
-    kept = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
+    table = Table("copy of", "state", "controlled by", "subscriptions", "buffered", box=None)
     for copy in found.copies[:SHOWN]:
         numbers = (f"{copy.subscriptions:,}", f"{copy.buffered:,}")
-        kept.add_row(printable(copy.client), printable(copy.state), printable(copy.controller) or "-", *numbers)
+        table.add_row(printable(copy.client), printable(copy.state), printable(copy.controller) or "-", *numbers)
     if found.copies:
-        console.print(kept)
+        console.print(table)
     moves = Table("moved", "from", "to", "at", "away", "found", "missed", "pause", box=None)
     for move in found.moves[-SHOWN:]:
         times = (f"{move.away / 1e6:.1f} s", move.outcome or "-", f"{move.missed:,}", f"{move.pause / 1e3:.1f} ms")

@@ -136,6 +136,7 @@ def _asked(client: tidings.Client, ask: Callable[[Any], Coroutine[Any, Any, Mobi
 def file_of(found: MobilityStatus) -> GraphFile:
     """The graph that a broker tells of, as a file."""
     edges = (
-        Edge(edge.old, edge.new, edge.weight, edge.created_at, edge.last_used, edge.pinned) for edge in found.edges
+        Edge(edge.old, edge.new, edge.weight, edge.created_at, edge.last_used, edge.pinned, edge.dwell)
+        for edge in found.edges
     )
     return graph_file(edges, directed=found.directed)

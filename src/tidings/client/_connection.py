@@ -60,6 +60,8 @@ class Connection(Stream):
         self.address = address
         self.answer: asyncio.Future[Welcome] = self.loop.create_future()
         self.gone: asyncio.Future[None] = self.loop.create_future()
+        self.greeted = False
+        """Whether the broker may know of this client by this connection."""
         self.farewell: Reject | None = None
         self.vigil: Vigil | None = None
         """Watches it, once the broker has let this client in."""
@@ -87,6 +89,7 @@ class Connection(Stream):
 
     async def _enter(self, hello: Hello) -> None:
         self.write(part(Part.HELLO, encode_words(hello)))
+        self.greeted = True
         await self.answer
 
     def give_up(self) -> None:

@@ -8,6 +8,7 @@ has no room for the clients of an identity, a copy of one of them loses its own 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from tidings.wire import Envelope
 
 from ._room import OwnRoom, Room
 
+MAX_SAME = 64
+"""The most sets of subscriptions that one copy knows again."""
 REFERENCE_BYTES = 64
 """What a reference counts for."""
 
@@ -26,25 +29,38 @@ class Holder:
     def __init__(self, owner: str = "") -> None:
         """`owner` is the identity of the client."""
         self.owner = owner
-        self.references: dict[int, None] = {}
-        """The numbers of what it refers to, the oldest first."""
-        self.by_id: dict[str, list[int]] = {}
-        """The same for each of its subscriptions; some may have been overwritten since."""
+        self.references: dict[int, tuple[str, ...]] = {}
+        """The numbers of what it refers to, the oldest first, each with the ids of its subscriptions that want it."""
+        self.by_id: dict[str, deque[int]] = {}
+        """These numbers for each of its subscriptions; some that are not the oldest may have been overwritten."""
+        self.held_in: SharedBuffer | None = None
+        """The buffer whose numbers these are."""
+        self._ids: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.overwritten: dict[str, Position] = {}
         """By origin, the last that was overwritten."""
         self.most: int | None = None
         """How many bytes it may hold by itself."""
         self.bytes = 0
 
+    def same(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """The same ids, as they were given before: many notifications are for the same subscriptions."""
+        if len(self._ids) >= MAX_SAME:
+            self._ids.clear()
+        return self._ids.setdefault(ids, ids)
+
+    def overwrite(self, origin: str, position: Position) -> None:
+        """Note that something of an origin is not held, the last of it at this position."""
+        self.overwritten[origin] = max(position, self.overwritten.get(origin, position))
+
 
 @dataclass(slots=True, eq=False)
 class _Held:
     envelope: Envelope
     size: int
-    holders: dict[Holder, tuple[str, ...]] = field(default_factory=dict)
-    """Each with the ids of its subscriptions that want it."""
+    holders: list[Holder] = field(default_factory=list)
+    """Some may have given their references up since."""
     owners: dict[str, int] = field(default_factory=dict)
-    """How many holders each identity has among these."""
+    """How many references the holders of each identity have."""
 
 
 class SharedBuffer:
@@ -61,9 +77,13 @@ class SharedBuffer:
         self._room = room or OwnRoom()
         self._overwrote = overwrote
         self._held: dict[int, _Held] = {}
+        self.filled: Callable[[], None] = lambda: None
+        """Called when something is held after there was nothing."""
         self._numbers = 0
         self._last: tuple[Envelope, int] | None = None
         """What was added last: it comes to each copy by itself."""
+        self._numbers_of: dict[int, int] = {}
+        """The number of what is held, by its `id`: what is moved comes to each copy by itself, too."""
         self.bytes = 0
         self.overwritten = 0
         """How many references were lost."""
@@ -77,16 +97,22 @@ class SharedBuffer:
             number = self._last[1]
         else:
             self._numbers += 1
-            number = self._numbers
+            number = self._numbers_of[id(envelope)] = self._numbers
+            if not self._held:
+                self.filled()
             self._held[number] = _Held(envelope, len(envelope.body))
             self._last = (envelope, number)
-        held = self._held[number]
-        if holder not in held.holders:
+        self._refer(number, holder, ids)
+
+    def _refer(self, number: int, holder: Holder, ids: tuple[str, ...]) -> None:
+        held, known = self._held[number], holder.references.get(number)
+        if known is None:
+            holder.held_in = self
+            held.holders.append(holder)
             self._count(held, holder, 1)
-            holder.references[number] = None
-        held.holders[holder] = (*held.holders.get(holder, ()), *ids)
+        holder.references[number] = holder.same(ids if known is None else (*known, *ids))
         for id in ids:
-            holder.by_id.setdefault(id, []).append(number)
+            holder.by_id.setdefault(id, deque()).append(number)
         while holder.most is not None and holder.bytes > holder.most:
             self._lose_oldest(holder)
         while holder.references and not self._room.has_room(holder.owner):
@@ -109,29 +135,45 @@ class SharedBuffer:
 
     def all_of(self, holder: Holder) -> list[tuple[Envelope, tuple[str, ...]]]:
         """What is held for a copy, each with the ids of the subscriptions that want it."""
-        found = [self._held[number] for number in holder.references]
-        return [(one.envelope, one.holders[holder]) for one in found]
+        return [(self._held[number].envelope, ids) for number, ids in holder.references.items()]
 
     def release(self, holder: Holder, id: str | None = None) -> None:
         """Hold nothing any more for one subscription of a copy, or for all of them."""
-        numbers = list(holder.references) if id is None else holder.by_id.pop(id, [])
+        numbers = list(holder.references) if id is None else holder.by_id.pop(id, ())
         for number in numbers:
-            held = self._held.get(number)
-            if held is None or holder not in held.holders:
+            ids = holder.references.get(number)
+            if ids is None:
                 continue  # it was overwritten
-            left = () if id is None else tuple(one for one in held.holders[holder] if one != id)
+            left = () if id is None else tuple(one for one in ids if one != id)
             if left:
-                held.holders[holder] = left
+                holder.references[number] = holder.same(left)
             else:
-                self._drop(number, held, holder)
+                self._drop(number, self._held[number], holder)
         if id is None:
             holder.by_id.clear()
 
+    def move(self, holder: Holder, to: SharedBuffer) -> None:
+        """Let another buffer hold what this one holds for a copy."""
+        held = self.all_of(holder)
+        self.release(holder)
+        for envelope, ids in held:
+            if number := to._numbers_of.get(id(envelope), 0):
+                to._refer(number, holder, ids)
+            else:
+                to.add(envelope, holder, ids)
+
+    def overwrite_until(self, number: int) -> None:
+        """Hold nothing any more that was added under a number up to this one."""
+        while self._held and (oldest := next(iter(self._held))) <= number:
+            self._overwrite(oldest)
+
     def _drop(self, number: int, held: _Held, holder: Holder) -> None:
-        del held.holders[holder], holder.references[number]
+        del holder.references[number]
         self._count(held, holder, -1)
-        if not held.holders:
+        if not held.owners:
             del self._held[number]
+            if self._numbers_of.get(id(held.envelope)) == number:
+                del self._numbers_of[id(held.envelope)]
 
     def _count(self, held: _Held, holder: Holder, change: int) -> None:
         """A holder has got a reference, or lost it; in all a body counts once, and once for each identity."""
@@ -150,9 +192,10 @@ class SharedBuffer:
 
     def _overwrite(self, number: int) -> None:
         held = self._held[number]
+        holders = [one for one in dict.fromkeys(held.holders) if one.held_in is self and number in one.references]
         if self._overwrote is not None:
-            self._overwrote(held.envelope, held.holders)
-        for holder in list(held.holders):
+            self._overwrote(held.envelope, holders)
+        for holder in holders:
             self._lose(number, held, holder)
 
     def _lose_oldest(self, holder: Holder) -> None:
@@ -163,5 +206,10 @@ class SharedBuffer:
         identity = held.envelope.identity
         position = Position(identity.epoch, identity.seq)
         self.overwritten += 1
-        holder.overwritten[identity.origin] = max(position, holder.overwritten.get(identity.origin, position))
+        holder.overwrite(identity.origin, position)
+        ids = holder.references[number]
         self._drop(number, held, holder)
+        for id in ids:
+            numbers = holder.by_id[id]
+            while numbers and numbers[0] not in holder.references:
+                numbers.popleft()

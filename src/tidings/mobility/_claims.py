@@ -32,6 +32,8 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     """Whether the two brokers were cut off from each other when the client came: the newer epoch wins."""
     neighbours: tuple[str, ...] = ()
     """Where this broker wants copies of the client: whoever has one need not delete it."""
+    warm: tuple[str, ...] = ()
+    """Which of these are to go on listening, if they do."""
 
 
 class Copies(msgspec.Struct, frozen=True, array_like=True):

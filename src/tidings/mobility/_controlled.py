@@ -33,6 +33,10 @@ class Controlled:
     offered: tuple[Offered, ...] = ()
     located: tuple[Wanted, ...] = ()
     """What it wants where it is."""
+    since: int = 0
+    """When it came."""
+    warm: set[str] = field(default_factory=set)
+    """The brokers whose copies were told to listen while it is connected."""
     virtual: set[str] = field(default_factory=set)
     """The brokers that were told of these."""
     acknowledged: dict[str, Position] = field(default_factory=dict)
@@ -41,6 +45,10 @@ class Controlled:
     timeout: Timer | None = None
     waking: Timer | None = None
     """While it is away, runs until its copies are told to listen."""
+    warming: Timer | None = None
+    """Runs until more copies are to listen while it is connected."""
+    attempts: int = 0
+    """How often it was too early for that."""
     telling: bool = False
     expecting: bool = False
     """Whether its old broker may say yet which copies it leaves."""

@@ -29,6 +29,8 @@ class Copy(Holder):
         self.buffer = buffer
         """Where what it gets is held."""
         self._refused = refused
+        self.warm = False
+        """Whether it listens although its client is connected, and holds only what came lately."""
         self.version = 0
         self.record = b""
         """What the client subscribes to and advertises, encoded."""
@@ -57,7 +59,9 @@ class Copy(Holder):
     @property
     def state(self) -> Copied:
         """In which state of the table of copies it is."""
-        return Copied.PASSIVE if self.inner is None else Copied.ACTIVE
+        if self.inner is None:
+            return Copied.PASSIVE
+        return Copied.WARM if self.warm else Copied.ACTIVE
 
     def begins(self, id: str) -> Mapping[str, Position]:
         """From where on it has everything for one subscription."""
@@ -71,10 +75,16 @@ class Copy(Holder):
         if type(message) is Deliver:
             self.buffer.add(message.envelope, self, message.subscriptions)
         elif isinstance(message, Gap):
-            before = Position(message.epoch, message.first - 1)
-            self.torn[message.origin] = min(before, self.torn.get(message.origin, before))
+            self._note_gap(message)
         elif isinstance(message, Refused):
             self._refused()
+
+    def _note_gap(self, gap: Gap) -> None:
+        if self.warm and gap.last is not None:  # its client will be beyond that, if it comes much later
+            self.overwrite(gap.origin, Position(gap.epoch, gap.last))
+        else:
+            before = Position(gap.epoch, gap.first - 1)
+            self.torn[gap.origin] = min(before, self.torn.get(gap.origin, before))
 
     def close(self) -> None:
         """Listen no longer, and release what is held. In a turn."""

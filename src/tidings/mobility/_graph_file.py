@@ -6,7 +6,7 @@ JSON, one object:
      "edges": [{"old": "home", "new": "office", "weight": 12.5, "last_used": "2026-03-01T08:00:00Z"}]}
 
 `weight` is 1 unless it says otherwise. `brokers`, a list of names, is optional; with it, an edge to a broker that is
-not in the list is a mistake. What mining adds (`support`, `confidence`, `dwell`) brokers do not use.
+not in the list is a mistake. Of what mining adds, brokers use `dwell`; `support` and `confidence` they do not.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def _check(edge: EdgeLine, at: str) -> None:
         raise TidingsError(f"{at}: it leads from '{edge.old}' to itself; give two different brokers, or remove it")
     if not math.isfinite(edge.weight) or edge.weight < 0:
         raise TidingsError(f"{at}: weight {edge.weight} of '{edge.old}' to '{edge.new}'; give 0 or more")
+    if not math.isfinite(edge.dwell) or edge.dwell < 0:
+        raise TidingsError(f"{at}: dwell {edge.dwell} of '{edge.old}' to '{edge.new}'; give 0 seconds or more")
     if edge.last_used is not None and edge.last_used.tzinfo is None:
         raise TidingsError(
             f"{at}: last_used {edge.last_used.isoformat()} has no time zone; write {edge.last_used.isoformat()}Z"
@@ -110,7 +112,7 @@ def edges_of(graph: GraphFile, options: GraphOptions, place: str, at: int, *, pi
     edges: dict[tuple[str, str], Edge] = {}
     for line in graph.edges:
         used = at if line.last_used is None else min(_microseconds(line.last_used), at)
-        edge = Edge(line.old, line.new, line.weight, used, used, pinned or line.pinned)
+        edge = Edge(line.old, line.new, line.weight, used, used, pinned or line.pinned, line.dwell)
         pairs = [(line.old, line.new)]
         if options.directed and not graph.directed:
             pairs.append((line.new, line.old))
@@ -131,6 +133,7 @@ def _together(one: Edge | None, other: Edge, pair: tuple[str, str]) -> Edge:
         created_at=min(one.created_at, other.created_at),
         last_used=max(one.last_used, other.last_used),
         pinned=one.pinned or other.pinned,
+        dwell=one.dwell or other.dwell,
     )
 
 
@@ -154,7 +157,14 @@ def _microseconds(moment: datetime) -> int:
 def graph_file(edges: Iterable[Edge], *, directed: bool) -> GraphFile:
     """What a graph looks like in a file."""
     lines = (
-        EdgeLine(edge.old, edge.new, edge.weight, _EPOCH + timedelta(microseconds=edge.last_used), edge.pinned)
+        EdgeLine(
+            edge.old,
+            edge.new,
+            edge.weight,
+            _EPOCH + timedelta(microseconds=edge.last_used),
+            edge.pinned,
+            dwell=edge.dwell,
+        )
         for edge in sorted(edges, key=lambda edge: (edge.old, edge.new))
     )
     return GraphFile(tuple(lines), directed)

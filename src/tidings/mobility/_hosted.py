@@ -11,6 +11,17 @@ from ._admission import Admitted
 from ._claims import Claim, Copies
 
 
+class Wishes(NamedTuple):
+    """Where a broker wants copies of a client that has come."""
+
+    neighbours: tuple[str, ...] = ()
+    warm: tuple[str, ...] = ()
+    """Which of these are to listen while it is connected."""
+
+
+NO_WISHES = Wishes()
+
+
 @dataclass(slots=True, eq=False)
 class Hosted:
     """A client that is attached here."""
@@ -27,7 +38,7 @@ class Hosted:
     away_since: int = 0
     ended: bool = False
     """Whether its connection is about to end."""
-    neighbours: tuple[str, ...] = ()
+    wishes: Wishes = NO_WISHES
     """Where this broker wants copies of it, when it came."""
 
     def claim(self, broker: str, *, fencing: bool = False) -> Claim:
@@ -40,7 +51,8 @@ class Hosted:
             self.epoch,
             self.shown,
             fencing=fencing,
-            neighbours=self.neighbours,
+            neighbours=self.wishes.neighbours,
+            warm=self.wishes.warm,
         )
 
 
@@ -69,12 +81,14 @@ class Moved(NamedTuple):
     """At the new broker: whether the old one knows the edge now,"""
     learned_at: int = 0
     """and when the client made its last new edge; 0: not lately."""
+    stayed: int = 0
+    """At the old broker: microseconds for which it was there, until it was missed."""
 
 
 class Watcher(Protocol):
     """Who wants to know where clients go."""
 
-    def arrived(self, link: Link, admitted: Admitted) -> tuple[str, ...]:
+    def arrived(self, link: Link, admitted: Admitted) -> Wishes:
         """A client has been attached here, and says nothing yet; where there should be copies of it."""
         ...
 

@@ -23,6 +23,7 @@ from ._copies import (
     Propagate,
     Saying,
     Standing,
+    Warm,
     Whose,
     portions,
     read_record,
@@ -35,6 +36,7 @@ from ._protocol import Copied, Do, Heard, of_copy
 from ._room import Room
 from ._tombstones import Tombstones
 from ._virtual import VirtualClients
+from ._warm import WarmCopies
 from ._woven import SECOND, Woven
 
 MAX_COPIES = 50_000
@@ -67,6 +69,7 @@ class Keeping:
         """By the name of their client."""
         self.tombstones = Tombstones(feature, room, int(options.t_timeout * SECOND))
         self.buffer = SharedBuffer(options.buffer_bytes, room)
+        self.warm = WarmCopies(feature, options, room)
         self.virtual = VirtualClients(feature, options, room, guard_of=guard_of)
         self.refused = 0
         """How many copies were not taken, at a limit or because the client may not do here what it does elsewhere."""
@@ -77,8 +80,8 @@ class Keeping:
 
     @property
     def listening(self) -> int:
-        """How many copies listen."""
-        return sum(one.inner is not None for one in self.copies.values())
+        """How many copies listen whose clients are away."""
+        return sum(one.state is Copied.ACTIVE for one in self.copies.values())
 
     def state_of(self, client: str) -> str:
         """In which state the copy of a client is that another broker controls; "": there is none."""
@@ -111,7 +114,7 @@ class Keeping:
 
     # --- what controllers say -------------------------------------------------------------------------
 
-    def hear(self, source: str, said: Propagate | Activate | Deactivate | Delete) -> None:
+    def hear(self, source: str, said: Propagate | Warm | Activate | Deactivate | Delete) -> None:
         """A broker speaks of a copy."""
         whose = said.whose
         copy = self.copies.get(whose.name)
@@ -125,7 +128,7 @@ class Keeping:
             return
         if copy is not None:
             copy.restored = False
-            if (newer or event is Heard.ACTIVATE) and (copy.whose, copy.controller) != (whose, source):
+            if (newer or event in (Heard.WARM, Heard.ACTIVATE)) and (copy.whose, copy.controller) != (whose, source):
                 copy.whose, copy.controller = whose, source
                 self._kept.put(whose, source, copy.record)
         match row.action:
@@ -137,13 +140,15 @@ class Keeping:
                 assert copy is not None
                 self._rest(copy)
                 self._store(source, said, copy)
-            case Do.LISTEN:
-                assert isinstance(said, Activate)
+            case Do.LISTEN | Do.LISTEN_LATELY | Do.KEEP_LATELY | Do.KEEP_ALL:
+                assert isinstance(said, Warm | Activate)
                 assert copy is not None
                 if copy.version != said.version:
                     self._ask(source, whose)
+                elif isinstance(said, Warm):
+                    self._listen_lately(copy, said.positions)
                 else:
-                    self._listen(copy, said.positions)
+                    self._listen_to_all(copy, said.positions)
             case Do.ASK:
                 self._ask(source, whose)
             case Do.REST:
@@ -206,6 +211,7 @@ class Keeping:
         if (copy := self.copies.pop(name, None)) is not None:
             self._count(copy, -len(copy.record) - COPY_BYTES)
             self._kept.delete(name)
+            self.warm.forget(copy)
             copy.weigh_anchor()
         return copy
 
@@ -241,6 +247,27 @@ class Keeping:
     def _count(self, copy: Copy, size: int) -> None:
         self.room.count(copy.whose.owner, size, size)
 
+    def _listen_lately(self, copy: Copy, positions: dict[str, Position]) -> None:
+        """Let a copy listen although its client is connected."""
+        if copy.warm:
+            return
+        if not self.warm.take(copy):
+            self._rest(copy)
+        elif copy.inner is None:
+            self._listen(copy, positions)
+        else:
+            self._kept.rests(copy.whose.name)
+            self._expire_later(copy)
+
+    def _listen_to_all(self, copy: Copy, positions: dict[str, Position]) -> None:
+        """Let a copy listen, and keep everything."""
+        if copy.warm:
+            self.warm.give(copy, self.buffer)
+            self._kept.listens(copy.whose, positions)
+            self._expire_later(copy)
+        else:
+            self._listen(copy, positions)
+
     def _listen(self, copy: Copy, positions: dict[str, Position]) -> None:
         """Let a copy listen, from these positions on."""
         if copy.inner is not None:
@@ -252,10 +279,13 @@ class Keeping:
             copy.inner = inner = self._context.open_client(name + SUFFIX, copy.receive, name, guard)
         except TidingsError:
             self.refused += 1
+            if copy.warm:
+                self.warm.give(copy, self.buffer)
             return
         self._expire_later(copy)
         copy.since = dict(positions)
-        self._kept.listens(copy.whose, copy.since)
+        if not copy.warm:
+            self._kept.listens(copy.whose, copy.since)
         record = read_record(copy.record)
         for number, offered in enumerate(record.offered, 1):
             inner.send(Frame(Advertise(offered.id, offered.filter, number=number)))
@@ -281,6 +311,8 @@ class Keeping:
     def _rest(self, copy: Copy) -> None:
         """A copy listens no longer, and holds nothing."""
         copy.close()
+        if copy.warm:
+            self.warm.give(copy, self.buffer)
         self._kept.rests(copy.whose.name)
 
     def _drop(self, whose: Whose, *, ended: bool = False) -> None:
@@ -294,12 +326,13 @@ class Keeping:
 
     def standing(self, source: str, said: Standing) -> None:
         """After a new tree, a controller says which copies it wants."""
-        for whose, version, active in said.copies[:MAX_STANDING]:
+        warm = frozenset(said.warm)
+        for number, (whose, version, active) in enumerate(said.copies[:MAX_STANDING]):
             copy = self.copies.get(whose.name)
             if copy is not None and copy.whose == whose and copy.version == version and copy.controller == source:
                 copy.restored = False
                 self._expire_later(copy)
-                if (copy.inner is not None) != active:
+                if copy.state is not (Copied.WARM if number in warm else Copied.ACTIVE if active else Copied.PASSIVE):
                     self._ask(source, whose)
             elif not self._is_stale(whose):
                 self._ask(source, whose)
@@ -320,11 +353,11 @@ class Keeping:
             self._expire_later(copy, always=True)
 
     def _expire_later(self, copy: Copy, *, always: bool = False) -> None:
-        """A copy that listens goes after a while without a word; one that rests only after a new tree."""
+        """A copy that listens to all goes after a while without a word; another one only after a new tree."""
         if copy.expiry is not None:
             copy.expiry.cancel()
             copy.expiry = None
-        if always or copy.inner is not None:
+        if always or copy.state is Copied.ACTIVE:
             delay = int(self._options.dummy_self_expiry * SECOND)
             copy.expiry = self._context.call_later(delay, lambda: self._expired(copy))
 
@@ -351,10 +384,12 @@ class Keeping:
         return self._remove(whose.name)
 
 
-def _event(said: Propagate | Activate | Deactivate | Delete, newer: bool) -> Heard:
+def _event(said: Propagate | Warm | Activate | Deactivate | Delete, newer: bool) -> Heard:
     match said:
         case Propagate():
             return Heard.RENEW if newer else Heard.PROPAGATE
+        case Warm():
+            return Heard.WARM
         case Activate():
             return Heard.ACTIVATE
         case Deactivate():

@@ -45,7 +45,7 @@ MAX_EDGE_TIMEOUT = 7 * 24 * 3600 * SECOND
 MAX_LEARNERS = 100_000
 """The most clients whose last new edge is remembered; beyond that no client makes a new one until some have aged."""
 _SHARE_OF_LATEST = 1 / 8
-"""How much the latest interval between two additions counts in their running mean."""
+"""How much the latest interval between two additions, or stay, counts in their running mean."""
 
 
 class GraphMode(enum.Enum):
@@ -103,6 +103,9 @@ class Edge(msgspec.Struct, frozen=True):
     created_at: int
     last_used: int
     pinned: bool = False
+    dwell: float = 0.0
+    """Seconds that clients usually stay before they use it, at the broker that knows it, or where most use it; 0: that
+    is not known."""
 
 
 class Change(NamedTuple):
@@ -168,31 +171,35 @@ class NeighbourGraph:
 
     # --- learning -------------------------------------------------------------------------------------
 
-    def learn(self, old: str, new: str, at: int, *, client: str = "") -> Change:
-        """Note a hand-off that the old broker has confirmed. Without `client`, new edges are not rationed."""
+    def learn(self, old: str, new: str, at: int, *, client: str = "", stayed: float = 0.0) -> Change:
+        """Note a hand-off that the old broker has confirmed. Without `client`, new edges are not rationed.
+
+        `stayed` is for how many seconds the client was at its old broker; 0: that is not known here.
+        """
         if old == new or not old or not new:
             return UNCHANGED
         self.quality.handed_off(at)
         known = self.edges.get(self._key(old, new))
         if known is not None:
-            self._put(self._used(known, at))
+            self._put(self._used(known, at, stayed))
             return UNCHANGED
         if self.options.mode is GraphMode.STATIC or not self._has_room(old, new) or not self._may_learn(client, at):
             return UNCHANGED
-        return self._add(old, new, at)
+        return self._add(old, new, at, stayed)
 
-    def _used(self, edge: Edge, at: int) -> Edge:
+    def _used(self, edge: Edge, at: int, stayed: float) -> Edge:
         at = max(at, edge.last_used)
-        return msgspec.structs.replace(edge, weight=self.weight(edge, at) + 1, last_used=at)
+        dwell = edge.dwell + (stayed - edge.dwell) * _SHARE_OF_LATEST if edge.dwell and stayed else edge.dwell or stayed
+        return msgspec.structs.replace(edge, weight=self.weight(edge, at) + 1, last_used=at, dwell=dwell)
 
-    def _add(self, old: str, new: str, at: int) -> Change:
+    def _add(self, old: str, new: str, at: int, stayed: float) -> Change:
         if self._last_addition is not None:
             interval = max(at - self._last_addition, 0)
             known = self._mean_interval
             self._mean_interval = known + (interval - known) * _SHARE_OF_LATEST if known else interval
         self._last_addition = at
         self.quality.added(at)
-        edge = Edge(*self._key(old, new), 1.0, at, at)
+        edge = Edge(*self._key(old, new), 1.0, at, at, dwell=stayed)
         self._put(edge)
         ends = (old,) if self.options.directed else (old, new)
         removed = [self._displace(end, edge, at) for end in ends]

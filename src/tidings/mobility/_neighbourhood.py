@@ -145,7 +145,8 @@ class Neighbourhood(Feature):
         now, learner = self.context.now(), _learner(moved)
         self._changed(self.graph.expire(now))
         self.graph.remember_learner(learner, moved.learned_at)
-        self._changed(self.graph.learn(moved.old, moved.new, now, client="" if moved.edge_known else learner))
+        client, stayed = "" if moved.edge_known else learner, moved.stayed / SECOND
+        self._changed(self.graph.learn(moved.old, moved.new, now, client=client, stayed=stayed))
         if (edge := self.graph.edge(moved.old, moved.new)) is not None:
             self._keep(edge, now - self.graph.edge_timeout() // SWEEPS)
         if moved.new == self.context.name and not self.reported:

@@ -46,6 +46,18 @@ class MobilityOptions:
     """What is held for one of these at one broker; the oldest is forgotten."""
     virtual_buffer_bytes: int = 16_777_216
     """What is held for all of them at one broker; the oldest is forgotten."""
+    warm_copies: int = 0
+    """At how many of its likeliest next brokers a copy of a client listens before it goes; 0: at none."""
+    warm_clients: tuple[str, ...] = ("*",)
+    """Whose copies do: patterns of names."""
+    warm_from: float = 0.0
+    """The part of a usual stay, as the neighbour graph knows it, after which they begin to; 0: at once."""
+    warm_window: float = 60.0
+    """For how long they keep what comes: longer than it takes to notice that a client is gone."""
+    max_warm_copies: int = 1_000
+    """At one broker; more copies rest until their clients are away."""
+    warm_buffer_bytes: int = 16_777_216
+    """What they may hold together at one broker; the oldest is overwritten, and asked of its origin later."""
     merge_dedup: bool = True
     """With `REACTIVE`, whether what came from the last broker and by itself is sent to the client once."""
     graph_mode: GraphMode = GraphMode.DYNAMIC
@@ -73,6 +85,10 @@ class MobilityOptions:
     def copies(self, client: str, *, moved: bool) -> bool:
         """Whether the subscriptions of a client are copied."""
         return any(_fits(pattern, client, moved) for pattern in self.roamers)
+
+    def warms(self, client: str) -> bool:
+        """Whether copies of a client listen before it goes."""
+        return self.warm_copies > 0 and any(_matches(pattern, client) for pattern in self.warm_clients)
 
     def silence_of(self, client: str) -> float:
         """After how many seconds of silence the connection of a client is given up; 0: as the broker's limits say."""

@@ -6,8 +6,9 @@ See `_protocol` for the theory of operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
-from tidings.broker import Context
+from tidings.broker import Context, Link
 from tidings.wire import pack
 
 from ._claims import Copies
@@ -24,16 +25,23 @@ from ._copies import (
     Saying,
     Standing,
     Wanted,
+    Warm,
     Whose,
     portions,
 )
+from ._hosted import Wishes
 from ._neighbourhood import Neighbourhood
 from ._options import MobilityOptions, Scheme
 from ._protocol import Hosting
+from ._warming import Warming
 from ._woven import SECOND, Woven
 
 TELL_DELAY = 50_000
 """Microseconds for which changes of subscriptions wait for others, to go together."""
+WARM_AGAIN = 500_000
+"""Microseconds after which copies of a client are told to listen whose subscriptions had not begun; each time twice."""
+MAX_ATTEMPTS = 8
+"""How often that is tried; then the next change of what the client subscribes to, or the next tree, tries it again."""
 MAX_CONTEXT = 524_288
 """The most bytes of what one client subscribes to and advertises; who has more is not copied."""
 MAX_PREDICTED = 64
@@ -42,6 +50,17 @@ REPLY_TIME = 1_000_000
 """Microseconds for which the old broker of a client may take to say which copies it leaves."""
 MAX_MOVED = 100_000
 """The most clients of which a broker remembers that they have moved."""
+
+
+class Left(NamedTuple):
+    """What becomes of the copies of a client that another broker hosts now."""
+
+    copies: Copies | None
+    """Those that its new host wants: which of them are up to date."""
+    listening: tuple[str, ...]
+    """The brokers whose copies listen."""
+    let_go: Callable[[], None]
+    """Puts these to rest, and deletes the others."""
 
 
 class Placing:
@@ -59,6 +78,7 @@ class Placing:
         self._options = options
         self._neighbourhood = neighbourhood
         self._clients = clients
+        self._warming = Warming(feature, options, neighbourhood)
         self._moved: dict[str, int] = {}
         """When clients have come from elsewhere, the earliest first."""
         self.locate: Callable[[str], Iterable[str] | None] | None = None
@@ -74,9 +94,11 @@ class Placing:
     def _context(self) -> Context:
         return self._feature.context
 
-    def neighbours_of(self, name: str) -> tuple[str, ...]:
-        """Where there may be copies of a client that has come."""
-        return tuple(sorted(self._clients[name].told))
+    def wishes(self, name: str) -> Wishes:
+        """Where there may be copies of a client that has come, and which of them are to listen."""
+        client = self._clients[name]
+        warm = self._warming.chosen(client, self._likely(client, client.told)).brokers
+        return Wishes(tuple(sorted(client.told)), tuple(sorted(warm)))
 
     def arrived(self, client: Controlled, known: Controlled | None, *, elsewhere: bool) -> None:
         """A client has come; `known` is what was known of it here before."""
@@ -120,24 +142,32 @@ class Placing:
             self._send(broker, self._activation(client))
 
     def let_rest(self, client: Controlled) -> None:
-        """Let all copies of a client rest."""
+        """Let all copies of a client rest that need not listen while it is connected."""
         for broker in sorted(client.told):
-            self._send(broker, Deactivate(client.whose))
+            self._send(broker, self._bidding(client, broker))
+        if self._options.warms(client.whose.name):
+            self.tell_soon(client)
 
-    def delete(self, client: Controlled, *, but: str = "", ended: bool = False) -> None:
-        """Delete the copies of a client, but for what a broker has that hosts it now."""
-        for broker in sorted(client.told - {but}):
+    def delete(self, client: Controlled, *, ended: bool = False) -> None:
+        """Delete all copies of a client."""
+        for broker in sorted(client.told):
             self._send(broker, Delete(client.whose, ended=ended))
 
-    def leave(self, client: Controlled, host: str, neighbours: Collection[str]) -> Copies | None:
-        """Leave the copies that its new host wants, and delete the others; which of those are up to date."""
-        left = client.told.intersection(neighbours) if not client.located else set()
+    def leave(self, client: Controlled, host: str, wishes: Wishes) -> Left:
+        """Leave the copies that its new host wants; the others are to be deleted."""
+        left = client.told.intersection(wishes.neighbours) if not client.located else set()
         copies = Copies(tuple(sorted(left & client.current)), client.version, client.digest) if left else None
-        client.told -= left
-        self.delete(client, but=host)
-        for one in sorted(left - {host}) if client.listened_for else ():
-            self._send(one, Deactivate(client.whose))
-        return copies
+        unwanted = sorted(client.told - left - {host})
+        listen = client.listened_for or self._options.warms(client.whose.name)
+        resting = sorted(left - {host, *wishes.warm}) if listen else []
+
+        def let_go() -> None:
+            for one in unwanted:
+                self._send(one, Delete(client.whose))
+            for one in resting:
+                self._send(one, Deactivate(client.whose))
+
+        return Left(copies, tuple(sorted(client.told - {host})) if client.listened_for else (), let_go)
 
     # --- where they are -------------------------------------------------------------------------------
 
@@ -181,6 +211,8 @@ class Placing:
         if self._clients.get(client.whose.name) is client and client.state is Hosting.HERE:
             self.look(client)
             self.settle(client)
+            client.attempts = 0
+            self._warm(client)
 
     def look(self, client: Controlled) -> None:
         """See what a client subscribes to; if it is something else than before, no copy is up to date."""
@@ -215,18 +247,54 @@ class Placing:
             self._send(broker, Delete(client.whose))
         client.told &= wanted
         client.current &= wanted
-        virtual = set(self._ranked(client, wanted)) if client.located else set()
+        virtual = set(self._likely(client, wanted)[: self._options.max_virtual_clients]) if client.located else set()
         client.current -= virtual ^ client.virtual
         client.virtual = virtual
         for broker in sorted(wanted - client.current):
             if self._send(broker, self._propagation(client, broker)):
                 client.told.add(broker)
                 client.current.add(broker)
+                client.warm.discard(broker)  # what listened was something else
+        client.warm &= client.current
 
-    def _ranked(self, client: Controlled, wanted: set[str]) -> list[str]:
-        """Where the client is listened for all the time: the likeliest of its neighbours."""
-        most = self._options.max_virtual_clients
-        return [one for one in self._known_neighbours(client) if one in wanted][:most]
+    def _likely(self, client: Controlled, wanted: Collection[str]) -> list[str]:
+        """These brokers, as likely as the client goes there next."""
+        return [one for one in self._known_neighbours(client) if one in wanted]
+
+    def _warm(self, client: Controlled) -> None:
+        """Let copies listen at the likeliest neighbours of a client that is here, and the others rest."""
+        chosen = self._warming.chosen(client, self._likely(client, client.current))
+        for broker in sorted(client.warm - chosen.brokers):
+            self._send(broker, Deactivate(client.whose))
+        client.warm &= chosen.brokers
+        if new := chosen.brokers - client.warm:
+            if client.link is None or not self._is_served(client.link):
+                self._attempt_again(client)
+                return
+            client.attempts = 0
+            client.warm |= new
+            for broker in sorted(new):
+                self._send(broker, self._bidding(client, broker))
+        if chosen.again is not None:
+            self._warm_later(client, chosen.again)
+
+    def _attempt_again(self, client: Controlled) -> None:
+        if client.attempts < MAX_ATTEMPTS:
+            self._warm_later(client, WARM_AGAIN << client.attempts)
+            client.attempts += 1
+
+    def _warm_later(self, client: Controlled, delay: int) -> None:
+        if client.warming is None:
+            client.warming = self._context.call_later(delay, lambda: self._warm_again(client))
+
+    def _warm_again(self, client: Controlled) -> None:
+        client.warming = None
+        if self._clients.get(client.whose.name) is client and client.state is Hosting.HERE and not client.telling:
+            self._warm(client)
+
+    def _is_served(self, link: Link) -> bool:
+        """Whether everything that a client wants has begun: where a copy begins follows from it."""
+        return all(one.told and one not in self._context.holds for one in self._context.subscribed(link))
 
     def _propagation(self, client: Controlled, broker: str) -> Propagate:
         located = client.located if broker in client.virtual else ()
@@ -236,7 +304,7 @@ class Placing:
         before = set(client.current)
         self.settle(client)
         for broker in sorted(client.current - before):
-            self._send(broker, self._bidding(client))
+            self._send(broker, self._bidding(client, broker))
 
     def reconcile(self) -> None:
         """The neighbour graph has changed."""
@@ -258,11 +326,13 @@ class Placing:
         for client in self._clients.values():
             client.told &= self._context.tree.hops.keys()  # who is no neighbour any more is told so, see `reconcile`
             client.current &= client.told
+            client.warm &= client.current
             for broker in client.current:
                 standing.setdefault(broker, []).append((client.whose, client.version, client.listened_for))
         for broker in sorted(standing):
             for some in portions(standing[broker]):
-                self._send(broker, Standing(some))
+                warm = tuple(at for at, (whose, *_) in enumerate(some) if self._is_warm(whose, broker))
+                self._send(broker, Standing(some, warm))
         self.reconcile()
 
     def missing(self, broker: str, whose: Whose) -> None:
@@ -271,7 +341,7 @@ class Placing:
         if client is None or client.whose != whose or broker not in client.told:
             return
         if self._send(broker, self._propagation(client, broker)):
-            self._send(broker, self._bidding(client))
+            self._send(broker, self._bidding(client, broker))
 
     def announced(self, broker: str, said: Announced) -> None:
         """A broker has restarted, and says which copies it has from its disk: what becomes of each."""
@@ -289,14 +359,26 @@ class Placing:
                 client.told.add(broker)
                 if client.whose == whose and client.version == version:
                     client.current.add(broker)
-                    self._send(broker, self._bidding(client))
+                    self._send(broker, self._bidding(client, broker))
                 else:
                     client.current.discard(broker)
                     self.missing(broker, client.whose)
 
-    def _bidding(self, client: Controlled) -> Activate | Deactivate:
+    def _bidding(self, client: Controlled, broker: str) -> Activate | Warm | Deactivate:
         """What a copy of a client is to do."""
-        return self._activation(client) if client.listened_for else Deactivate(client.whose)
+        if client.listened_for:
+            return self._activation(client)
+        if broker in client.warm:
+            if client.link is not None and self._is_served(client.link):
+                positions = self._context.marks_of(self._context.subscribed(client.link))
+                return Warm(client.whose, client.version, positions)
+            client.warm.discard(broker)
+            self._attempt_again(client)
+        return Deactivate(client.whose)
+
+    def _is_warm(self, whose: Whose, broker: str) -> bool:
+        client = self._clients[whose.name]
+        return broker in client.warm and not client.listened_for
 
     def _activation(self, client: Controlled) -> Activate:
         return Activate(client.whose, client.version, client.positions)

@@ -32,6 +32,12 @@ are there already, puts them to rest, and answers which of them are up to date a
 the same at its new broker, nothing is sent to them. Whatever is left belongs to the new broker from its claim on,
 whether the answer reaches it or not.
 
+A *warm* copy listens although its client is connected: at the likeliest neighbours, if the configuration says so. A
+client that arrives before it was missed finds everything ready there. It begins from the positions that its client's
+subscriptions have reached, and holds what came lately, for longer than it takes to notice that a client is gone; what
+is older counts as overwritten. When the client is away it is activated as the others are, and keeps everything from
+then on. A broker takes no more of them than it has room for: the others rest.
+
 Nothing rests on one message arriving: on every new tree each controller says which copies it wants (`Standing`), a
 broker that lacks one says so (`Missing`), and a copy that nobody speaks for expires. Records are on disk: a broker that
 restarts has its copies again, those that listened listen from the same positions, and it announces them to their
@@ -53,8 +59,10 @@ class Copied(enum.Enum):
     NOTHING = "nothing"
     PASSIVE = "passive"
     """The record."""
+    WARM = "warm"
+    """The record, and a client inside the broker that listens and keeps what came lately."""
     ACTIVE = "active"
-    """The record, and a client inside the broker that listens."""
+    """The record, and a client inside the broker that listens and keeps everything."""
 
 
 class Hosting(enum.Enum):
@@ -72,6 +80,7 @@ class Heard(enum.Enum):
     PROPAGATE = "propagate"
     RENEW = "propagate, of a newer epoch"
     """The client is connected to the sender."""
+    WARM = "warm"
     ACTIVATE = "activate"
     DEACTIVATE = "deactivate"
     DELETE = "delete"
@@ -101,13 +110,16 @@ class Do(enum.Enum):
     STORE = "store the record"
     RENEW = "close what listens, release what it holds, store the record"
     LISTEN = "open a client that listens from the positions given"
+    LISTEN_LATELY = "open a client that listens from the positions given, and keep what came lately"
+    KEEP_LATELY = "keep only what came lately"
+    KEEP_ALL = "keep everything from now on"
     REST = "close it, and release what it holds"
     ASK = "say that the record is missing"
     DROP = "delete the record, release what it holds, leave a tombstone"
     HAND_OVER = "hand over what it holds, subscription by subscription"
-    TELL = "propagate to the neighbours"
+    TELL = "propagate to the neighbours, and let the likeliest listen"
     BUFFER = "let the home copy adopt the subscriptions, activate the others"
-    GIVE_BACK = "hand over what the home copy holds, let the client adopt, deactivate the others"
+    GIVE_BACK = "hand over what the home copy holds, let the client adopt, deactivate the others, but for warm ones"
     RETRACT = "delete the copies elsewhere, close the home copy"
     LEAVE = "leave the copies that its new broker wants, delete the others; close the home copy"
 
@@ -121,11 +133,12 @@ class Row(NamedTuple):
     action: Do | None = None
 
 
-_NOTHING, _PASSIVE, _ACTIVE = Copied
+_NOTHING, _PASSIVE, _WARM, _ACTIVE = Copied
 _NOBODY, _HERE, _AWAY = Hosting
 
 COPIED = (
     Row(_NOTHING, Heard.PROPAGATE, _PASSIVE, Do.STORE),
+    Row(_NOTHING, Heard.WARM, _NOTHING, Do.ASK),
     Row(_NOTHING, Heard.ACTIVATE, _NOTHING, Do.ASK),
     Row(_NOTHING, Heard.DEACTIVATE, _NOTHING),
     Row(_NOTHING, Heard.DELETE, _NOTHING),
@@ -133,14 +146,25 @@ COPIED = (
     Row(_NOTHING, Heard.ARRIVES, _NOTHING),
     Row(_PASSIVE, Heard.PROPAGATE, _PASSIVE, Do.STORE),
     Row(_PASSIVE, Heard.RENEW, _PASSIVE, Do.STORE),
+    Row(_PASSIVE, Heard.WARM, _WARM, Do.LISTEN_LATELY),
     Row(_PASSIVE, Heard.ACTIVATE, _ACTIVE, Do.LISTEN),
     Row(_PASSIVE, Heard.DEACTIVATE, _PASSIVE),
     Row(_PASSIVE, Heard.DELETE, _NOTHING, Do.DROP),
     Row(_PASSIVE, Heard.END, _NOTHING, Do.DROP),
     Row(_PASSIVE, Heard.ARRIVES, _NOTHING, Do.DROP),
     Row(_PASSIVE, Heard.EXPIRES, _NOTHING, Do.DROP),
+    Row(_WARM, Heard.PROPAGATE, _PASSIVE, Do.RENEW),
+    Row(_WARM, Heard.RENEW, _PASSIVE, Do.RENEW),
+    Row(_WARM, Heard.WARM, _WARM, Do.LISTEN_LATELY),
+    Row(_WARM, Heard.ACTIVATE, _ACTIVE, Do.KEEP_ALL),
+    Row(_WARM, Heard.DEACTIVATE, _PASSIVE, Do.REST),
+    Row(_WARM, Heard.DELETE, _NOTHING, Do.DROP),
+    Row(_WARM, Heard.END, _NOTHING, Do.DROP),
+    Row(_WARM, Heard.ARRIVES, _NOTHING, Do.HAND_OVER),
+    Row(_WARM, Heard.EXPIRES, _NOTHING, Do.DROP),
     Row(_ACTIVE, Heard.PROPAGATE, _ACTIVE, Do.STORE),
     Row(_ACTIVE, Heard.RENEW, _PASSIVE, Do.RENEW),
+    Row(_ACTIVE, Heard.WARM, _WARM, Do.KEEP_LATELY),
     Row(_ACTIVE, Heard.ACTIVATE, _ACTIVE, Do.LISTEN),
     Row(_ACTIVE, Heard.DEACTIVATE, _PASSIVE, Do.REST),
     Row(_ACTIVE, Heard.DELETE, _NOTHING, Do.DROP),
@@ -171,7 +195,7 @@ _OF_THE_CONTROLLER = (Heard.DEACTIVATE, Heard.DELETE)
 
 def of_copy(state: Copied, event: Heard, *, by_controller: bool) -> Row | None:
     """What happens to a copy; None: nothing, the message is not for this state or not from its controller."""
-    if state is Copied.ACTIVE and event in _OF_THE_CONTROLLER and not by_controller:
+    if state in (Copied.WARM, Copied.ACTIVE) and event in _OF_THE_CONTROLLER and not by_controller:
         return None
     return _COPIED.get((state, event))
 

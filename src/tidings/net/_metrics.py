@@ -16,6 +16,7 @@ from tidings.aggregation import Exports
 from tidings.scopes import OUTCOMES, counted_policies
 from tidings.wire import PeerStatus, Status, TableStatus
 
+from ._group_metrics import group_metrics
 from ._listener import Listener
 from ._peer import Peer
 from ._status import Memory, Reporter
@@ -47,6 +48,7 @@ class BrokerCollector(Collector):
         yield from _memory(self._reporter.memory())
         yield from _movement(self._reporter.movement())
         yield from _rules(self._reporter.rules())
+        yield from group_metrics(*self._reporter.groups())
         yield from _hand_offs(status.mobility, *self._reporter.graph_quality())
         yield from _clocks(status.peers)
         yield from _history(status.history)
@@ -135,6 +137,7 @@ _HAND_OFFS = {
     "early": "Clients that came before their copy was ready.",
     "misses": "Clients that found no copy.",
     "copies_refused": "Copies of clients that were not taken, for want of room or of rights.",
+    "warm_refused": "Copies that were to listen before their clients go, and rest because there were too many.",
     "overwritten": "References to notifications that copies had to give up; their origins are asked instead.",
     "edges_added": "Edges that were added to the neighbour graph.",
     "edges_removed": "Edges that were removed from the neighbour graph.",
@@ -151,6 +154,10 @@ def _hand_offs(counted: Mapping[str, int], f_neg: float, f_pos: float) -> Iterat
         "mobility_copies_listening", "Copies that listen, of clients that are away.", counted["copies_listening"]
     )
     yield _gauge("mobility_buffered_bytes", "What these hold, with their references.", counted["buffered_bytes"])
+    yield _gauge(
+        "mobility_copies_warm", "Copies that listen although their clients are connected.", counted["copies_warm"]
+    )
+    yield _gauge("mobility_warm_bytes", "What these hold, with their references.", counted["warm_bytes"])
     yield _gauge("mobility_virtual_clients", "Clients that are listened for at this place.", counted["virtual_clients"])
     yield _gauge("mobility_f_neg", "Share of the latest hand-offs over an edge that was new.", f_neg)
     yield _gauge("mobility_f_pos", "Edges removed lately, by the time that edges were there.", f_pos)

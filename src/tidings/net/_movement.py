@@ -100,6 +100,7 @@ class Movement:
                         created_at=edge.created_at,
                         last_used=edge.last_used,
                         pinned=edge.pinned,
+                        dwell=round(edge.dwell, 3),
                     )
                     for edge in whole.edges
                 ),
@@ -140,6 +141,9 @@ class Movement:
             "copies": len(keeping.copies) if keeping is not None else 0,
             "copies_listening": roaming.listening if roaming is not None else 0,
             "buffered_bytes": keeping.buffer.bytes if keeping is not None else 0,
+            "copies_warm": len(keeping.warm) if keeping is not None else 0,
+            "warm_bytes": keeping.warm.buffer.bytes if keeping is not None else 0,
+            "warm_refused": keeping.warm.refused if keeping is not None else 0,
             "overwritten": keeping.buffer.overwritten if keeping is not None else 0,
             "virtual_clients": len(virtual.clients) if virtual is not None else 0,
             "virtual_hits": virtual.used if virtual is not None else 0,

@@ -229,6 +229,8 @@ def _of_roaming(feature: object) -> dict[str, int]:
     return {
         "roaming clients": len(feature.controlling),
         "copies of clients": len(keeping.copies) + len(feature.homes) + len(feature.handing),
+        "warm copies": len(keeping.warm),
+        "bytes for warm copies": keeping.warm.buffer.bytes,
         "virtual clients": len(keeping.virtual),
         "bytes for virtual clients": keeping.virtual.buffer.bytes,
         "notifications for copies": len(keeping.buffer),
@@ -236,6 +238,7 @@ def _of_roaming(feature: object) -> dict[str, int]:
         "tombstones": len(keeping.tombstones),
         "bytes that are counted for those": keeping.room.total if isinstance(keeping.room, OwnRoom) else 0,
         "transfers": len(feature.transfers) if feature.transfers is not None else 0,
+        "questions for what was missed": len(feature.fallback) if feature.fallback is not None else 0,
     }
 
 

@@ -20,7 +20,7 @@ gets the rest unmarked: then only order, matching and repetitions are judged, by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -116,8 +116,8 @@ class PastJudge:
         """How many brokers have taken each publication: a publisher that is not sure hands it over again."""
         self._crashes: dict[str, list[int]] = {}
         """When each broker has died."""
-        self._given: dict[tuple[str, str, int, int], tuple[int, str]] = {}
-        """What each client got from scopes that choose: by its position, in which record first, and at which broker."""
+        self._given: dict[tuple[str, str, int, int, Notification], tuple[int, str]] = {}
+        """What each client got where scopes choose: in which record first, and at which broker."""
 
     def note(self, record: Record) -> Iterator[Violation]:
         """Take one record into account."""
@@ -179,8 +179,9 @@ class PastJudge:
     def _note_given(self, record: Record) -> None:
         if self._observer.visibility.chooses and not _from_past(record):
             assert isinstance(record.detail, Notified)
+            assert record.notification is not None
             where = self._observer.client(record.component).broker or ""
-            self._given.setdefault((record.component, *record.detail[:3]), (record.seq, where))
+            self._given.setdefault((record.component, *record.detail[:3], record.notification), (record.seq, where))
 
     def judge(self, now: Record) -> Iterator[Violation]:
         """What should have come from the past and did not, and the other way round."""
@@ -348,8 +349,13 @@ class PastJudge:
         visibility = self._observer.visibility
         choices = {one.form for one in visibility.choices(event.version, publication.record, client)}
         other = visibility.forms(event.version, publication.record, client, possible=False)
-        given, _ = self._given.get((client, event.origin, *event.position), (asked.record.seq, ""))
+        given, _ = self._given_as(client, event, forms) or (asked.record.seq, "")
         return given < asked.record.seq and len(choices) == 1 and forms == choices and not forms & other
+
+    def _given_as(self, client: str, event: _Event, forms: Iterable[Notification]) -> tuple[int, str] | None:
+        """In which record a client first got a publication in one of these forms, and at which broker."""
+        keys = ((client, event.origin, *event.position, form) for form in forms)
+        return min((self._given[key] for key in keys if key in self._given), default=None)
 
     def _may_be_given(self, client: str, event: _Event) -> bool:
         """Whether a scope that chooses may give a publication to a client; then it comes in no order."""
@@ -365,7 +371,8 @@ class PastJudge:
         publication = self._publication(event)
         assert publication is not None
         if self._may_be_given(client, event):
-            given, where = self._given.get((client, event.origin, *event.position), (0, ""))
+            choices = self._observer.visibility.choices(event.version, publication.record, client)
+            given, where = self._given_as(client, event, {one.form for one in choices}) or (0, "")
             if any(seq > given for seq in self._crashes.get(where, ())):
                 return False  # who knew that it was given has died
             if where and asked.settled is not None and where not in _settlement(asked.settled).reach:

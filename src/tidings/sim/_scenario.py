@@ -50,6 +50,7 @@ from ._topologies import Shape, balanced, line, meshed, random_tree, ring, star
 from ._trace import describe
 from ._versions import Versions, broken_versions
 from ._watch_plan import WatchPlan
+from ._work import WorkJudge
 from ._work_plan import WorkPlan
 from ._workload import random_notification
 
@@ -283,7 +284,8 @@ class Scenario:
     def with_work(self) -> Scenario:
         """Return the same scenario, but with clients that join acknowledged groups."""
         rng = random.Random(f"work {self.seed}")
-        plan = WorkPlan(rng, self.seed, [client for client, _ in self.clients], self.shape.borders)
+        clients = [client for client, _ in self.clients]
+        plan = WorkPlan(rng, self.seed, clients, self.shape.borders, scoped=bool(self.authority))
         length = max((step.at for step in self.steps), default=0)
         together = sorted([*self.steps, *plan.steps(length)], key=lambda step: step.at)
         return dataclasses.replace(self, steps=tuple(together), working=True)
@@ -320,7 +322,8 @@ class Scenario:
             max_degree=rng.choice((2, 8, 8)),
             new_edge_interval=0.0,
         )
-        return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=mobility)
+        warm = _warm(mobility, self.seed)
+        return dataclasses.replace(self, steps=together, roaming=True, paths=ways, mobility=warm)
 
     def _check_scopes(self, letter: str) -> None:
         """Raise `ValueError` if there are no scopes, which what this letter stands for is about."""
@@ -448,7 +451,7 @@ class Scenario:
         checker = Checker(promises, advertisements=self.routing.advertisements)
         for record in network.trace.records:
             checker.step(record)
-        result.excuses = checker.excuses
+        result.excuses, result.work = checker.excuses, checker.work
         violations += map(str, checker.violations)
         rng = random.Random(self.seed)
         samples = [random_notification(rng) for _ in range(20)]
@@ -480,6 +483,8 @@ class Result:
     violations: list[str] = field(default_factory=list)
     excuses: Excuses = field(default_factory=Excuses)
     """What was let pass, and why."""
+    work: WorkJudge | None = None
+    """What it saw of acknowledged groups."""
 
     def report(self) -> str:
         """Return the broken promises, and the one command that reproduces them."""
@@ -503,7 +508,22 @@ class Result:
 
 def _mobility(seed: int) -> MobilityOptions:
     """Return what brokers do for clients that roam: in three runs of five, they are ready before these arrive."""
-    return MobilityOptions() if seed % 5 in (1, 3) else _ready(seed)
+    return MobilityOptions() if seed % 5 in (1, 3) else _warm(_ready(seed), seed)
+
+
+def _warm(options: MobilityOptions, seed: int) -> MobilityOptions:
+    """Return the same settings; in half of all runs, copies listen before their clients go."""
+    rng = random.Random(f"warm {seed}")
+    if options.scheme is not Scheme.PROACTIVE or rng.random() < 0.5:
+        return options
+    return dataclasses.replace(
+        options,
+        warm_copies=rng.choice((1, 2, 8)),
+        warm_from=rng.choice((0.0, 0.0, 0.5)),
+        warm_window=rng.choice((1.0, 5.0, 60.0)),
+        max_warm_copies=rng.choice((1, 1_000, 1_000)),
+        warm_buffer_bytes=rng.choice((500, 5_000, 16_777_216)),
+    )
 
 
 def _ready(seed: int) -> MobilityOptions:

@@ -20,6 +20,8 @@ class EdgeStatus(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     last_used: int
     pinned: bool = False
+    dwell: float = 0.0
+    """Seconds that clients usually stay before they use it; 0: that is not known."""
 
 
 class MoveStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -115,6 +115,10 @@ class Registry:
         self._verify = verify
         self._taken: dict[Place, dict[tuple[Act, str], Taken]] = {}
         self._struck: dict[Place, str] = {}
+        self._names: dict[str, dict[Place, None]] = {}
+        self._tenants: dict[str, dict[Place, None]] = {}
+        self._phases: dict[Place, Judged] = {}
+        """What was found out about places since something was taken that concerns them."""
         self.unable: Callable[[Manifest], str] = lambda manifest: ""
         """Why this broker cannot run something, whoever has signed it; "": it can."""
 
@@ -129,6 +133,10 @@ class Registry:
         """Every name and version that was ever heard of, in order."""
         return sorted(place for place in self._taken if place.name != EVERY)
 
+    def places_of(self, name: str) -> list[Place]:
+        """Every version of a name, in order."""
+        return sorted(self._names.get(name, ()))
+
     # --- taking ---------------------------------------------------------------------------------------
 
     def take(self, given: Signed, source: From) -> bool:
@@ -141,6 +149,12 @@ class Registry:
         if key not in known and given.manifest.name != EVERY:
             self._check_room(place, given)
         self._taken.setdefault(place, known)[key] = taken
+        if place.name == EVERY:
+            self._phases.clear()
+        else:
+            self._phases.pop(place, None)
+            self._names.setdefault(place.name, {})[place] = None
+            self._tenants.setdefault(place.tenant, {})[place] = None
         return True
 
     def knows(self, given: Signed) -> bool:
@@ -190,7 +204,7 @@ class Registry:
                 f"{place} has {len(digests)} sources already, and is in quarantine; use a new version"
             )
         if place not in self._taken:
-            versions = sum(one.tenant == place.tenant for one in self._taken)
+            versions = len(self._tenants.get(place.tenant, ()))
             if versions >= MAX_VERSIONS:
                 raise DeploymentRefused(
                     f"{place.tenant} has {versions:,} versions that brokers remember, at most {MAX_VERSIONS:,}; "
@@ -200,6 +214,7 @@ class Registry:
     def strike(self, place: Place, reason: str) -> None:
         """Run it no more here: its code has failed too often."""
         self._struck[place] = reason
+        self._phases.pop(place, None)
 
     @property
     def struck(self) -> dict[Place, str]:
@@ -210,6 +225,12 @@ class Registry:
 
     def judge(self, place: Place) -> Judged:
         """The phase of a name and version that is known; see the table."""
+        judged = self._phases.get(place)
+        if judged is None:
+            judged = self._phases[place] = self._judge(place)
+        return judged
+
+    def _judge(self, place: Place) -> Judged:
         if (ended := self._ended(place)) is not None:
             return ended
         installs = self._installs(place)
@@ -275,7 +296,7 @@ class Registry:
 
         Upgrades of one version that meet leave that one running, which serves until the newest can.
         """
-        running = [place for place in self._taken if place.name == name and self._runs(place)]
+        running = [place for place in self._names.get(name, ()) if self._runs(place)]
         running.sort(key=lambda place: (-self._issued(place), place.version))
         if len(running) > SIDE_BY_SIDE and (newest := self.statement(running[0])) is not None:
             replaced = Place(name, newest.manifest.replaces)
@@ -295,7 +316,7 @@ class Registry:
 
     def running(self, tenant: str) -> int:
         """How many versions of a tenant run."""
-        return sum(place.tenant == tenant and self._runs(place) for place in self._taken)
+        return sum(map(self._runs, self._tenants.get(tenant, ())))
 
     # --- comparing with a neighbour -------------------------------------------------------------------
 
