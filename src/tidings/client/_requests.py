@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from weakref import ref
 
 from tidings.broker import Cause
-from tidings.model import NoReply, NotARequest, Notification, RequestEnded, TidingsError
+from tidings.model import NoReply, NotARequest, Notification, RequestEnded, TidingsError, TopologyError
 from tidings.wire import (
     MAX_TO,
     REQUESTS,
@@ -248,7 +248,9 @@ class Requests:
         for replies in self._all:
             if replies.number:
                 replies.failed(error)
-        self._outcomes.failed(error)
+        self._outcomes.failed(
+            TopologyError("the broker has forgotten this client; whether the reply arrived is not known")
+        )
 
     def failed(self, error: TidingsError) -> None:
         """Nothing more will be heard of any."""
