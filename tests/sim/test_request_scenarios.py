@@ -147,6 +147,12 @@ def test_each_reply_goes_to_its_requester_once_and_whoever_replied_knows(seed: i
     assert run(seed).arrived
 
 
+@pytest.mark.filterwarnings(f"ignore::{StandingFaults.__module__}.{StandingFaults.__qualname__}")
+def test_a_reply_may_have_arrived_though_the_broker_has_forgotten_who_sent_it() -> None:
+    """It was told to have been refused."""
+    run(1093)
+
+
 def test_without_a_fault_what_was_answered_in_time_has_come() -> None:
     found = run(7, faults=False)
     assert len(found.arrived) > 10

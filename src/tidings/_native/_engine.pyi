@@ -110,6 +110,24 @@ class Plane:
     def plans(self) -> int:
         """How many plans are remembered."""
 
+@final
+class Receiver:
+    """From the bytes that a broker sends to notifications, for deliveries that are plain; see `receiver.cpp`."""
+
+    def __init__(self, notifications: type, decode: Callable[[bytes], dict[str, Any]], /) -> None:
+        """`notifications` is the class that they get, with slots `_body` and `_looks`: a process has one.
+
+        `decode` gives all attributes in a body.
+        """
+
+    def take(
+        self, data: bytes, at: int, most: int, /
+    ) -> tuple[int, bytes, bytes, str, int, int, int, str, list[int], list[Any]] | None:
+        """The deliveries whose parts begin at this place, as `tidings.wire.Deliveries`; None: there are none."""
+
+    def is_sound(self, data: bytes, limit: int, /) -> bool:
+        """As for planes."""
+
 Buffers = tuple[int, bytes | None, bytes, bytes | None] | None
 """How many are null, which are not, values or where each text begins, texts. None: all are null."""
 
