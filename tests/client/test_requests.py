@@ -154,6 +154,9 @@ async def test_a_reply_to_nothing_is_an_error_at_the_replier() -> None:
             with pytest.raises(error) as refused:
                 await me._requests.reply(Cause((f"re:{made_up}",)), {"n": 1})
             assert str(refused.value) == reason
+        with pytest.raises(tidings.ValueRefused) as odd:
+            await me._requests.reply(Cause(("re:a/guessed", "scope S")), {"n": 1})
+        assert str(odd.value) == "cause 'scope S' is no tag of a session; repeat what the notification came with"
 
 
 @on_both

@@ -121,9 +121,7 @@ def run(seed: int, *, faults: bool = True) -> _Run:
 
     async def main() -> None:
         async with World(seed, brokers=BROKERS) as world:
-            opened = [
-                await tidings.connect(world.url(name.partition("-")[2]), name=name, wait=120) for name in clients
-            ]
+            opened = [await tidings.connect(world.url(name.partition("-")[2]), name=name, wait=120) for name in clients]
             answering = [asyncio.create_task(found.answer(client)) for client in opened[2:]]
             await world.rest()
             asking = [asyncio.create_task(found.ask(client)) for client in opened[:2]]
