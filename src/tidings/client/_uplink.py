@@ -324,14 +324,16 @@ class Uplink:
             return
         farewell = connection.farewell
         why = "the connection was lost" if farewell is None else farewell.reason
-        after = "it does not connect again" if ends else "it connects again"
-        error = ConnectionFailed(f"the client '{self.name}' has lost broker '{self.broker}': {why}; {after}")
+        after = "it will not reconnect" if ends else "reconnecting"
+        error = ConnectionFailed(f"the client '{self.name}' lost broker '{self.broker}': {why}; {after}")
         log.warning("%s", error)
         self.on_lost()
         self._tell("on_disconnect", self._on_disconnect, error)
 
     def _reconnected(self, seconds: float) -> None:
-        log.warning("the client '%s' is connected to broker '%s' after %.1f seconds", self.name, self.broker, seconds)
+        log.warning(
+            "the client '%s' is connected again, to broker '%s', after %.1f seconds", self.name, self.broker, seconds
+        )
         self._tell("on_reconnect", self._on_reconnect, self.broker)
 
     def _tell(self, name: str, callback: Callable[[_T], object] | None, what: _T) -> None:
@@ -365,7 +367,7 @@ class Uplink:
             if now >= report:
                 report = now + OFFLINE_AGAIN
                 why = "; ".join(map(str, problems))
-                text = "the client '%s' has had no broker for %.0f seconds, and its calls wait: %s"
+                text = "the client '%s' has been without a broker for %.0f seconds, and its calls wait: %s"
                 log.warning(text, self.name, now - began, why)
             wait = await self._back_off(wait)
 
